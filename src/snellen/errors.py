@@ -1,0 +1,175 @@
+"""Every error that a user can meet: what was found, what was expected, where, and what to do about it.
+
+`exit_code` is the process's exit status; docs/errors.md lists them all and a test keeps it complete.
+"""
+
+from __future__ import annotations
+
+from snellen.types import Status
+
+
+class SnellenError(Exception):
+    """Base of all errors that Snellen raises on purpose. `hint` is the line that says what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(SnellenError):
+    """An option or a name is wrong: unknown benchmark, model kind or profile, options that exclude each other."""
+
+    exit_code = 2
+
+
+class MissingExtraError(SnellenError):
+    """An optional dependency is not installed; the hint names the extra that brings it."""
+
+    exit_code = 3
+
+
+class DataError(SnellenError):
+    """A source is missing, or a row of it is not what was expected; the message names file and line."""
+
+    exit_code = 3
+
+
+class UnsafeArchiveError(DataError):
+    """An archive member would leave its root, is a link, or unpacks to more than the limits allow."""
+
+
+class MediaError(DataError):
+    """An image or a video cannot be decoded, or is larger than the limits allow."""
+
+
+class PreflightError(SnellenError):
+    """The run was not started: bad key, unknown model, dead endpoint, missing file, too little disk space."""
+
+    exit_code = 4
+
+
+class RunError(SnellenError):
+    """Something is wrong with a run folder: no run there, a file of it damaged beyond repair."""
+
+    exit_code = 5
+
+
+class FingerprintError(RunError):
+    """The run in the folder was made with other settings; the message lists every difference."""
+
+
+class RunLockedError(RunError):
+    """Another process is writing to the run."""
+
+
+class StorageError(RunError):
+    """The disk is full or the folder cannot be written. The journal is intact up to the last whole record."""
+
+    exit_code = 6
+
+
+class BudgetError(SnellenError):
+    """A budget (`--max-cost`, `--max-tokens-total`) is used up. The run is intact and can go on with a larger one."""
+
+    exit_code = 7
+
+
+class JudgeError(SnellenError):
+    """A judge cannot be used: no key, no rubric, or a verdict that is not strict JSON after one re-ask."""
+
+    exit_code = 4
+
+
+class ModelError(SnellenError):
+    """A model gave no answer to one prompt. The engine records it under `kind` and the run goes on.
+
+    `status` is the record's status; `retry` says whether asking again can help; `retry_after_s` is what the server
+    asked for, in seconds.
+    """
+
+    kind = "model"
+    status: Status = "error"
+    retry = False
+
+    def __init__(self, message: str, hint: str = "", *, retry_after_s: float | None = None) -> None:
+        super().__init__(message, hint)
+        self.retry_after_s = retry_after_s
+
+
+class RateLimitError(ModelError):
+    """The server answered 429; it is asked again after Retry-After or a back-off, with less concurrency."""
+
+    kind = "rate_limit"
+    retry = True
+
+
+class ServerError(ModelError):
+    """The server answered 5xx."""
+
+    kind = "server"
+    retry = True
+
+
+class NetworkError(ModelError):
+    """The connection was refused, reset, or closed before the reply was whole."""
+
+    kind = "connection"
+    retry = True
+
+
+class ModelTimeoutError(ModelError):
+    """No whole reply within the per-request timeout."""
+
+    kind = "timeout"
+    status: Status = "timeout"
+    retry = True
+
+
+class BadReplyError(ModelError):
+    """The reply is not what the protocol says: not JSON, no choices, no message, or larger than the limit."""
+
+    kind = "bad_reply"
+    retry = True
+
+
+class BadRequestError(ModelError):
+    """The server answered 4xx: the request itself is not accepted (context length, image size, parameters)."""
+
+    kind = "bad_request"
+
+
+class AuthError(ModelError):
+    """The server answered 401 or 403: the key is missing, wrong, or not allowed to use this model."""
+
+    kind = "auth"
+
+
+class RefusalError(ModelError):
+    """The model or a content filter declined to answer. Recorded as `refused`; it is an outcome, not a fault."""
+
+    kind = "refusal"
+    status: Status = "refused"
+
+
+class OutOfMemoryError(ModelError):
+    """One prompt alone does not fit into the accelerator's memory."""
+
+    kind = "out_of_memory"
+
+
+class InputError(ModelError):
+    """The prompt could not be built: an image is missing, damaged or over the limits."""
+
+    kind = "input"
+
+
+class NoAnswerError(ModelError):
+    """A replayed file holds no answer for this sample."""
+
+    kind = "no_answer"

@@ -1,0 +1,68 @@
+"""What a model is to the engine: a name, a check before the run, and one coroutine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from snellen.types import Generation, MediaSettings, Prompt, Response
+
+
+class ModelOptions(Struct, frozen=True):
+    """What the command line or `evaluate` may set for a model. A model kind refuses what it cannot use.
+
+    Attributes:
+        generation: sampling settings of the whole run; what is None is left to the benchmark's prompt, then the model.
+        media: what is done to pictures.
+        base_url: OpenAI-compatible endpoint, up to and including `/v1`.
+        key_env: name of the environment variable that holds the key (never the key itself).
+        extra_body: merged into every request body.
+        timeout_s: seconds until a request counts as timed out.
+        concurrency: requests in flight at most, or the local batch size to aim at.
+        dtype: torch dtype of a local model: auto, float32, bfloat16, float16.
+        device: device map of a local model: auto, cpu, cuda, cuda:1.
+        batch_size: prompts a local batch holds at most.
+        stop_after_first_json: a local model stops once one whole JSON object is written.
+        revision: hub revision of a local model.
+        prices: file with prices per model, for cost and `--max-cost`.
+        seed: the run's seed, for models that sample.
+    """
+
+    generation: Generation = Generation()
+    media: MediaSettings = MediaSettings()
+    base_url: str | None = None
+    key_env: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 300.0
+    concurrency: int = 16
+    dtype: str = "auto"
+    device: str = "auto"
+    batch_size: int = 32
+    stop_after_first_json: bool = False
+    revision: str | None = None
+    prices: str | None = None
+    seed: int = 0
+
+
+class Model(Protocol):
+    """Answers prompts. One instance serves one run; `answer` is called many times at once.
+
+    `name` is what the user typed after `--model`. `identity` is what goes into the fingerprint: everything that can
+    change an answer, and never a key.
+    """
+
+    name: str
+
+    def identity(self) -> Mapping[str, Any]: ...
+
+    async def preflight(self) -> None:
+        """Fail early: raise PreflightError when key, endpoint, model or files are not there."""
+        ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One reply to one prompt. Raises a ModelError when there is none; never returns a made-up one."""
+        ...
+
+    async def close(self) -> None: ...

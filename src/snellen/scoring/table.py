@@ -1,0 +1,125 @@
+"""Scores as columns: what a benchmark's `summarize` gets. A million rows take about 40 MB."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.types import Sample, Score, Verdict
+
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+_CODE = {name: code for code, name in enumerate(VERDICTS)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One dictionary-encoded column of meta: `names[codes[i]]` is row i's value, -1 where the row has none."""
+
+    codes: NDArray[np.int32]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one run under one profile, one row a sample (and repeat), in the order of the records.
+
+    Attributes:
+        value: [n] float64, NaN where unscored.
+        verdict: [n] uint8, an index into VERDICTS.
+        group: [n] int64, equal for rows of one cluster (image, pair, target).
+        question: [n] int64, equal for repeats of one question.
+        meta: name to column; `kind` is always there.
+        expected: how many rows a complete run has.
+    """
+
+    value: NDArray[np.float64]
+    verdict: NDArray[np.uint8]
+    group: NDArray[np.int64]
+    question: NDArray[np.int64]
+    meta: Mapping[str, Column]
+    expected: int
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def select(self, mask: NDArray[np.bool_]) -> Scores:
+        """The rows where `mask` ([n] bool) holds; `expected` shrinks in the same proportion."""
+        share = float(mask.mean()) if len(mask) else 0.0
+        meta = {name: replace(column, codes=column.codes[mask]) for name, column in self.meta.items()}
+        return Scores(
+            self.value[mask], self.verdict[mask], self.group[mask], self.question[mask], meta, round(self.expected * share)
+        )
+
+    def where(self, **meta: str) -> Scores:
+        """The rows whose meta has all these values."""
+        mask = np.ones(len(self), dtype=bool)
+        for name, wanted in meta.items():
+            column = self.meta.get(name)
+            code = column.names.index(wanted) if column is not None and wanted in column.names else -2
+            mask &= (column.codes == code) if column is not None else False
+        return self.select(mask)
+
+    def by(self, name: str) -> Iterator[tuple[str, Scores]]:
+        """(value, rows) for each value of one meta column, in the order of first appearance."""
+        column = self.meta.get(name)
+        for code, value in enumerate(column.names if column is not None else ()):
+            mask = column.codes == code  # type: ignore[union-attr]
+            if mask.any():
+                yield value, self.select(mask)
+
+    def has(self, verdict: Verdict) -> NDArray[np.bool_]:
+        """[n] bool: the rows with this verdict."""
+        return np.equal(self.verdict, _CODE[verdict])
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+class ScoreBuilder:
+    """Collects scores row by row into columns, holding numbers only: memory does not grow with replies."""
+
+    def __init__(self) -> None:
+        self._value = array("d")
+        self._verdict = array("B")
+        self._group = array("q")
+        self._question = array("q")
+        self._meta: dict[str, tuple[array[int], dict[str, int]]] = {}
+
+    def add(self, sample: Sample, score: Score) -> None:
+        """Append one scored sample."""
+        row = len(self._value)
+        self._value.append(float("nan") if score.value is None else score.value)
+        self._verdict.append(_CODE[score.verdict])
+        question = _digest(sample.id)
+        self._question.append(question)
+        self._group.append(_digest(sample.group) if sample.group else question)
+        self._put(row, "kind", sample.kind)
+        for name, value in sample.meta.items():
+            if isinstance(value, (str, int, float)):
+                self._put(row, name, str(value))
+
+    def _put(self, row: int, name: str, value: str) -> None:
+        codes, names = self._meta.setdefault(name, (array("i"), {}))
+        codes.extend([-1] * (row - len(codes)))
+        codes.append(names.setdefault(value, len(names)))
+
+    def build(self, expected: int | None = None) -> Scores:
+        """The columns so far. `expected` is the number of rows of a complete run; None: these are all."""
+        n = len(self._value)
+        for codes, _ in self._meta.values():
+            codes.extend([-1] * (n - len(codes)))
+        return Scores(
+            value=np.array(self._value, dtype=np.float64),
+            verdict=np.array(self._verdict, dtype=np.uint8),
+            group=np.array(self._group, dtype=np.int64),
+            question=np.array(self._question, dtype=np.int64),
+            meta={k: Column(np.array(c, dtype=np.int32), tuple(v)) for k, (c, v) in self._meta.items()},
+            expected=n if expected is None else expected,
+        )

@@ -1,0 +1,188 @@
+"""The few types that every room speaks. No input or output and no logic lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
+Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
+Verdict: TypeAlias = Literal["correct", "wrong", "partial", "invalid", "error", "unscored"]
+
+
+class Blob(Protocol):
+    """Bytes that are read when needed: a file, a zip member, a parquet cell, a drawing.
+
+    Two blobs with equal keys hold equal bytes; the key is what caches go by. It never reaches a prompt.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    def read(self) -> bytes: ...
+
+
+class Text(Struct, frozen=True, tag="text"):
+    """A piece of text in a prompt."""
+
+    text: str
+
+
+class Image(Struct, frozen=True, tag="image"):
+    """One picture, referred to and not yet read."""
+
+    blob: Blob
+
+
+class Video(Struct, frozen=True, tag="video"):
+    """A clip: either an encoded file (`blob`) or frames in order (`frames`), shown at `fps` frames a second."""
+
+    blob: Blob | None = None
+    frames: tuple[Image, ...] = ()
+    fps: float = 1.0
+
+
+Part: TypeAlias = Text | Image | Video
+
+
+class Generation(Struct, frozen=True, omit_defaults=True):
+    """How the model is asked to write. None leaves a setting to the model's own default.
+
+    `max_tokens` counts new tokens; `extra` goes verbatim into the request body or the generate call.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class MediaSettings(Struct, frozen=True, omit_defaults=True):
+    """What is done to pictures on their way to the model.
+
+    The defaults send the original bytes untouched. `max_long_side` is in pixels, `max_pixels` is width x height,
+    `format` re-encodes (jpeg, png, webp), `quality` is that of JPEG and WebP, `frames` is how many frames of a video
+    are sent at most, spaced uniformly.
+    """
+
+    max_long_side: int | None = None
+    max_pixels: int | None = None
+    format: Literal["original", "jpeg", "png", "webp"] = "original"
+    quality: int = 90
+    frames: int = 8
+    blank: bool = False
+
+
+class Prompt(Struct, frozen=True):
+    """What is sent: text, images and video in the order in which the model reads them."""
+
+    parts: tuple[Part, ...]
+    system: str = ""
+    generation: Generation | None = None
+
+
+class Sample(Struct, frozen=True):
+    """One question.
+
+    Attributes:
+        id: unique in its benchmark, stable from version to version.
+        prompt: what is sent.
+        target: the gold answer: bool for truth, option letter for choice, option text for choice_text, int for count,
+            float for number, str or a tuple of accepted str for short, anything or None for open.
+        kind: which family of extractors reads the reply.
+        options: letter to text, in the order shown; empty where there are none.
+        group: the cluster for statistics (an image, a pair, a target); empty: the sample stands alone.
+        meta: what results are broken down by (level, category, form, unit, aliases …).
+    """
+
+    id: str
+    prompt: Prompt
+    target: Any
+    kind: Kind
+    options: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens as the server counts them; `cost` in US dollars, None where no price is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = None
+
+
+class Response(Struct, frozen=True, omit_defaults=True):
+    """What a model said.
+
+    `latency_s` is seconds from sending to the last byte; `trace` is the raw exchange (images by digest), which the
+    engine moves into traces/ and never into results.jsonl.
+    """
+
+    text: str
+    usage: Usage = Usage()
+    latency_s: float = 0.0
+    finish_reason: str = ""
+    reasoning: str = ""
+    model: str = ""
+    trace: Any = None
+
+
+class Failure(Struct, frozen=True):
+    """Why a sample has no answer: `kind` is one of the error kinds of docs/errors.md."""
+
+    kind: str
+    message: str
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """One line of results.jsonl. Times are seconds since the epoch, UTC."""
+
+    sample_id: str
+    status: Status
+    repeat: int = 0
+    response: Response | None = None
+    error: Failure | None = None
+    attempts: int = 1
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+
+class Score(Struct, frozen=True, omit_defaults=True):
+    """How one reply was judged under one profile.
+
+    `value` is 0 to 1, None where it is not scored; `extracted` is what was read from the reply, None where nothing
+    was; `reason` says why nothing was read, or why the verdict is what it is.
+    """
+
+    value: float | None
+    extracted: Any = None
+    verdict: Verdict = "wrong"
+    reason: str | None = None
+
+
+class Metric(Struct, frozen=True):
+    """One number of a summary.
+
+    Attributes:
+        name: e.g. `accuracy`, or `accuracy/short/species` for a part of the samples.
+        value: a fraction (0 to 1) unless `unit` says otherwise; None where nothing could be scored.
+        n: how many samples stand behind it.
+        ci95: 95 % confidence interval (low, high), None where there is none.
+        unit: `fraction`, or a name such as `seconds`.
+        coverage: scored samples / samples that the benchmark has for this number, 0 to 1.
+        chance: what guessing reaches, where that is known.
+    """
+
+    name: str
+    value: float | None
+    n: int
+    ci95: tuple[float, float] | None = None
+    unit: str = "fraction"
+    coverage: float = 1.0
+    chance: float | None = None
