@@ -1,0 +1,180 @@
+"""Means of scores with an interval that holds for small n, for shares near 0 and 1, and for rows in clusters."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.scoring.statistics.clusters import cluster_index
+from snellen.scoring.statistics.distributions import Z95, t_quantile
+from snellen.scoring.table import Scores
+from snellen.types import Metric
+
+
+def wilson(share: float, n: float, z: float = Z95) -> tuple[float, float]:
+    """Wilson's score interval of a share seen in `n` independent rows; `n` may be an effective size.
+
+    Source: Wilson 1927, JASA 22:209; recommended over the Wald interval by Brown, Cai and DasGupta 2001, Statistical
+    Science 16:101. 0 of 10 gives 0 to 0.278.
+
+    Raises:
+        ValueError: if the share lies outside 0 to 1, or n is not positive.
+    """
+    if not 0.0 <= share <= 1.0 or n <= 0:
+        raise ValueError(f"found share {share} of n = {n}; expected a share from 0 to 1 of n > 0")
+    shrink = z * z / n
+    centre = (share + shrink / 2.0) / (1.0 + shrink)
+    half = z / (1.0 + shrink) * sqrt(share * (1.0 - share) / n + shrink / (4.0 * n))
+    return 0.0 if share == 0.0 else max(0.0, centre - half), 1.0 if share == 1.0 else min(1.0, centre + half)
+
+
+def scored(scores: Scores) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values as they enter a mean, and which rows do.
+
+    A row that failed ("error") or whose reply could not be read ("invalid") stays in the denominator, with 0 where
+    it has no value of its own; an "unscored" row, or one without a value, is left out and lowers the coverage.
+
+    Returns:
+        [n] float64 and [n] bool.
+    """
+    lost = scores.has("error") | scores.has("invalid")
+    value = np.where(lost & np.isnan(scores.value), 0.0, scores.value)
+    return value, ~scores.has("unscored") & ~np.isnan(value)
+
+
+def coverage(rows: int, expected: int) -> float:
+    """Scored rows / rows of a complete run, 0 to 1; 0 where nothing was expected."""
+    return min(1.0, rows / expected) if expected > 0 else 0.0
+
+
+def robust_variance(
+    values: NDArray[np.float64], weights: NDArray[np.float64], group: NDArray[np.int64]
+) -> tuple[float, float, int]:
+    """Variance of a weighted mean when the rows of one group are not independent.
+
+    CR1: G / (G - 1) * sum over clusters of (sum of w * (x - mean)) ** 2, weights summing to 1; never less than what
+    independent rows would give, because a negative correlation within clusters (two questions of a pair that a
+    constant answer gets half right) is no evidence of precision.
+
+    Args:
+        values: [n] finite scores.
+        weights: [n] summing to 1.
+        group: [n] int64, equal for rows of one cluster.
+
+    Returns:
+        The variance (infinity for one cluster of several rows), the size of the sample if clusters were single rows
+        with the clusters' weights (Kish 1965: 1 / sum of squared weights), and the number of clusters.
+
+    Source: Liang and Zeger 1986, Biometrika 73:13; as used for evaluations by Miller 2024, arXiv 2411.00640, section
+    2.2; the factor G / (G - 1) as in Cameron and Miller 2015, J. Human Resources 50:317.
+    """
+    index, clusters = cluster_index(group)
+    mean = float(weights @ values)
+    influence = weights * (values - mean)
+    share = np.bincount(index, weights=weights, minlength=clusters)
+    kish = 1.0 / float(share @ share)
+    rows = len(values)
+    alone = float(influence @ influence) * rows / (rows - 1) if rows > 1 else 0.0
+    if clusters == rows:
+        return alone, kish, clusters
+    if clusters < 2:
+        return inf, kish, clusters
+    sums = np.bincount(index, weights=influence, minlength=clusters)
+    together = float(sums @ sums) * clusters / (clusters - 1)
+    return max(together, alone), kish, clusters
+
+
+def interval(
+    values: NDArray[np.float64], group: NDArray[np.int64], weights: NDArray[np.float64] | None = None
+) -> tuple[float, float] | None:
+    """95 % interval of the (weighted) mean of scores.
+
+    - Values 0 and 1, equal weights, one row a cluster: Wilson.
+    - Other values from 0 to 1, weights, or clusters: Wilson's formula with the effective sample size
+      mean * (1 - mean) / variance, the variance being cluster-robust, and Student's t with G - 1 degrees of freedom
+      in the place of z. For shares this is the modified Wilson interval of survey statistics (Korn and Graubard 1998,
+      Survey Methodology 24:193; best of seven in Franco, Little, Louis and Slud 2019, J. Survey Statistics and
+      Methodology 7:334); for graded scores it is the quasi-binomial score interval. It stays within 0 to 1.
+    - All values equal: no variance can be seen, so the clusters count as single rows (full correlation within).
+    - Values beyond 0 to 1: mean +- t * cluster-robust standard error.
+    - None for no rows, and for one cluster of several rows: nothing says how clusters differ.
+
+    Args:
+        values: [n] finite scores.
+        group: [n] int64, equal for rows of one cluster.
+        weights: [n] positive, None for equal ones.
+    """
+    rows = len(values)
+    if rows == 0:
+        return None
+    bounded = bool(values.min() >= 0.0 and values.max() <= 1.0)
+    share = np.full(rows, 1.0 / rows) if weights is None else weights / weights.sum()
+    variance, kish, clusters = robust_variance(values, share, group)
+    if variance == inf:
+        return None
+    mean = float(share @ values)
+    if bounded:
+        mean = min(1.0, max(0.0, mean))
+        if weights is None and clusters == rows and bool(np.isin(values, (0.0, 1.0)).all()):
+            return wilson(float(values.sum()) / rows, rows)
+        if bool(np.ptp(values) == 0.0) or variance == 0.0:
+            return wilson(mean, kish)
+        return wilson(mean, mean * (1.0 - mean) / variance, t_quantile(clusters - 1))
+    if clusters < 2:
+        return None
+    half = t_quantile(clusters - 1) * sqrt(variance)
+    return mean - half, mean + half
+
+
+def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = "fraction") -> Metric:
+    """The mean score with its interval: accuracy where values are 0 and 1.
+
+    Failed and unreadable rows count as 0; unscored ones lower the coverage (see `scored`).
+
+    Args:
+        name: the metric's name.
+        scores: one row a sample and repeat.
+        chance: what guessing reaches, 0 to 1, where that is known.
+        unit: `fraction`, or the name of what the values measure.
+    """
+    value, mask = scored(scores)
+    value = value[mask]
+    rows = len(value)
+    return Metric(
+        name=name,
+        value=float(value.sum()) / rows if rows else None,
+        n=rows,
+        ci95=interval(value, scores.group[mask]),
+        unit=unit,
+        coverage=coverage(rows, scores.expected),
+        chance=chance,
+    )
+
+
+def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = None, unit: str = "fraction") -> Metric:
+    """The mean of the means of each value of one meta column: every category weighs the same.
+
+    Balanced accuracy is this with `by` the column of the target. Rows without the column are left out, and lower the
+    coverage. The interval is that of the weighted mean, a row weighing 1 / (categories * rows of its category).
+    """
+    value, mask = scored(scores)
+    column = scores.meta.get(by)
+    if column is not None:
+        mask = mask & (column.codes >= 0)
+    if column is None or not mask.any():
+        return Metric(name, None, 0, None, unit, 0.0, chance)
+    codes = column.codes[mask]
+    counts = np.bincount(codes, minlength=len(column.names))
+    weights = 1.0 / (np.count_nonzero(counts) * counts[codes])
+    value = value[mask]
+    return Metric(
+        name=name,
+        value=float(weights @ value),
+        n=len(value),
+        ci95=interval(value, scores.group[mask], weights),
+        unit=unit,
+        coverage=coverage(len(value), scores.expected),
+        chance=chance,
+    )
