@@ -1,13 +1,19 @@
-"""Lazy bytes: what an image in a prompt refers to."""
+"""Lazy bytes: what an image in a prompt refers to.
+
+`quick` is true where reading costs less than handing the work to a thread: bytes in memory, small local files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
 from snellen.errors import DataError
+
+QUICK_BYTES = 1 << 20
 
 
 class FileBlob(Struct, frozen=True):
@@ -18,6 +24,13 @@ class FileBlob(Struct, frozen=True):
     @property
     def key(self) -> str:
         return str(self.path)
+
+    @property
+    def quick(self) -> bool:
+        try:
+            return self.path.stat().st_size <= QUICK_BYTES
+        except OSError:
+            return True  # reading fails at once, with the reason
 
     def read(self) -> bytes:
         try:
@@ -31,6 +44,7 @@ class BytesBlob(Struct, frozen=True):
 
     key: str
     data: bytes
+    quick: ClassVar[bool] = True
 
     def read(self) -> bytes:
         return self.data

@@ -1,0 +1,189 @@
+"""Encode once an image, not once a question."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import Generic, TypeVar, cast
+
+from snellen.media.decode import pixel_limit
+from snellen.media.encode import Encoded, encode, encode_bytes, untouched
+from snellen.media.video import Frame, drawn_frames, frames
+from snellen.types import Image, MediaSettings, Video
+
+# A small overhead per entry is counted too, so that a million tiny pictures cannot outgrow the budget.
+ENTRY_BYTES = 1024
+
+T = TypeVar("T")
+
+
+class MediaCache:
+    """Encoded pictures and extracted video frames of one run, within a budget of memory.
+
+    Pictures are known by their blob's key. Many callers may ask at once, from threads or from one event loop; a picture
+    that is being made is made once, and everyone waiting for it gets the same `Encoded` or the same error. The least
+    recently used go first when the budget is full; one that is larger than the whole budget is handed out and not kept.
+    """
+
+    def __init__(
+        self, settings: MediaSettings, budget_bytes: int = 256 << 20, *, limit: int | None = None, threads: int = 0
+    ) -> None:
+        """`limit`: pixels decoded at most (default `pixel_limit()`); `threads`: pictures decoded at once (default: cores,
+        at most 8). Peak memory is the budget plus the pictures being decoded.
+        """
+        self.settings = settings
+        self.limit = pixel_limit() if limit is None else limit
+        self._pictures: _Once[Encoded] = _Once(budget_bytes, lambda one: len(one.data_uri))
+        self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
+        self._threads = threads or min(8, os.cpu_count() or 1)
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held now, as counted against the budget."""
+        return self._pictures.held + self._clips.held
+
+    @property
+    def made(self) -> int:
+        """How many pictures were encoded so far."""
+        return self._pictures.made
+
+    def get(self, image: Image) -> Encoded:
+        """The picture as it is sent; blocks while it is made. Raises MediaError, DataError."""
+        return self._pictures.get(image.blob.key, lambda: encode(image.blob, self.settings, self.limit))
+
+    async def fetch(self, image: Image) -> Encoded:
+        """As `get`, from an event loop: decoding, drawing and slow reads happen in a thread.
+
+        A picture that is held, or that needs no decoding and lies in memory or in a small local file, is returned
+        without leaving the loop.
+        """
+        blob = image.blob
+        key = blob.key
+        held = self._pictures.held_now(key)
+        if held is not None:
+            return held
+        if not getattr(blob, "quick", False) or self._pictures.under_way(key):
+            return await self._in_thread(self._pictures, key, lambda: encode(blob, self.settings, self.limit))
+        data = blob.read()
+        ready = untouched(data, blob, self.settings, self.limit)
+        if ready is not None:
+            self._pictures.put(key, ready)
+            return ready
+        return await self._in_thread(self._pictures, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
+
+    def frames(self, video: Video) -> tuple[Image, ...]:
+        """The frames of a video that are sent, at most `settings.frames`; decoded once. Raises MediaError."""
+        if video.blob is None:
+            return drawn_frames(video, self.settings)
+        return self._clips.get(video.blob.key, lambda: tuple(frames(video, self.settings, self.limit)))
+
+    async def fetch_frames(self, video: Video) -> tuple[Image, ...]:
+        """As `frames`, from an event loop; decoding happens in a thread."""
+        if video.blob is None:
+            return drawn_frames(video, self.settings)
+        key = video.blob.key
+        held = self._clips.held_now(key)
+        if held is not None:
+            return held
+        return await self._in_thread(self._clips, key, lambda: tuple(frames(video, self.settings, self.limit)))
+
+    def close(self) -> None:
+        """Let the threads go. Pictures under way are finished, those not begun are dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+    async def _in_thread(self, store: _Once[T], key: str, make: Callable[[], T]) -> T:
+        future, mine = store.claim(key)
+        if mine:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="media")
+            self._pool.submit(store.fulfil, key, future, make)
+        # Shielded: one caller that is cancelled must not cancel the picture for the others.
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+
+class _Once(Generic[T]):
+    """Values made once for a key and kept, least recently used out first, within `budget` bytes. Thread-safe."""
+
+    def __init__(self, budget: int, size: Callable[[T], int]) -> None:
+        self.budget = budget
+        self.held = 0
+        self.made = 0
+        self._size = size
+        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._waiting: dict[str, Future[T]] = {}
+        self._lock = Lock()
+
+    def held_now(self, key: str) -> T | None:
+        with self._lock:
+            value = self._kept.get(key)
+            if value is not None:
+                self._kept.move_to_end(key)
+            return value
+
+    def under_way(self, key: str) -> bool:
+        return key in self._waiting
+
+    def put(self, key: str, value: T) -> None:
+        with self._lock:
+            self._keep(key, value)
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        held = self.held_now(key)
+        if held is not None:
+            return held
+        future, mine = self.claim(key)
+        if mine:
+            self.fulfil(key, future, make)
+        return future.result()
+
+    def claim(self, key: str) -> tuple[Future[T], bool]:
+        """The future of a value, and whether the caller is the one who has to make it."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                return waiting, False
+            future: Future[T] = Future()
+            if key in self._kept:  # made between the caller's look and its claim
+                future.set_result(self._kept[key])
+                return future, False
+            self._waiting[key] = future
+            return future, True
+
+    def fulfil(self, key: str, future: Future[T], make: Callable[[], T]) -> None:
+        try:
+            value = make()
+        except BaseException as error:
+            with self._lock:
+                del self._waiting[key]
+            future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        with self._lock:
+            self._keep(key, value)
+            del self._waiting[key]
+        future.set_result(value)
+
+    def _keep(self, key: str, value: T) -> None:
+        self.made += 1
+        size = self._size(value) + ENTRY_BYTES
+        if key in self._kept:
+            self.held -= self._size(self._kept.pop(key)) + ENTRY_BYTES
+        if size > self.budget:
+            return
+        self._kept[key] = value
+        self.held += size
+        while self.held > self.budget:
+            _, dropped = self._kept.popitem(last=False)
+            self.held -= self._size(dropped) + ENTRY_BYTES
+
+
+def _clip_bytes(clip: tuple[Image, ...]) -> int:
+    return sum(len(cast(Frame, image.blob).data) + ENTRY_BYTES for image in clip)

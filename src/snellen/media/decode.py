@@ -1,0 +1,215 @@
+"""From untrusted bytes to an upright RGB picture of the size that was asked for.
+
+Rules, part of every run's record (`describe`):
+
+- JPEG of one or three channels is decoded by simplejpeg (its own libjpeg-turbo), in full: scaled DCT decoding is faster
+  and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through Pillow,
+  limited to JPEG, PNG, WebP, GIF, BMP and TIFF.
+- Only the first frame of an animation is seen. Colour profiles are not applied.
+- Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
+  white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
+- Exif orientation is applied. Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
+"""
+
+from __future__ import annotations
+
+import os
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+from snellen.errors import MediaError
+from snellen.media.headers import Header, read_header
+from snellen.types import Image, MediaSettings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+PIXEL_LIMIT = 200_000_000
+PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
+GREY = (128, 128, 128)
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+
+
+def pixel_limit() -> int:
+    """Pixels (width x height) that a picture may have at most: 200 million, or what the environment says."""
+    text = os.environ.get(PIXEL_LIMIT_VARIABLE, "")
+    if not text:
+        return PIXEL_LIMIT
+    if not text.isdigit() or int(text) < 1:
+        raise MediaError(
+            f"{PIXEL_LIMIT_VARIABLE} is {text!r}; a whole number of pixels above 0 was expected",
+            f"Unset it for the default of {PIXEL_LIMIT:,}.",
+        )
+    return int(text)
+
+
+def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:
+    """Size in pixels, (width, height), after the limits of `settings`; in whole numbers, so alike on every platform.
+
+    The long side becomes `max_long_side` exactly and the short side is rounded half up. Then, where the area is still
+    over `max_pixels`, width = floor(sqrt(max_pixels * width / height)), height likewise, so the area never exceeds it.
+    No side falls under 1 pixel and none grows.
+    """
+    long = settings.max_long_side
+    if long is not None and max(width, height) > long:
+        if width >= height:
+            width, height = long, max(1, (2 * height * long + width) // (2 * width))
+        else:
+            width, height = max(1, (2 * width * long + height) // (2 * height)), long
+    area = settings.max_pixels
+    if area is not None and width * height > area:
+        wide, high = max(1, isqrt(area * width // height)), max(1, isqrt(area * height // width))
+        width, height = min(wide, max(1, area // high)), min(high, max(1, area // wide))
+    return width, height
+
+
+def checked_header(data: bytes, key: str, limit: int) -> Header:
+    """The header of a picture that may be decoded.
+
+    Raises:
+        MediaError: the bytes are no picture of an accepted format, break off in the header, or claim more than
+            `limit` pixels.
+    """
+    if not data:
+        raise MediaError(f"image {key}: the file is empty", "Fetch it again.")
+    header = read_header(data)
+    if header is None:
+        raise MediaError(
+            f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP or TIFF was expected",
+            "The file is damaged, cut off, or of another format; fetch it again or convert it.",
+        )
+    check_size(header.width, header.height, key, limit)
+    return header
+
+
+def check_size(width: int, height: int, key: str, limit: int) -> None:
+    """Raise MediaError for a picture without area or with more than `limit` pixels."""
+    if width < 1 or height < 1:
+        raise MediaError(f"image {key}: its header says {width} x {height} pixels", "Fetch it again.")
+    if width * height > limit:
+        raise MediaError(
+            f"image {key}: its header says {width} x {height} pixels; at most {limit:,} in all are decoded",
+            f"If the picture is meant to be that large, set {PIXEL_LIMIT_VARIABLE}.",
+        )
+
+
+def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> Picture:
+    """The picture as a model is to see it: RGB, upright, within the limits of `settings`, never enlarged.
+
+    Args:
+        image: what to read.
+        settings: limits; `blank` gives flat grey (128, 128, 128) of the size that the picture would have had.
+        limit: pixels that may be decoded at most; None takes `pixel_limit()`.
+
+    Raises:
+        MediaError: the picture is damaged, of no accepted format, or over the limit; the message names its key.
+        DataError: the bytes cannot be read.
+    """
+    key = image.blob.key
+    data = image.blob.read()
+    header = checked_header(data, key, pixel_limit() if limit is None else limit)
+    return render(data, header, key, settings, limit)
+
+
+def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> Picture:
+    """Decode, turn upright and fit a picture whose header was checked. Raises MediaError."""
+    from PIL import Image as pillow
+
+    if settings.blank:
+        return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
+    picture = _decoded(data, header, key, pixel_limit() if limit is None else limit)
+    size = fitted(*picture.size, settings)
+    return picture if size == picture.size else picture.resize(size, pillow.Resampling.BICUBIC)
+
+
+def _decoded(data: bytes, header: Header, key: str, limit: int) -> Picture:
+    from PIL import ImageOps
+
+    if header.format == "jpeg" and header.plain:
+        picture = _by_simplejpeg(data)
+        if picture is not None:
+            return _turned(picture, header.orientation)
+    try:
+        picture = _by_pillow(data, key, limit)
+        return to_rgb(ImageOps.exif_transpose(picture))
+    except MediaError:
+        raise
+    except Exception as error:
+        # Pillow's parsers raise whatever they stumble over (struct.error, KeyError, zlib.error, SyntaxError, ...).
+        reason = str(error) or type(error).__name__
+        raise MediaError(
+            f"image {key}: {header.format} of {len(data):,} bytes cannot be decoded: {reason}",
+            "The file is damaged or cut off; fetch it again.",
+        ) from error
+
+
+def _by_simplejpeg(data: bytes) -> Picture | None:
+    """None where libjpeg-turbo is not content with the file: then Pillow has the last word."""
+    import simplejpeg
+    from PIL import Image as pillow
+
+    try:
+        return pillow.fromarray(simplejpeg.decode_jpeg(data, "RGB", strict=True))
+    except ValueError:
+        return None
+
+
+def _by_pillow(data: bytes, key: str, limit: int) -> Picture:
+    from io import BytesIO
+
+    from PIL import Image as pillow
+
+    # Pillow refuses at twice its own limit; it must not be stricter than ours, and it is never switched off.
+    if pillow.MAX_IMAGE_PIXELS is not None:
+        pillow.MAX_IMAGE_PIXELS = max(pillow.MAX_IMAGE_PIXELS, limit)
+    picture = pillow.open(BytesIO(data), formats=FORMATS)
+    check_size(*picture.size, key, limit)
+    picture.load()
+    return picture
+
+
+def _turned(picture: Picture, orientation: int) -> Picture:
+    from PIL import Image as pillow
+
+    turn = {
+        2: pillow.Transpose.FLIP_LEFT_RIGHT,
+        3: pillow.Transpose.ROTATE_180,
+        4: pillow.Transpose.FLIP_TOP_BOTTOM,
+        5: pillow.Transpose.TRANSPOSE,
+        6: pillow.Transpose.ROTATE_270,
+        7: pillow.Transpose.TRANSVERSE,
+        8: pillow.Transpose.ROTATE_90,
+    }.get(orientation)
+    return picture if turn is None else picture.transpose(turn)
+
+
+def to_rgb(picture: Picture) -> Picture:
+    """Any Pillow mode to RGB by the rules at the top of this file."""
+    from PIL import Image as pillow
+
+    mode = picture.mode
+    if mode == "RGB" and "transparency" not in picture.info:
+        return picture
+    if mode.startswith("I;16") or mode in ("I", "F"):
+        return _from_wide(picture)
+    if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in picture.info:
+        over = picture.convert("RGBA")
+        ground = pillow.new("RGBA", over.size, (255, 255, 255, 255))
+        return pillow.alpha_composite(ground, over).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _from_wide(picture: Picture) -> Picture:
+    import numpy as np
+    from PIL import Image as pillow
+
+    values: Any = np.asarray(picture)
+    if picture.mode.startswith("I;16"):
+        grey = (values.astype(np.uint16) >> 8).astype(np.uint8)
+    elif not np.isfinite(values).all():
+        raise ValueError("its float pixels are not all finite")
+    else:
+        low, high = float(values.min()), float(values.max())
+        span = high - low or 1.0
+        grey = np.floor((values.astype(np.float64) - low) / span * 255.0 + 0.5).astype(np.uint8)
+    return pillow.fromarray(grey).convert("RGB")

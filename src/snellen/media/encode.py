@@ -1,0 +1,143 @@
+"""From a picture's bytes to the bytes that are sent.
+
+The original bytes go out untouched when nothing has to change: `format` is `original`, the picture is within the limits,
+and it is a JPEG, PNG, WebP or GIF that every server reads alike. What is not read alike is made so, and `Encoded.changed`
+says why: an Exif orientation other than upright (servers differ in whether they turn it), an animation (first frame), 16
+bits a channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG goes out as it is.
+
+A named `format` always encodes anew. Under `original` a picture that has to change stays what it was (JPEG, PNG, WebP);
+GIF, BMP and TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64, b2a_base64
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from snellen.media import decode
+from snellen.media.headers import Header
+from snellen.types import Blob, MediaSettings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+Output: TypeAlias = Literal["jpeg", "png", "webp"]
+
+PNG_LEVEL = 4
+_KEPT: dict[str, Output] = {"jpeg": "jpeg", "png": "png", "webp": "webp", "gif": "png", "bmp": "png", "tiff": "png"}
+_SENT_AS_IS = frozenset({"jpeg", "png", "webp", "gif"})
+
+
+class Encoded(Struct, frozen=True):
+    """A picture as it is sent. Held once, as the data URI; the bytes are derived from it when asked for.
+
+    Attributes:
+        data_uri: `data:image/jpeg;base64,...` in ASCII, ready to go into a request body.
+        mime: e.g. `image/jpeg`.
+        digest: SHA-256 of `data`, in hex.
+        width, height: pixels as a viewer shows them.
+        changed: why these are not the original bytes; empty when they are.
+    """
+
+    data_uri: bytes
+    mime: str
+    digest: str
+    width: int
+    height: int
+    changed: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the picture file that is sent."""
+        return a2b_base64(memoryview(self.data_uri)[len(self.mime) + 13 :])
+
+
+def encode(blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:
+    """Read a blob and make it what is sent. Raises MediaError, DataError."""
+    return encode_bytes(blob.read(), blob, settings, limit)
+
+
+def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:
+    """`encode`, for bytes that were read from the blob already."""
+    key = blob.key
+    header = decode.checked_header(data, key, decode.pixel_limit() if limit is None else limit)
+    # A video frame was made under these very settings; encoding it again would only lose quality.
+    reason = "" if getattr(blob, "made_with", None) == settings else why_changed(header, settings)
+    if not reason and not header.complete:
+        decode.render(data, header, key, settings, limit)  # the end mark is missing: raises unless all pixels are there
+    if not reason:
+        return _packed(data, header.format, *header.upright_size)
+    picture = decode.render(data, header, key, settings, limit)
+    kind = _KEPT[header.format] if settings.format == "original" else settings.format
+    return _packed(compress(picture, kind, settings.quality), kind, *picture.size, reason)
+
+
+def untouched(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded | None:
+    """The cheap half of `encode_bytes`: the picture to send where nothing has to be decoded, otherwise None."""
+    header = decode.checked_header(data, blob.key, decode.pixel_limit() if limit is None else limit)
+    made = getattr(blob, "made_with", None) == settings
+    if header.complete and (made or not why_changed(header, settings)):
+        return _packed(data, header.format, *header.upright_size)
+    return None
+
+
+def why_changed(header: Header, settings: MediaSettings) -> str:
+    """Why the original bytes of a picture cannot go out under these settings; empty when they can."""
+    if settings.blank:
+        return "blank control"
+    size = header.upright_size
+    if decode.fitted(*size, settings) != size:
+        return "over the size limits"
+    if settings.format != "original":
+        return f"asked for {settings.format}"
+    if header.format not in _SENT_AS_IS:
+        return f"{header.format} is not accepted by model servers"
+    if header.orientation != 1:
+        return f"Exif orientation {header.orientation}"
+    return "" if header.plain else "animated, CMYK, or more than 8 bits a channel"
+
+
+def compress(picture: Picture, kind: Output, quality: int) -> bytes:
+    """Encode an RGB picture. `quality` (1 to 100) is that of JPEG and WebP; PNG is without loss at level 4 of zlib."""
+    if kind == "jpeg":
+        import numpy as np
+        import simplejpeg
+
+        written: bytes = simplejpeg.encode_jpeg(
+            np.ascontiguousarray(np.asarray(picture)), quality, colorspace="RGB", colorsubsampling="420"
+        )
+        return written
+    from io import BytesIO
+
+    out = BytesIO()
+    if kind == "png":
+        picture.save(out, "PNG", compress_level=PNG_LEVEL)
+    else:
+        picture.save(out, "WEBP", quality=quality, method=4)
+    return out.getvalue()
+
+
+def describe(settings: MediaSettings) -> dict[str, Any]:
+    """What a run's record says about its pictures: settings, decoders, resampler, rules and library versions."""
+    return {
+        "settings": structs.asdict(settings),
+        "jpeg_decoder": f"simplejpeg {version('simplejpeg')}, full decode",
+        "jpeg_encoder": f"simplejpeg {version('simplejpeg')}, 4:2:0",
+        "other_formats": f"pillow {version('pillow')}",
+        "png_level": PNG_LEVEL,
+        "resampler": f"pillow {version('pillow')} bicubic, antialiased",
+        "transparency": "over white",
+        "orientation": "exif applied",
+        "frames": "uniform, first and last included",
+        "pixel_limit": decode.pixel_limit(),
+    }
+
+
+def _packed(data: bytes, kind: str, width: int, height: int, changed: str = "") -> Encoded:
+    mime = f"image/{kind}"
+    uri = b"".join((b"data:", mime.encode(), b";base64,", b2a_base64(data, newline=False)))
+    return Encoded(uri, mime, sha256(data).hexdigest(), width, height, changed)
