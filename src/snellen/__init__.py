@@ -1,3 +1,84 @@
-"""Snellen, the eye chart for vision-language models."""
+"""Snellen, the eye chart for vision-language models.
+
+`snellen.evaluate(...)` runs a benchmark, `snellen.load_run(path)` opens a run. Everything public is named here and
+imported on first use, so that `import snellen` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark, Data
+    from snellen.evaluation import Run, evaluate, load_run, rerun
+    from snellen.models.base import Model, ModelOptions
+    from snellen.scoring.table import Scores
+    from snellen.types import (
+        Generation,
+        Image,
+        MediaSettings,
+        Metric,
+        Prompt,
+        Record,
+        Response,
+        Sample,
+        Score,
+        Text,
+        Usage,
+        Video,
+    )
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "snellen.evaluation": ("Run", "evaluate", "load_run", "rerun"),
+    "snellen.benchmarks.base": ("Benchmark", "Data"),
+    "snellen.models.base": ("Model", "ModelOptions"),
+    "snellen.scoring.table": ("Scores",),
+    "snellen.types": (
+        "Generation",
+        "Image",
+        "MediaSettings",
+        "Metric",
+        "Prompt",
+        "Record",
+        "Response",
+        "Sample",
+        "Score",
+        "Text",
+        "Usage",
+        "Video",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = [
+    "Benchmark",
+    "Data",
+    "Generation",
+    "Image",
+    "MediaSettings",
+    "Metric",
+    "Model",
+    "ModelOptions",
+    "Prompt",
+    "Record",
+    "Response",
+    "Run",
+    "Sample",
+    "Score",
+    "Scores",
+    "Text",
+    "Usage",
+    "Video",
+    "__version__",
+    "evaluate",
+    "load_run",
+    "rerun",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'snellen' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

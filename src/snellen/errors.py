@@ -173,3 +173,15 @@ class NoAnswerError(ModelError):
     """A replayed file holds no answer for this sample."""
 
     kind = "no_answer"
+
+
+class TooManyFailuresError(SnellenError):
+    """So many samples in a row failed that going on would only cost time; all of them are asked again on resuming."""
+
+    exit_code = 8
+
+
+class InterruptedRunError(SnellenError):
+    """The run was stopped by Ctrl-C or SIGTERM. What was answered is recorded, and the run can go on."""
+
+    exit_code = 130

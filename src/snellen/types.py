@@ -109,12 +109,16 @@ class Sample(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens as the server counts them; `cost` in US dollars, None where no price is known."""
+    """Tokens as the server counts them; `cost` in US dollars, None where no price is known.
+
+    `reasoning_tokens` are part of the output, `cached_tokens` part of the input.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float | None = None
+    cached_tokens: int = 0
 
 
 class Response(Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.types import Generation, MediaSettings, Prompt, Response
 
@@ -66,3 +66,29 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def effective(options: Generation, prompt: Generation | None) -> Generation:
+    """The settings for one prompt: what the user set for the run, else what the prompt asks for.
+
+    The seed is the exception: the prompt's wins, since the engine sets it there to tell repeats of a question apart.
+    """
+    if prompt is None or prompt is options:
+        return options
+    key = (id(options), id(prompt))
+    known = _EFFECTIVE.get(key)
+    if known is not None and known[0] is options and known[1] is prompt:
+        return known[2]
+    chosen = {name: getattr(prompt, name) for name in _FIELDS if getattr(options, name) in (None, (), {})}
+    if prompt.seed is not None:
+        chosen["seed"] = prompt.seed
+    result = structs.replace(options, **chosen)
+    if len(_EFFECTIVE) > 64:
+        _EFFECTIVE.clear()
+    _EFFECTIVE[key] = (options, prompt, result)
+    return result
+
+
+_FIELDS = Generation.__struct_fields__
+# Prompts of one benchmark share a few settings objects, so merging is done once a pair and not once a question.
+_EFFECTIVE: dict[tuple[int, int], tuple[Generation, Generation, Generation]] = {}

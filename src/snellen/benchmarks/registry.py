@@ -1,0 +1,45 @@
+"""From a benchmark's name to its declaration."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from snellen.benchmarks.base import Benchmark
+from snellen.errors import UsageError
+
+GROUP = "snellen.benchmarks"
+BUILT_IN = {
+    "chart": "snellen.benchmarks.chart:CHART",
+    "chart/digits": "snellen.benchmarks.chart:DIGITS",
+    "chart/creatures": "snellen.benchmarks.chart:CREATURES",
+}
+
+
+def names() -> list[str]:
+    """Every benchmark that can be run, third parties' included."""
+    return [*BUILT_IN, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in BUILT_IN)]
+
+
+def find(name: str) -> Benchmark:
+    """The benchmark of that name.
+
+    Third parties add theirs through the entry-point group `snellen.benchmarks`, whose objects are Benchmarks.
+
+    Raises:
+        UsageError: there is none; the message names near ones.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        found = getattr(import_module(module), attribute)
+    else:
+        points = {point.name: point for point in entry_points(group=GROUP)}
+        if name not in points:
+            near = difflib.get_close_matches(name, names(), n=3)
+            hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            raise UsageError(f"there is no benchmark {name!r}", f"{hint}`snellen list` shows all.")
+        found = points[name].load()
+    if not isinstance(found, Benchmark):
+        raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")
+    return found

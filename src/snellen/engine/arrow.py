@@ -1,0 +1,132 @@
+"""Records, scores and metrics as Arrow tables, for notebooks and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from snellen.engine.folder import RunFolder
+from snellen.engine.rescore import Scored, final_records
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RECORDS = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("repeat", pa.int32()),
+        ("status", pa.string()),
+        ("text", pa.string()),
+        ("error_kind", pa.string()),
+        ("error", pa.string()),
+        ("attempts", pa.int32()),
+        ("latency_s", pa.float64()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost", pa.float64()),
+        ("started_at", pa.float64()),
+        ("finished_at", pa.float64()),
+    ]
+)
+SCORES = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("repeat", pa.int32()),
+        ("profile", pa.string()),
+        ("value", pa.float64()),
+        ("extracted", pa.string()),
+        ("verdict", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+METRICS = pa.schema(
+    [
+        ("profile", pa.string()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+        ("n", pa.int64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("unit", pa.string()),
+        ("coverage", pa.float64()),
+        ("chance", pa.float64()),
+    ]
+)
+
+
+def records_table(folder: RunFolder) -> pa.Table:
+    """The final records of a run; see RECORDS for the columns."""
+    return _table(
+        RECORDS,
+        (
+            {
+                "sample_id": record.sample_id,
+                "repeat": record.repeat,
+                "status": record.status,
+                "text": None if (response := record.response) is None else response.text,
+                "error_kind": None if record.error is None else record.error.kind,
+                "error": None if record.error is None else record.error.message,
+                "attempts": record.attempts,
+                "latency_s": None if response is None else response.latency_s,
+                "input_tokens": None if response is None else response.usage.input_tokens,
+                "output_tokens": None if response is None else response.usage.output_tokens,
+                "cost": None if response is None else response.usage.cost,
+                "started_at": record.started_at,
+                "finished_at": record.finished_at,
+            }
+            for record in final_records(folder.results)
+        ),
+    )
+
+
+class ScoreRows:
+    """Collects scored rows; `add` fits the `each` of rescore.summarize."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, scored: Scored) -> None:
+        for profile, score in scored.scores.items():
+            self._rows.append(
+                {
+                    "sample_id": scored.sample.id,
+                    "repeat": scored.record.repeat,
+                    "profile": profile,
+                    "value": score.value,
+                    "extracted": None if score.extracted is None else str(score.extracted),
+                    "verdict": score.verdict,
+                    "reason": score.reason,
+                }
+            )
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self._rows, schema=SCORES)
+
+
+def metrics_table(metrics: Mapping[str, Sequence[Metric]]) -> pa.Table:
+    """Metrics by profile; see METRICS for the columns."""
+    return _table(
+        METRICS,
+        (
+            {
+                "profile": profile,
+                "name": metric.name,
+                "value": metric.value,
+                "n": metric.n,
+                "low": None if metric.ci95 is None else metric.ci95[0],
+                "high": None if metric.ci95 is None else metric.ci95[1],
+                "unit": metric.unit,
+                "coverage": metric.coverage,
+                "chance": metric.chance,
+            }
+            for profile, rows in metrics.items()
+            for metric in rows
+        ),
+    )
+
+
+def _table(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema)

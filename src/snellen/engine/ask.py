@@ -1,0 +1,92 @@
+"""One question to one model: attempts, waits between them, and the record that comes of it."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from msgspec import structs
+
+from snellen.engine.gate import Backoff, Gate
+from snellen.engine.limits import Stop
+from snellen.engine.progress import Progress
+from snellen.engine.traces import Traces
+from snellen.errors import DataError, InputError, ModelError, RateLimitError
+from snellen.models.base import Model
+from snellen.secrets import redact
+from snellen.types import Failure, Generation, Prompt, Record, Response, Sample
+
+
+class Asker:
+    """Asks a model until it answers or the attempts are used up. Whatever happens, there is one record."""
+
+    def __init__(
+        self,
+        model: Model,
+        gate: Gate,
+        backoff: Backoff,
+        traces: Traces,
+        progress: Progress,
+        stop: Stop,
+        seed: int | None,
+    ) -> None:
+        self._model = model
+        self._gate = gate
+        self._backoff = backoff
+        self._traces = traces
+        self._progress = progress
+        self._stop = stop
+        self._seed = seed
+        self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
+
+    async def ask(self, sample: Sample, repeat: int) -> Record:
+        """The record of one sample (status ok, or why not)."""
+        prompt = self._prompt(sample.prompt, repeat)
+        started = time.time()
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self._once(prompt)
+            except ModelError as error:
+                if error.retry and attempt < self._backoff.attempts and not self._stop.asked():
+                    self._progress.retries += 1
+                    wait_s = self._backoff.wait_s(attempt, error.retry_after_s, self._chance)
+                    if await self._stop.pause(wait_s):
+                        continue
+                failure = Failure(error.kind, redact(error.message))
+                return Record(sample.id, error.status, repeat, None, failure, attempt, started, time.time())
+            if response.trace is not None:
+                self._traces.add(sample.id, repeat, attempt, response.trace)
+                response = structs.replace(response, trace=None)
+            if (text := redact(response.text)) != response.text:
+                response = structs.replace(response, text=text)
+            return Record(sample.id, "ok", repeat, response, None, attempt, started, time.time())
+
+    async def _once(self, prompt: Prompt) -> Response:
+        gate = self._gate
+        if gate.active >= int(gate.limit):
+            await gate.enter()
+        else:
+            gate.active += 1
+        try:
+            response = await self._model.answer(prompt)
+        except RateLimitError:
+            gate.refused(time.monotonic())
+            raise
+        except ModelError:
+            raise
+        except DataError as error:  # a picture that cannot be read is this sample's fault alone
+            raise InputError(error.message, error.hint) from error
+        except Exception as error:  # a model of somebody else may raise anything; the sample is recorded as failed
+            raise ModelError(f"{type(error).__name__}: {error}") from error
+        finally:
+            gate.leave()
+        gate.succeeded()
+        return response
+
+    def _prompt(self, prompt: Prompt, repeat: int) -> Prompt:
+        if repeat == 0 or self._seed is None:
+            return prompt
+        generation = prompt.generation or Generation()
+        return structs.replace(prompt, generation=structs.replace(generation, seed=self._seed + repeat))

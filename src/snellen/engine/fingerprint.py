@@ -1,0 +1,117 @@
+"""What was run, in one digest; and the difference between two of them, line by line."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+from snellen import __version__
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.errors import FingerprintError
+from snellen.models.base import Model
+from snellen.types import Prompt, Text
+
+PROMPTS_READ = 1000
+
+
+def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any]:
+    """Everything that can change an answer: the two runs with equal identities are one experiment.
+
+    Package versions and hardware are recorded beside it (`environment`) and not part of it: a run may go on after an
+    upgrade or on another host. The prompts' digest is taken over the first 1,000 samples, the data's over all.
+    """
+    parts: dict[str, Any] = msgspec.to_builtins(
+        {
+            "benchmark": benchmark.name,
+            "benchmark_version": benchmark.version,
+            "data": benchmark.digest(spec.data),
+            "data_options": dict(spec.data.options),
+            "prompts": prompts_digest(benchmark, spec),
+            "model": dict(model.identity()),
+            "generation": spec.options.generation,
+            "media": spec.options.media,
+            "seed": spec.data.seed,
+            "repeats": spec.repeats,
+        },
+        enc_hook=str,
+    )
+    return parts
+
+
+def digest(identity: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits over an identity."""
+    return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=8).hexdigest()
+
+
+def prompts_digest(benchmark: Benchmark, spec: RunSpec) -> str:
+    """Digest of ids, texts and the order of parts of the first samples; no picture is read or drawn for it."""
+    total = blake2b(digest_size=8)
+    for sample in itertools.islice(benchmark.samples(spec.data), PROMPTS_READ):
+        total.update(sample.id.encode() + b"\0")
+        for line in _outline(sample.prompt):
+            total.update(line.encode() + b"\0")
+    return total.hexdigest()
+
+
+def _outline(prompt: Prompt) -> Iterator[str]:
+    yield prompt.system
+    for part in prompt.parts:
+        yield part.text if isinstance(part, Text) else type(part).__name__
+    if prompt.generation is not None:
+        yield msgspec.json.encode(prompt.generation, order="deterministic").decode()
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(dotted name, old value, new value) of every leaf in which two identities differ."""
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from differences(before, after, f"{path}{name}.")
+        elif before != after:
+            yield f"{path}{name}", before, after
+
+
+def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
+    """Refuse to mix two experiments in one folder.
+
+    Raises:
+        FingerprintError: with one line a difference and the two ways out.
+    """
+    old = folder.meta().identity
+    changed = list(differences(old, new))
+    if not changed:
+        return
+    width = max(len(name) for name, _, _ in changed)
+    lines = "\n".join(f"  {name:<{width}}  {_short(before)}  ->  {_short(after)}" for name, before, after in changed)
+    raise FingerprintError(
+        f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}",
+        f"To go on as it was: snellen rerun {folder.path}     To start anew: --out {folder.path}-2",
+    )
+
+
+def _short(value: Any) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def environment() -> dict[str, Any]:
+    """Package versions and hardware, for the record."""
+    packages = ("torch", "transformers", "aiohttp", "msgspec", "numpy", "pillow", "simplejpeg", "pyarrow", "av")
+    versions = {"snellen": __version__, "python": platform.python_version()}
+    for name in packages:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "versions": versions,
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count() or 0},
+    }

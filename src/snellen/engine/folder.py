@@ -1,0 +1,184 @@
+"""A run on disk: results/<run>/ with its meta, its journal and its lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import filelock
+import msgspec
+from msgspec import Struct, field
+
+from snellen.benchmarks.base import Data
+from snellen.engine import journal
+from snellen.errors import RunError, RunLockedError
+from snellen.models.base import ModelOptions
+from snellen.types import Record
+
+FORMAT = 1
+
+
+class RunSpec(Struct, frozen=True, kw_only=True):
+    """What the user asked for; with it `snellen rerun` does the same again. Holds names of keys, never keys."""
+
+    benchmark: str
+    model: str
+    data: Data = Data()
+    options: ModelOptions = ModelOptions()
+    limit: int | None = None
+    repeats: int = 1
+    max_attempts: int = 6
+    max_cost: float | None = None
+    max_tokens_total: int | None = None
+
+
+class Coverage(Struct, frozen=True):
+    """How much of the benchmark the run takes in: the first `limit` of `of` samples; None: all, not known."""
+
+    limit: int | None
+    of: int | None
+
+    @property
+    def full(self) -> bool:
+        return self.limit is None or (self.of is not None and self.limit >= self.of)
+
+
+class Totals(Struct, frozen=True):
+    """Counts and use of a run, summed over its journal."""
+
+    ok: int = 0
+    error: int = 0
+    timeout: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        return self.ok + self.refused
+
+
+class RunMeta(Struct, frozen=True, kw_only=True):
+    """run_meta.json."""
+
+    format: int = FORMAT
+    fingerprint: str
+    identity: dict[str, Any]
+    coverage: Coverage
+    spec: RunSpec
+    environment: dict[str, Any] = field(default_factory=dict)
+    totals: Totals = Totals()
+    state: str = "running"
+    restricted: bool = False
+
+
+class RunFolder:
+    """Paths and files of one run. Reading needs no lock; writing takes it with `with folder.locked():`."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.jsonl"
+
+    @property
+    def traces(self) -> Path:
+        return self.path / "traces"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def meta_path(self) -> Path:
+        return self.path / "run_meta.json"
+
+    def exists(self) -> bool:
+        return self.meta_path.exists()
+
+    def meta(self) -> RunMeta:
+        """Read run_meta.json. Raises RunError where there is no run, or one of another format."""
+        try:
+            return msgspec.json.decode(self.meta_path.read_bytes(), type=RunMeta, dec_hook=_decode)
+        except FileNotFoundError:
+            raise RunError(
+                f"there is no run in {self.path}: it has no run_meta.json", "`snellen list --runs` shows the runs here."
+            ) from None
+        except (msgspec.DecodeError, OSError) as error:
+            raise RunError(f"{self.meta_path} cannot be read as a run's meta: {error}") from error
+
+    def write_meta(self, meta: RunMeta) -> None:
+        """Replace run_meta.json as a whole: a reader sees the old one or the new one."""
+        self.write(self.meta_path, msgspec.json.format(msgspec.json.encode(meta, enc_hook=_encode), indent=2) + b"\n")
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file of the run by rename, so that a crash never leaves half of it."""
+        part = path.with_name(path.name + ".part")
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise journal.storage_error(path, error) from error
+
+    def records(self) -> Iterator[Record]:
+        """Every record of the journal, in the order of completion; a sample may have an older failed one."""
+        return journal.read(self.results, Record)
+
+    def locked(self) -> _Lock:
+        """A context in which this process alone may write to the run."""
+        return _Lock(self.path)
+
+
+class _Lock:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = filelock.FileLock(path / ".lock", thread_local=False)
+
+    def __enter__(self) -> None:
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            (self._path / ".writer").write_text(str(os.getpid()))
+        except filelock.Timeout:
+            try:
+                who = f" (process {(self._path / '.writer').read_text()})"
+            except OSError:
+                who = ""
+            raise RunLockedError(
+                f"another process{who} is writing to {self._path}",
+                "Wait for it, or end it; or give this run a folder of its own with --out.",
+            ) from None
+        except OSError as error:
+            raise journal.storage_error(self._path, error) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        (self._path / ".writer").unlink(missing_ok=True)
+        self._lock.release()
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} cannot be written to run_meta.json")
+
+
+def _decode(type_: type, value: object) -> object:
+    if type_ is Path or issubclass(type_, Path):
+        return Path(str(value))
+    raise TypeError(f"{type_.__name__} cannot be read from run_meta.json")

@@ -1,0 +1,126 @@
+"""What ends a run before its last sample: a signal, a budget, a server that answers nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+from snellen.engine.folder import RunFolder, RunSpec, Totals
+from snellen.engine.progress import Progress
+from snellen.errors import BudgetError, TooManyFailuresError
+from snellen.types import Record
+
+
+class Stop:
+    """A wish to stop: once drains what is in flight, twice gives it up."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.interrupted = False
+        self.tasks: list[asyncio.Task[None]] = []
+        self._wanted = False
+        self._event = asyncio.Event()
+        self._progress = progress
+
+    def asked(self) -> bool:
+        return self._wanted
+
+    def ask(self) -> None:
+        self._wanted = True
+        self._event.set()
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long, but no longer than until somebody asks for an end. Says whether the wait was whole."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM ask for an end; only the main thread of a program can hear them."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _signalled(self) -> None:
+        if self.interrupted:
+            for task in self.tasks:
+                task.cancel()
+        self.interrupted = True
+        self.ask()
+        self._progress.note = "stopping: waiting for what is in flight; once more to give it up"
+
+
+class Budget:
+    """What the run may cost, over all its sessions."""
+
+    def __init__(self, spec: RunSpec, before: Totals) -> None:
+        self._max_cost = spec.max_cost
+        self._max_tokens = spec.max_tokens_total
+        self._cost = before.cost or 0.0
+        self._tokens = before.input_tokens + before.output_tokens
+        self.limited = spec.max_cost is not None or spec.max_tokens_total is not None
+        self.spent = False
+        self._unpriced = False
+
+    def spend(self, record: Record) -> None:
+        if not self.limited or record.response is None:
+            return
+        usage = record.response.usage
+        self._tokens += usage.input_tokens + usage.output_tokens
+        self._cost += usage.cost or 0.0
+        self._unpriced = self._max_cost is not None and usage.cost is None
+        over_tokens = self._max_tokens is not None and self._tokens >= self._max_tokens
+        over_cost = self._max_cost is not None and self._cost >= self._max_cost
+        self.spent = over_tokens or over_cost or self._unpriced
+
+    def check(self) -> None:
+        if self._unpriced:
+            raise BudgetError(
+                "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
+                "Name it in a price file (--prices FILE), or bound --max-tokens-total.",
+            )
+        if self.spent:
+            raise BudgetError(
+                f"the budget is used up: {self._tokens:,} tokens, ${self._cost:.4f}",
+                "All answers so far are recorded. Run the same command with a larger budget to go on.",
+            )
+
+
+class Failing:
+    """A run in which everything fails is stopped, so that a dead server does not cost a night."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._row = 0
+        self._last: Record | None = None
+
+    @property
+    def broken(self) -> bool:
+        return self._row >= self._most
+
+    def see(self, record: Record) -> None:
+        if record.status in ("ok", "refused"):
+            self._row = 0
+        else:
+            self._row += 1
+            self._last = record
+
+    def check(self, folder: RunFolder) -> None:
+        if self.broken and self._last is not None and self._last.error is not None:
+            raise TooManyFailuresError(
+                f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
+                f"They are recorded in {folder.path} and asked again when the same command is run again.",
+            )

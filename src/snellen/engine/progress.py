@@ -1,0 +1,194 @@
+"""How far a run is: counters that the engine keeps, and the ways to show them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import IO, Any, Protocol
+
+import msgspec
+
+from snellen.scoring.statistics import wilson
+from snellen.types import Record, Score
+
+
+class Progress:
+    """Counters of one run in this session. Times are seconds of a monotonic clock."""
+
+    def __init__(self, name: str, total: int | None, before: int, concurrency: int) -> None:
+        self.name = name
+        self.total = total
+        self.before = before
+        self.done = before
+        self.status: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.cost = 0.0
+        self.priced = False
+        self.scored = 0
+        self.score_sum = 0.0
+        self.active = 0
+        self.limit = concurrency
+        self.retries = 0
+        self.note = ""
+        self.started = time.monotonic()
+
+    def add(self, record: Record, score: Score | None) -> None:
+        """Count one finished sample."""
+        self.done += 1
+        self.status[record.status] += 1
+        if record.error is not None:
+            self.failures[record.error.kind] += 1
+        response = record.response
+        if response is not None:
+            usage = response.usage
+            self.input_tokens += usage.input_tokens
+            self.output_tokens += usage.output_tokens
+            if usage.cost is not None:
+                self.cost += usage.cost
+                self.priced = True
+        if score is not None and score.value is not None:
+            self.scored += 1
+            self.score_sum += score.value
+
+    @property
+    def elapsed(self) -> float:
+        return max(1e-9, time.monotonic() - self.started)
+
+    @property
+    def rate(self) -> float:
+        """Samples a second in this session."""
+        return (self.done - self.before) / self.elapsed
+
+    @property
+    def eta_s(self) -> float | None:
+        if self.total is None or self.rate <= 0:
+            return None
+        return max(0, self.total - self.done) / self.rate
+
+    def line(self) -> str:
+        """One plain line with everything that matters."""
+        of = f"/{self.total:,}" if self.total is not None else ""
+        parts = [f"{self.name}: {self.done:,}{of}", f"{self.rate:.1f}/s"]
+        if self.eta_s is not None and self.done != self.total:
+            parts.append(f"ETA {clock(self.eta_s)}")
+        if self.scored:
+            share = min(1.0, max(0.0, self.score_sum / self.scored))
+            low, high = wilson(share, self.scored)
+            parts.append(f"score {share:.3f} [{low:.3f}, {high:.3f}]")
+        failed = sum(count for status, count in self.status.items() if status not in ("ok", "refused"))
+        if failed:
+            parts.append(f"errors {failed:,} ({', '.join(f'{k} {v}' for k, v in self.failures.most_common(3))})")
+        if self.retries:
+            parts.append(f"retries {self.retries:,}")
+        if self.input_tokens or self.output_tokens:
+            parts.append(f"tokens {self.input_tokens + self.output_tokens:,}")
+        if self.priced:
+            parts.append(f"${self.cost:.4f}")
+        parts.append(f"in flight {self.active}/{self.limit}")
+        if self.note:
+            parts.append(self.note)
+        return " · ".join(parts)
+
+    def event(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "event": "progress",
+            "run": self.name,
+            "done": self.done,
+            "total": self.total,
+            "rate": round(self.rate, 3),
+            "eta_s": None if self.eta_s is None else round(self.eta_s, 1),
+            "score": self.score_sum / self.scored if self.scored else None,
+            "scored": self.scored,
+            "status": dict(self.status),
+            "errors": dict(self.failures),
+            "retries": self.retries,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": self.cost if self.priced else None,
+            "active": self.active,
+            "limit": self.limit,
+        }
+
+
+class Display(Protocol):
+    """Shows progress; `update` is called a few times a second from the event loop and must be quick."""
+
+    def update(self, progress: Progress) -> None: ...
+
+    def close(self, progress: Progress) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def update(self, progress: Progress) -> None: ...
+
+    def close(self, progress: Progress) -> None: ...
+
+
+class Lines:
+    """One line every `every_s` seconds, for logs and for `--json` (then a JSON object a line)."""
+
+    def __init__(self, *, every_s: float = 10.0, as_json: bool = False, stream: IO[str] | None = None) -> None:
+        self._every_s = every_s
+        self._stream = stream or sys.stderr
+        self._show: Callable[[Progress], str] = (
+            (lambda p: msgspec.json.encode(p.event()).decode()) if as_json else Progress.line
+        )
+        self._last = time.monotonic()
+
+    def update(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last >= self._every_s:
+            self._last = now
+            print(self._show(progress), file=self._stream, flush=True)
+
+    def close(self, progress: Progress) -> None:
+        print(self._show(progress), file=self._stream, flush=True)
+
+
+class Bar:
+    """A live line at the foot of a terminal, drawn by rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(console=Console(stderr=True), refresh_per_second=4, transient=False)
+        self._live.start()
+
+    def update(self, progress: Progress) -> None:
+        self._live.update(self._draw(progress))
+
+    def close(self, progress: Progress) -> None:
+        self._live.update(self._draw(progress), refresh=True)
+        self._live.stop()
+
+    @staticmethod
+    def _draw(progress: Progress) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        return Group(ProgressBar(total=progress.total, completed=progress.done, width=60), Text(progress.line()))
+
+
+def display(*, as_json: bool = False, quiet: bool = False) -> Display:
+    """A bar on a terminal, plain lines elsewhere, JSON lines where asked, nothing where silence was."""
+    if quiet:
+        return Silent()
+    if as_json:
+        return Lines(as_json=True, every_s=2.0)
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

@@ -1,0 +1,156 @@
+"""Scoring of what is on disk: records meet their samples again, under any profile, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.engine import journal
+from snellen.engine.state import ANSWERED, Key, key
+from snellen.errors import DataError, UsageError
+from snellen.scoring.table import ScoreBuilder
+from snellen.types import Metric, Record, Sample, Score
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One record with its sample and its score under each profile asked for."""
+
+    sample: Sample
+    record: Record
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Metrics by profile; `rows` is how many records were scored, `expected` how many a complete run has."""
+
+    benchmark: str
+    metrics: Mapping[str, list[Metric]]
+    rows: int
+    expected: int
+
+
+def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
+    """The score of one record: a failed sample is worth 0 and stays in the denominator, a refusal is no answer."""
+    if record.status == "ok" and record.response is not None:
+        return score(sample, record.response.text)
+    if record.status == "refused":
+        return Score(0.0, None, "invalid", "refused")
+    return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)
+
+
+def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
+    """The scorers for `--profile`: None is the benchmark's first, `all` is every one, else one or more by comma.
+
+    Raises:
+        UsageError: the benchmark has no such profile.
+    """
+    if wanted == "all":
+        return dict(benchmark.score)
+    names = [next(iter(benchmark.score))] if wanted is None else [name.strip() for name in wanted.split(",")]
+    unknown = [name for name in names if name not in benchmark.score]
+    if unknown:
+        raise UsageError(
+            f"{benchmark.name} has no scoring profile {unknown[0]!r}", f"It has: {', '.join(benchmark.score)}, or all."
+        )
+    return {name: benchmark.score[name] for name in names}
+
+
+def match(
+    benchmark: Benchmark, data: Data, records: Iterable[Record], *, repeats: int = 1, unknown: list[str] | None = None
+) -> Iterator[tuple[Sample, Record]]:
+    """(sample, record) in the order of the records, reading samples and records side by side.
+
+    Records come nearly in the order of samples, so only those between the two are held: memory is O(concurrency)
+    for a run's journal. Ids that the benchmark does not have are appended to `unknown` where it is given.
+
+    Raises:
+        DataError: a record's id is not one of the benchmark's, and `unknown` is None.
+    """
+    samples = iter(benchmark.samples(data))
+    waiting: dict[str, _Held] = {}
+    for record in records:
+        held = waiting.get(record.sample_id)
+        if held is None:
+            for sample in samples:
+                waiting[sample.id] = passed = _Held(sample, repeats)
+                if sample.id == record.sample_id:
+                    held = passed
+                    break
+        if held is None:
+            if unknown is None:
+                raise DataError(
+                    f"record {record.sample_id!r} belongs to no sample of {benchmark.name}",
+                    "The answers were made with other data: give the same --data, or name the right --benchmark.",
+                )
+            unknown.append(record.sample_id)
+            continue
+        yield held.sample, record
+        held.left -= 1
+        if held.left == 0:
+            del waiting[record.sample_id]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A sample whose records are still to come."""
+
+    sample: Sample
+    left: int
+
+
+def summarize(
+    benchmark: Benchmark,
+    pairs: Iterable[tuple[Sample, Record]],
+    scorers: Mapping[str, Scorer],
+    *,
+    expected: int | None,
+    each: Callable[[Scored], None] | None = None,
+) -> Summary:
+    """Score every pair under every profile and sum up. `each` sees one row at a time, for files and galleries."""
+    builders = {profile: ScoreBuilder() for profile in scorers}
+    rows = 0
+    for sample, record in pairs:
+        rows += 1
+        scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+        for profile, score in scores.items():
+            builders[profile].add(sample, score)
+        if each is not None:
+            each(Scored(sample, record, scores))
+    metrics = {profile: benchmark.summarize(builder.build(expected), profile) for profile, builder in builders.items()}
+    return Summary(benchmark.name, metrics, rows, rows if expected is None else expected)
+
+
+def count(benchmark: Benchmark, data: Data) -> int:
+    """How many samples the benchmark has, by its own word or by counting."""
+    size = benchmark.size(data)
+    return size if size is not None else sum(1 for _ in benchmark.samples(data))
+
+
+class _Head(Struct, frozen=True, gc=False):
+    sample_id: str
+    status: str
+    repeat: int = 0
+
+
+def final_records(path: Path) -> Iterator[Record]:
+    """The journal without records that a later one replaces: each sample (and repeat) once, in file order."""
+    last: dict[Key, int] = {}
+    for number, head in enumerate(journal.read(path, _Head)):
+        which = key(head.sample_id, head.repeat)
+        if head.status not in ANSWERED or which in last:
+            last[which] = number
+    for number, record in enumerate(journal.read(path, Record)):
+        if not last or last.get(key(record.sample_id, record.repeat), number) == number:
+            yield record
+
+
+def differing(scores: Mapping[str, Score]) -> bool:
+    """Whether the profiles disagree on a row: another value or another verdict."""
+    rows: Sequence[tuple[float | None, str]] = [(score.value, score.verdict) for score in scores.values()]
+    return any(row != rows[0] for row in rows[1:])

@@ -1,0 +1,194 @@
+"""The run: what is left to do, who does it, and an end that is always a whole journal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import fingerprint, journal
+from snellen.engine.ask import Asker
+from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.gate import Backoff, Gate
+from snellen.engine.journal import Journal
+from snellen.engine.limits import Budget, Failing, Stop
+from snellen.engine.progress import Display, Progress, Silent
+from snellen.engine.rescore import score_record
+from snellen.engine.state import Work, expected, pending, read_state
+from snellen.engine.traces import Traces
+from snellen.errors import DataError, InterruptedRunError, PreflightError
+from snellen.models.base import Model
+from snellen.types import Image, Record, Sample, Score
+
+LEAST_FREE_BYTES = 64 << 20
+
+
+async def run(
+    spec: RunSpec,
+    benchmark: Benchmark,
+    model: Model,
+    folder: RunFolder,
+    *,
+    display: Display | None = None,
+    backoff: Backoff | None = None,
+) -> RunMeta:
+    """Ask everything that the folder holds no answer to, and write each answer as it comes.
+
+    Returns the meta of the run as it then stands on disk. The folder is locked meanwhile.
+
+    Raises:
+        FingerprintError: the folder holds a run with other settings.
+        PreflightError: the model or the data is not ready; nothing was asked.
+        StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
+    """
+    display = display or Silent()
+    with folder.locked():
+        what = fingerprint.identity(spec, benchmark, model)
+        widest = spec.limit
+        if folder.exists():
+            fingerprint.require_same(folder, what)
+            widest = _wider(folder.meta().coverage.limit, spec.limit)
+        repaired = journal.repair(folder.results)
+        before, done = read_state(folder)
+        size = benchmark.size(spec.data)
+        meta = RunMeta(
+            fingerprint=fingerprint.digest(what),
+            identity=what,
+            coverage=Coverage(widest, size),
+            spec=spec,
+            environment=fingerprint.environment(),
+            totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
+            restricted=benchmark.restricted,
+        )
+        work = pending(benchmark, spec, done)
+        first = next(work, None)
+        if first is None:
+            folder.write_meta(meta := structs.replace(meta, state="complete"))
+            return meta
+        await preflight(model, folder, first[0])
+        folder.write_meta(meta)
+        progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
+        if repaired:
+            progress.note = f"cut {repaired} bytes of a torn last line"
+        state = "partial"
+        try:
+            await _execute(
+                spec, benchmark, model, folder, itertools.chain([first], work), meta.totals, progress, display, backoff
+            )
+            state = "complete"
+        finally:
+            display.close(progress)
+            after, _ = read_state(folder)
+            seconds = meta.totals.seconds + progress.elapsed
+            meta = structs.replace(meta, totals=structs.replace(after, seconds=round(seconds, 3)), state=state)
+            folder.write_meta(meta)
+        return meta
+
+
+async def _execute(
+    spec: RunSpec,
+    benchmark: Benchmark,
+    model: Model,
+    folder: RunFolder,
+    work: Work,
+    before: Totals,
+    progress: Progress,
+    display: Display,
+    backoff: Backoff | None,
+) -> None:
+    gate = Gate(spec.options.concurrency)
+    backoff = backoff or Backoff(attempts=spec.max_attempts)
+    stop = Stop(progress)
+    budget = Budget(spec, before)
+    failing = Failing(max(100, 4 * spec.options.concurrency))
+    writer, traces = Journal(folder.results), Traces(folder.traces)
+    asker = Asker(model, gate, backoff, traces, progress, stop, spec.options.generation.seed)
+    profile, score = next(iter(benchmark.score.items()))
+
+    def live(sample: Sample, record: Record) -> Score | None:
+        try:
+            return score_record(sample, record, score)
+        except Exception as error:  # noqa: BLE001 - the answer is safe; scoring is done again, and fails aloud, at the end
+            progress.note = f"profile {profile} cannot score {sample.id}: {type(error).__name__}: {error}"
+            return None
+
+    async def worker() -> None:
+        for turn, (sample, repeat) in enumerate(work, 1):
+            record = await asker.ask(sample, repeat)
+            writer.append(record)
+            progress.add(record, live(sample, record))
+            budget.spend(record)
+            failing.see(record)
+            if budget.spent or failing.broken:
+                stop.ask()
+            if stop.asked():
+                return
+            if turn % 64 == 0:  # a model that answers without waiting must not starve the display and the signals
+                await asyncio.sleep(0)
+
+    async def show() -> None:
+        while True:
+            progress.active, progress.limit = gate.active, int(gate.limit)
+            display.update(progress)
+            await asyncio.sleep(0.25)
+
+    screen = asyncio.create_task(show())
+    try:
+        with stop.on_signals():
+            await _all([worker() for _ in range(spec.options.concurrency)], stop)
+    finally:
+        screen.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await screen
+        progress.active = 0
+        traces.close()
+        writer.close()
+    budget.check()
+    failing.check(folder)
+    if stop.interrupted:
+        raise InterruptedRunError(
+            f"stopped after {progress.done:,} of {progress.total or '?'} answers; all of them are recorded in {folder.path}",
+            "Run the same command again to go on.",
+        )
+
+
+async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
+    """Run all to the end; the first failure cancels the others and is raised as it is."""
+    tasks = [asyncio.create_task(one) for one in coroutines]
+    stop.tasks = tasks
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in ended:
+            if not task.cancelled() and (failure := task.exception()) is not None:
+                raise failure
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def preflight(model: Model, folder: RunFolder, sample: Sample) -> None:
+    """What can be known before the first question: disk space, the first sample's files, the model itself."""
+    free = shutil.disk_usage(folder.path).free
+    if free < LEAST_FREE_BYTES:
+        raise PreflightError(
+            f"only {free / 2**20:.0f} MB are free under {folder.path}; a run needs at least {LEAST_FREE_BYTES >> 20} MB",
+            "Make room, or choose another folder with --out.",
+        )
+    for part in sample.prompt.parts:
+        if isinstance(part, Image):
+            try:
+                part.blob.read()
+            except DataError as error:
+                raise PreflightError(f"sample {sample.id}: {error.message}", error.hint) from error
+    await model.preflight()
+
+
+def _wider(old: int | None, new: int | None) -> int | None:
+    return None if old is None or new is None else max(old, new)

@@ -1,0 +1,275 @@
+"""The Python interface: evaluate a model, score a run again, load a run. The command line calls these same functions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from snellen.benchmarks import registry as benchmarks
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.gate import Backoff
+from snellen.engine.progress import Display
+from snellen.engine.run import run
+from snellen.errors import UsageError
+from snellen.models import registry as models
+from snellen.models.base import Model, ModelOptions
+from snellen.types import Generation, MediaSettings, Metric
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from snellen.engine.rescore import Scored, Summary
+
+T = TypeVar("T")
+
+
+def evaluate(
+    benchmark: str | Benchmark,
+    model: str | Model,
+    *,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    benchmark_options: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    concurrency: int = 16,
+    generation: Generation | None = None,
+    media: MediaSettings | None = None,
+    display: Display | None = None,
+    **model_options: Any,
+) -> Run:
+    """Run a benchmark with a model, or go on with a run that was begun, and sum it up.
+
+    Args:
+        benchmark: a name (`snellen list`), or a Benchmark.
+        model: KIND:NAME as on the command line, or any object with the Model protocol.
+        out: the run's folder; by default results/<benchmark>-<model>.
+        data, images: where the benchmark's files lie.
+        benchmark_options: what `-o key=value` sets.
+        limit: only the first so many samples.
+        repeats: how often each question is asked.
+        seed: seeds what the benchmark draws and what the model samples.
+        concurrency: questions in flight at most.
+        generation, media: how the model writes, what is done to pictures.
+        model_options: further fields of ModelOptions (base_url, timeout_s, dtype …).
+
+    Raises:
+        SnellenError: see snellen.errors; whatever was answered before it is on disk.
+    """
+    options = ModelOptions(
+        generation=generation or Generation(),
+        media=media or MediaSettings(),
+        concurrency=concurrency,
+        seed=seed,
+        **model_options,
+    )
+    spec = RunSpec(
+        benchmark=benchmark if isinstance(benchmark, str) else benchmark.name,
+        model=model if isinstance(model, str) else model.name,
+        data=Data(
+            path=None if data is None else Path(data),
+            images=None if images is None else Path(images),
+            options=dict(benchmark_options or {}),
+            seed=seed,
+        ),
+        options=options,
+        limit=limit,
+        repeats=repeats,
+    )
+    return perform(
+        spec,
+        RunFolder(out if out is not None else default_folder(spec)),
+        benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
+        model=None if isinstance(model, str) else model,
+        display=display,
+    )
+
+
+def perform(
+    spec: RunSpec,
+    folder: RunFolder,
+    *,
+    benchmark: Benchmark | None = None,
+    model: Model | None = None,
+    display: Display | None = None,
+    backoff: Backoff | None = None,
+) -> Run:
+    """Do what a RunSpec says in a folder, write summary.json, and return the run."""
+    if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
+        raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
+    asked = benchmark or benchmarks.find(spec.benchmark)
+    unknown = sorted(set(spec.data.options) - set(asked.options))
+    if unknown:
+        known = ", ".join(asked.options) or "none"
+        raise UsageError(f"{asked.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    answering = model or models.open_model(spec.model, spec.options)
+
+    async def whole() -> RunMeta:
+        try:
+            return await run(spec, asked, answering, folder, display=display, backoff=backoff)
+        finally:
+            await answering.close()
+
+    before = folder.summary.stat().st_mtime_ns if folder.summary.exists() else None
+    meta = _in_loop(whole())
+    done = Run(folder, meta, asked)
+    if before is None or before < folder.results.stat().st_mtime_ns:
+        done.summarize("all")
+    return done
+
+
+def rerun(path: str | Path, *, out: str | Path | None = None, display: Display | None = None) -> Run:
+    """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`."""
+    meta = RunFolder(path).meta()
+    return perform(meta.spec, RunFolder(out if out is not None else path), display=display)
+
+
+def load_run(path: str | Path, *, benchmark: Benchmark | None = None) -> Run:
+    """Open a run folder for reading.
+
+    Raises:
+        RunError: there is no run in `path`.
+    """
+    folder = RunFolder(path)
+    meta = folder.meta()
+    return Run(folder, meta, benchmark)
+
+
+@dataclass
+class Run:
+    """A run on disk: its records, scores and metrics as Arrow tables."""
+
+    folder: RunFolder
+    meta: RunMeta
+    _benchmark: Benchmark | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def benchmark(self) -> Benchmark:
+        if self._benchmark is None:
+            self._benchmark = benchmarks.find(self.meta.spec.benchmark)
+        return self._benchmark
+
+    def records(self) -> pa.Table:
+        """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
+        input_tokens, output_tokens, cost, started_at, finished_at."""
+        from snellen.engine.arrow import records_table
+
+        return records_table(self.folder)
+
+    def scores(self, profile: str | None = None) -> pa.Table:
+        """One row a sample and profile: sample_id, repeat, profile, value, extracted, verdict, reason."""
+        from snellen.engine.arrow import ScoreRows
+
+        rows = ScoreRows()
+        self.summarize(profile, each=rows.add, save=False)
+        return rows.table()
+
+    def metrics(self, profile: str | None = "all") -> pa.Table:
+        """One row a metric and profile: profile, name, value, n, low, high, unit, coverage, chance."""
+        from snellen.engine.arrow import metrics_table
+
+        return metrics_table(self.summarize(profile, save=False).metrics)
+
+    def metric(self, name: str, profile: str | None = None) -> Metric:
+        """One metric by name under one profile (the default one if none is named)."""
+        found = {m.name: m for rows in self.summarize(profile, save=False).metrics.values() for m in rows}
+        if name not in found:
+            raise UsageError(f"{self.path} has no metric {name!r}", f"It has: {', '.join(found)}.")
+        return found[name]
+
+    def summarize(
+        self, profile: str | None = None, *, each: Callable[[Scored], None] | None = None, save: bool = True
+    ) -> Summary:
+        """Score all records again under one or more profiles (`all`), and write summary.json if `save`."""
+        from snellen.engine import rescore
+
+        benchmark = self.benchmark
+        spec = self.meta.spec
+        records = rescore.final_records(self.folder.results)
+        pairs = rescore.match(benchmark, spec.data, records, repeats=spec.repeats)
+        summary = rescore.summarize(
+            benchmark,
+            pairs,
+            rescore.profiles_of(benchmark, profile),
+            expected=rescore.count(benchmark, spec.data) * spec.repeats,
+            each=each,
+        )
+        if save:
+            content = {
+                **summary_json(summary),
+                "fingerprint": self.meta.fingerprint,
+                "rows": summary.rows,
+                "expected": summary.expected,
+            }
+            self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        return summary
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """The stable form: {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, coverage}]}]}."""
+    return {
+        "benchmark": summary.benchmark,
+        "profiles": [
+            {"profile": profile, "metrics": [structs.asdict(metric) for metric in metrics]}
+            for profile, metrics in summary.metrics.items()
+        ],
+    }
+
+
+def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
+    """results/<benchmark>-<model>, with what a file name cannot hold replaced by hyphens."""
+    name = f"{spec.benchmark}-{spec.model.removeprefix('api:').removeprefix('local:')}"
+    return root / re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
+
+
+def _in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on a loop of our own: here, or in a thread where one is running already (a notebook)."""
+    if not _loop_is_running():
+        return _run(coroutine)
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            result.append(_run(coroutine))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=inside, name="snellen-run")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        import uvloop
+    except ImportError:  # not there on Windows
+        return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)

@@ -1,0 +1,51 @@
+"""From `--model KIND:NAME` to a model."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import cast
+
+from snellen.errors import UsageError
+from snellen.models.base import Model, ModelOptions
+
+GROUP = "snellen.models"
+KINDS = {
+    "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-5-mini --base-url https://…/v1"),
+    "local": (
+        "snellen.models.local:open_model",
+        "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
+    ),
+    "embedded": (
+        "snellen.models.embedded:open_model",
+        "the small VLM in the package; needs the extra `local` and no network",
+    ),
+    "replay": (
+        "snellen.models.replay:open_model",
+        "answers from any results file: replay:results/run or replay:answers.jsonl",
+    ),
+}
+
+
+def open_model(spec: str, options: ModelOptions) -> Model:
+    """Make the model that `spec` names; nothing is loaded or contacted before preflight.
+
+    Third parties add kinds through the entry-point group `snellen.models`: a function (name, options) -> Model.
+
+    Raises:
+        UsageError: there is no such kind; the message lists those there are.
+    """
+    kind, _, name = spec.partition(":")
+    if kind in KINDS:
+        module, _, attribute = KINDS[kind][0].partition(":")
+        factory = getattr(import_module(module), attribute)
+    else:
+        found = {point.name: point for point in entry_points(group=GROUP)}
+        if kind not in found:
+            known = ", ".join([*KINDS, *sorted(found)])
+            raise UsageError(
+                f"--model {spec!r}: there is no model kind {kind!r}",
+                f"Kinds: {known}. Write it as KIND:NAME, e.g. api:gpt-5-mini.",
+            )
+        factory = found[kind].load()
+    return cast(Model, factory(name, options))
