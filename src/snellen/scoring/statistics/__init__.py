@@ -5,6 +5,26 @@ docs/statistics.md says which formula is used when, and why.
 
 from __future__ import annotations
 
+from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
 from snellen.scoring.statistics.intervals import interval, macro_mean, mean, scored, wilson
+from snellen.scoring.statistics.paired import Comparison, compare
+from snellen.scoring.statistics.power import smallest_detectable, smallest_detectable_mean
+from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
-__all__ = ["interval", "macro_mean", "mean", "scored", "wilson"]
+__all__ = [
+    "Comparison",
+    "Spread",
+    "compare",
+    "composite",
+    "interval",
+    "macro_mean",
+    "mean",
+    "of_scores",
+    "of_sums",
+    "scored",
+    "smallest_detectable",
+    "smallest_detectable_mean",
+    "spread",
+    "spread_metrics",
+    "wilson",
+]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FOLDED = 20_000
+FOLDED = 5_000
 """Above so many different clusters, resampling works on random groups of clusters."""
 
 
