@@ -1,0 +1,140 @@
+"""Request bodies, put together from bytes that are already there.
+
+A picture is encoded once per run, not once per question: its data URI is a cached piece of bytes, and no JSON encoder
+ever sees it. What is left per question is to escape the text and to join.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
+from snellen.media import MediaCache
+from snellen.models.base import ModelOptions, effective
+from snellen.types import Generation, Image, MediaSettings, Part, Prompt, Text
+
+# OpenAI's reasoning models refuse max_tokens; nearly every other server knows max_tokens and not all know the new name.
+_NEW_TOKENS_NAME = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])", re.IGNORECASE)
+
+_TEXT, _IMAGE, _END = b'{"type":"text","text":', b'{"type":"image_url","image_url":{"url":"', b'"}},'
+
+
+class Body(NamedTuple):
+    """One request body: `sent` as it goes out, `shown` the same JSON with each picture's digest in its place."""
+
+    sent: bytes
+    shown: bytes
+
+
+class BodyWriter:
+    """Turns prompts into request bodies for one model.
+
+    `tokens_field` is the name under which the limit on new tokens is sent; it may be changed while running.
+    """
+
+    def __init__(self, model: str, options: ModelOptions) -> None:
+        _refuse_fixed_fields(options)
+        self.tokens_field = "max_completion_tokens" if _NEW_TOKENS_NAME.match(model) else "max_tokens"
+        self._head = b'{"model":' + msgspec.json.encode(model) + b',"messages":['
+        self._generation = options.generation
+        self._extra = dict(options.extra_body)
+        self._media = MediaCache(options.media)
+        # A picture behind a URL goes out as a URL, unless we were asked to change pictures.
+        self._urls = options.media == MediaSettings(frames=options.media.frames)
+        self._tail: tuple[Generation | None, str, bytes] | None = None
+
+    async def write(self, prompt: Prompt) -> Body:
+        """The body for one prompt.
+
+        Raises:
+            InputError: a picture cannot be read or is over the limits, or the text is not valid Unicode.
+        """
+        head, tail = self._head, self.tail(prompt.generation)
+        try:
+            if prompt.system:
+                head += b'{"role":"system","content":' + msgspec.json.encode(prompt.system) + b"},"
+            head += b'{"role":"user","content":'
+            if len(prompt.parts) == 1 and isinstance(prompt.parts[0], Text):
+                # The plain string is what servers of text-only models understand too.
+                body = head + msgspec.json.encode(prompt.parts[0].text) + tail
+                return Body(body, body)
+            sent, shown = [head, b"["], [head, b"["]
+            for part in prompt.parts:
+                await self._put(part, sent, shown)
+        except ModelError:
+            raise
+        except (MediaError, DataError) as error:
+            raise InputError(error.message, error.hint) from error
+        except UnicodeEncodeError as error:
+            raise InputError(f"The prompt is not valid Unicode: {error.reason} at character {error.start}.") from error
+        # Each part ends in a comma; the last one gives way to the bracket.
+        end = b"]" + tail
+        sent[-1] = sent[-1].removesuffix(b",")
+        shown[-1] = shown[-1].removesuffix(b",")
+        sent.append(end)
+        shown.append(end)
+        return Body(b"".join(sent), b"".join(shown))
+
+    async def _put(self, part: Part, sent: list[bytes], shown: list[bytes]) -> None:
+        if isinstance(part, Text):
+            piece = _TEXT + msgspec.json.encode(part.text) + b"},"
+            sent.append(piece)
+            shown.append(piece)
+        elif isinstance(part, Image):
+            await self._put_image(part, sent, shown)
+        else:
+            for frame in await self._media.fetch_frames(part):
+                await self._put_image(frame, sent, shown)
+
+    async def _put_image(self, image: Image, sent: list[bytes], shown: list[bytes]) -> None:
+        url = getattr(image.blob, "url", None) if self._urls else None
+        if isinstance(url, str) and url.startswith(("http://", "https://")):
+            piece = b'{"type":"image_url","image_url":{"url":' + msgspec.json.encode(url) + b"}},"
+            sent.append(piece)
+            shown.append(piece)
+            return
+        encoded = await self._media.fetch(image)
+        sent += (_IMAGE, encoded.data_uri, _END)
+        shown += (_IMAGE, b"sha256:", encoded.digest.encode(), _END)
+
+    def close(self) -> None:
+        """Let the threads go that encode pictures."""
+        self._media.close()
+
+    def tail(self, prompted: Generation | None) -> bytes:
+        """Everything after the content: the end of the message, then the settings as JSON members."""
+        # Prompts of one benchmark share their Generation, so nearly every call is answered from the last one.
+        last = self._tail
+        if last is not None and last[0] is prompted and last[1] == self.tokens_field:
+            return last[2]
+        fields = self.settings(prompted)
+        members = b"," + msgspec.json.encode(fields)[1:] if fields else b"}"
+        self._tail = (prompted, self.tokens_field, b"}]" + members)
+        return self._tail[2]
+
+    def settings(self, prompted: Generation | None) -> dict[str, Any]:
+        """Members of the request besides model and messages, under the names that the protocol gives them."""
+        chosen = effective(self._generation, prompted)
+        fields = {
+            self.tokens_field: chosen.max_tokens,
+            "temperature": chosen.temperature,
+            "top_p": chosen.top_p,
+            "seed": chosen.seed,
+            "stop": list(chosen.stop) or None,
+        }
+        extra = {**chosen.extra, **self._extra}
+        if "max_tokens" in extra or "max_completion_tokens" in extra:
+            del fields[self.tokens_field]
+        return {**{name: value for name, value in fields.items() if value is not None}, **extra}
+
+
+def _refuse_fixed_fields(options: ModelOptions) -> None:
+    for field in ("model", "messages", "stream", "n"):
+        if field in options.extra_body or field in options.generation.extra:
+            raise UsageError(
+                f"The extra body sets {field!r}, which Snellen itself decides: one whole answer to each question.",
+                "Leave it out. To ask each question several times, use --repeats.",
+            )

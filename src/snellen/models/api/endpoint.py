@@ -1,0 +1,74 @@
+"""The address of a server: what the user gives as --base-url, checked and taken apart once."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
+
+from snellen.errors import UsageError
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Endpoint(Struct, frozen=True):
+    """A base URL up to and including `/v1`; `query` is appended to every address (Azure's api-version)."""
+
+    base: str
+    query: str = ""
+
+    def url(self, path: str) -> str:
+        """The full address of a path such as `/chat/completions`."""
+        return f"{self.base}{path}?{self.query}" if self.query else f"{self.base}{path}"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base).hostname or ""
+
+    def __str__(self) -> str:
+        return self.url("")
+
+
+def parse_endpoint(base_url: str | None) -> Endpoint:
+    """The endpoint of --base-url; None: OPENAI_BASE_URL, and where that is not set, OpenAI's own.
+
+    Raises:
+        UsageError: not an http(s) address, or one that holds a password or a key, which would end up in the run's
+            record.
+    """
+    text = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL).strip()
+    try:
+        split = urlsplit(text)
+        port = split.port
+    except ValueError as error:
+        raise UsageError(f"--base-url is not an address: {error}.", "Give it as https://host:port/v1.") from None
+    if split.scheme not in ("http", "https") or not split.hostname or port == 0:
+        raise UsageError(f"--base-url must start with http:// or https:// and name a host, not {text!r}.")
+    if split.username or split.password:
+        raise UsageError(
+            "--base-url holds a user name or password; it is written into the run's record.",
+            "Put the key into an environment variable and name it with --key-env.",
+        )
+    other = sorted({name for name, _ in parse_qsl(split.query, keep_blank_values=True)} - {"api-version"})
+    if other or split.fragment:
+        found = f"the parameter {other[0]!r}" if other else "a #fragment"
+        raise UsageError(
+            f"--base-url holds {found}; only api-version may follow the path.",
+            "Put keys into an environment variable and name it with --key-env.",
+        )
+    path = split.path.rstrip("/").removesuffix("/chat/completions")
+    return Endpoint(f"{split.scheme}://{split.netloc}{path}", split.query)
+
+
+def find_proxy(endpoint: Endpoint) -> str | None:
+    """The proxy that the environment names for this endpoint (HTTPS_PROXY, NO_PROXY …); never one for loopback.
+
+    Looked up once a run rather than once a request, as aiohttp's trust_env would.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    if endpoint.host in LOOPBACK or proxy_bypass(endpoint.host):
+        return None
+    return getproxies().get(urlsplit(endpoint.base).scheme)

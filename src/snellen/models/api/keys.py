@@ -1,0 +1,49 @@
+"""Where the key comes from: the environment, or a .env file in the working folder. Never the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from snellen import secrets
+from snellen.errors import PreflightError
+
+DEFAULT_VARIABLE = "OPENAI_API_KEY"
+
+
+def find_key(variable: str | None) -> str | None:
+    """The API key, registered for redaction, or None where there is none (a local server often wants none).
+
+    Args:
+        variable: name of the environment variable that holds the key; None: OPENAI_API_KEY.
+
+    The environment wins over .env, as python-dotenv does it.
+
+    Raises:
+        PreflightError: a variable was named and is not set, or its value cannot stand in an HTTP header.
+    """
+    name = variable or DEFAULT_VARIABLE
+    key = (os.environ.get(name) or _from_dotenv(name)).strip()
+    if key:
+        secrets.register(key)
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        raise PreflightError(
+            f"The value of {name} holds characters that a key cannot have (spaces, line breaks, non-ASCII).",
+            f"Set {name} to the key alone.",
+        )
+    if not key and variable is not None:
+        raise PreflightError(
+            f"The environment variable {variable} is not set, in the environment or in .env.",
+            f"Set it (export {variable}=…), write it into .env, or name another one with --key-env.",
+        )
+    return key or None
+
+
+def _from_dotenv(name: str) -> str:
+    path = Path(".env")
+    if not path.is_file():
+        return ""
+    # Imported only here: most runs have no .env, and start-up time counts.
+    from dotenv import dotenv_values
+
+    return dotenv_values(path, interpolate=False).get(name) or ""

@@ -1,0 +1,140 @@
+"""The API model: one attempt at an answer per call. Retries, back-off and budgets are the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from snellen.errors import BadRequestError, UsageError
+from snellen.models.api.body import Body, BodyWriter
+from snellen.models.api.endpoint import parse_endpoint
+from snellen.models.api.faults import from_status
+from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
+from snellen.models.api.prices import load_price
+from snellen.models.api.reply import read_reply
+from snellen.models.base import ModelOptions
+from snellen.types import Prompt, Response
+
+if TYPE_CHECKING:
+    from snellen.models.api.transport import Transport
+
+
+def open_model(name: str, options: ModelOptions) -> ApiModel:
+    """The model behind `--model api:NAME`. Nothing is sent, and no key is read, until the first use."""
+    return ApiModel(name, options)
+
+
+class ApiModel:
+    """A model behind an OpenAI-compatible chat completions endpoint.
+
+    Args:
+        name: as typed after --model, with or without the leading `api:`.
+        options: base URL, name of the key's variable, generation and media settings, extra body, prices, timeout.
+
+    Raises:
+        UsageError: no model name, an address or an extra body that cannot be used, no price for the model.
+    """
+
+    def __init__(self, name: str, options: ModelOptions) -> None:
+        self.name = name
+        self._model = name.removeprefix("api:")
+        if not self._model:
+            raise UsageError("--model api: names no model.", "Write --model api:NAME, as the server calls it.")
+        self._options = options
+        self._endpoint = parse_endpoint(options.base_url)
+        self._url = self._endpoint.url("/chat/completions")
+        self._writer = BodyWriter(self._model, options)
+        self._price = load_price(options.prices, self._model) if options.prices else None
+        self._transport: Transport | None = None
+        self._has_key = False
+
+    def __repr__(self) -> str:
+        return f"ApiModel({self._model!r}, {str(self._endpoint)!r})"
+
+    def identity(self) -> Mapping[str, Any]:
+        """Everything that can change an answer: address, model, settings. Never the key, nor where it comes from."""
+        return {
+            "kind": "api",
+            "model": self._model,
+            "base_url": str(self._endpoint),
+            "generation": msgspec.to_builtins(self._options.generation),
+            "media": msgspec.to_builtins(self._options.media),
+            "extra_body": dict(self._options.extra_body),
+        }
+
+    async def preflight(self) -> None:
+        """Is the server there, the key accepted, the model known? Sends no question.
+
+        Raises:
+            PreflightError: no, and what to do about it.
+        """
+        from snellen.models.api import preflight
+        from snellen.models.api.transport import Transport
+
+        # A transport of its own: its timeout is shorter, and it goes when the check is done.
+        key = find_key(self._options.key_env)
+        transport = Transport(self._endpoint, key, min(preflight.TIMEOUT_S, self._options.timeout_s))
+        key_name = self._options.key_env or DEFAULT_VARIABLE
+        try:
+            await preflight.check(transport, self._endpoint, self._model, key_name, key is not None)
+        finally:
+            await transport.close()
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One request, one reply.
+
+        `trace` of the response is {"request", "reply"}: the raw JSON of both, pictures by digest.
+
+        Raises:
+            ModelError: there is no answer; the kind says why, and `retry_after_s` what the server asked for.
+        """
+        body = await self._writer.write(prompt)
+        try:
+            return await self._send(body)
+        except BadRequestError as error:
+            # Models that want the newer name say so, and nothing was generated: say it their way from here on.
+            if "max_completion_tokens" not in error.message or b'"max_tokens":' not in body.shown:
+                raise
+            self._writer.tokens_field = "max_completion_tokens"
+            renamed = await self._writer.write(prompt)
+            if renamed.shown == body.shown:
+                raise
+        return await self._send(renamed)
+
+    async def _send(self, body: Body) -> Response:
+        transport = self._transport or self._open()
+        started = perf_counter()
+        reply = await transport.post(self._url, body.sent)
+        latency = perf_counter() - started
+        if not 200 <= reply.status < 300:
+            raise from_status(reply.status, reply.headers, reply.body)
+        return read_reply(reply.body, latency, self._price, _trace(body, reply.body))
+
+    def _open(self) -> Transport:
+        # aiohttp takes a tenth of a second to import; whoever asks nothing does not pay for it.
+        from snellen.models.api.transport import Transport
+
+        self._transport = Transport(self._endpoint, find_key(self._options.key_env), self._options.timeout_s)
+        return self._transport
+
+    async def close(self) -> None:
+        """Close the connections and the threads that encode pictures. A later `answer` opens new ones."""
+        self._writer.close()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+
+def _trace(body: Body, reply: bytes) -> dict[str, msgspec.Raw]:
+    """Both sides as they are, to be written without being parsed again; one line each, as the shards hold lines."""
+    if not reply.isascii() or b"\n" in reply or b"\r" in reply:
+        # Members that were skipped unread may hold anything; in the shard there is only UTF-8.
+        text = reply.decode("utf-8", "replace")
+        try:
+            reply = msgspec.json.format(text, indent=-1).encode()
+        except (msgspec.DecodeError, RecursionError):
+            reply = msgspec.json.encode(text)
+    return {"request": msgspec.Raw(body.shown), "reply": msgspec.Raw(reply)}

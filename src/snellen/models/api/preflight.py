@@ -1,0 +1,96 @@
+"""Asking the server, before the first question, whether questions make sense: alive, key accepted, model known."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from snellen.errors import BadReplyError, ModelError, PreflightError
+from snellen.models.api.endpoint import Endpoint
+from snellen.models.api.faults import from_status, server_message
+from snellen.models.api.transport import HttpReply, Transport
+
+TIMEOUT_S = 20.0
+
+
+async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: str, has_key: bool) -> None:
+    """Two requests that cost nothing: the list of models, and a chat completion without a question.
+
+    The second one shows whether the key is good where the list is public, and whether the address is right where
+    there is no list. A server must refuse it (HTTP 400 or 422), which is the good outcome.
+
+    Raises:
+        PreflightError: nothing answers, the key is missing or not accepted, there is no such endpoint, or the server
+            lists its models and this one is not among them.
+    """
+    listing = await _ask(transport, endpoint, "/models", None)
+    _refuse_key(listing, endpoint, key_name, has_key)
+    if listing.status >= 500 and listing.status not in (501, 529):
+        message, _ = server_message(listing.body)
+        raise PreflightError(
+            f"{endpoint} answers, but with HTTP {listing.status}: {message}",
+            "The server may still be loading the model; try again when it is up.",
+        )
+    if 300 <= listing.status < 400:
+        error = from_status(listing.status, listing.headers, b"")
+        raise PreflightError(error.message, error.hint)
+    probe = await _ask(transport, endpoint, "/chat/completions", b"{}")
+    _refuse_key(probe, endpoint, key_name, has_key)
+    if listing.status == 200:
+        _check_listed(listing.body, endpoint, model)
+    elif listing.status in (404, 405) and probe.status in (404, 405):
+        raise PreflightError(
+            f"{endpoint} has no chat completions: /models and /chat/completions answer HTTP {probe.status}.",
+            "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
+        )
+
+
+async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes | None) -> HttpReply:
+    url = endpoint.url(path)
+    try:
+        return await (transport.get(url) if body is None else transport.post(url, body))
+    except BadReplyError as error:
+        raise PreflightError(error.message, "Check --base-url: this is not an OpenAI-compatible server.") from None
+    except ModelError as error:
+        raise PreflightError(
+            error.message, error.hint or "Check --base-url, and that the server is running and can be reached."
+        ) from None
+
+
+def _refuse_key(reply: HttpReply, endpoint: Endpoint, key_name: str, has_key: bool) -> None:
+    if reply.status not in (401, 403):
+        return
+    message, _ = server_message(reply.body)
+    if reply.status == 403 and "scope" in message.lower():
+        return  # OpenAI's restricted keys may ask questions and not list models
+    if has_key:
+        raise PreflightError(
+            f"{endpoint} does not accept the key in {key_name} (HTTP {reply.status}: {message}).",
+            f"Set {key_name} to a key of this server, or name another variable with --key-env.",
+        )
+    raise PreflightError(
+        f"{endpoint} wants a key and {key_name} is not set (HTTP {reply.status}).",
+        f"Set {key_name}, in the environment or in .env, or name another variable with --key-env.",
+    )
+
+
+def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
+    """The model must be in the server's list. Servers add `models/` before a name or a tag after it; both are let by."""
+    try:
+        reply: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise PreflightError(
+            f"{endpoint}/models is not JSON, so this is not an OpenAI-compatible server.",
+            "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
+        ) from None
+    rows = reply.get("data") if isinstance(reply, dict) else reply
+    listed = {row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)} if rows else set()
+    if not listed or listed & {model, f"models/{model}", f"{model}:latest", model.rpartition(":")[0] or model}:
+        return
+    near = get_close_matches(model, sorted(listed), n=3) or sorted(listed)[:5]
+    raise PreflightError(
+        f"{endpoint} has no model {model!r}; it lists {len(listed)}.",
+        f"Did you mean {', '.join(near)}?",
+    )

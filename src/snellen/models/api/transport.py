@@ -1,0 +1,132 @@
+"""One HTTP session to one server: bytes out, bytes in, and a typed error for everything that can go wrong between.
+
+aiohttp, tuned for cost: ready-made headers, no cookies, no redirects, no environment look-up per request, and no
+Accept-Encoding, because replies are short and unpacking them costs more than it saves.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import aiohttp
+from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector
+
+from snellen import __version__
+from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
+from snellen.models.api.endpoint import Endpoint, find_proxy
+from snellen.models.api.faults import excerpt
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+CONNECT_S = 30.0
+LARGEST_REPLY = 8 * 2**20
+
+# aiohttp warns about larger bodies in one piece of bytes; from a BytesIO it sends them in slices.
+_LARGE_BODY = 2**20
+
+
+class HttpReply(NamedTuple):
+    """Status, headers (case-insensitive) and the whole body, unpacked."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+class Transport:
+    """Keep-alive connections to one endpoint. Must be made inside a running event loop.
+
+    The number of connections is not limited here: the engine decides how many requests are in flight.
+    """
+
+    def __init__(self, endpoint: Endpoint, key: str | None, timeout_s: float) -> None:
+        headers = {
+            "User-Agent": f"snellen/{__version__}",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+            if "api-version=" in endpoint.query:
+                headers["api-key"] = key  # Azure's name for it
+        self._endpoint = endpoint
+        self._timeout_s = timeout_s
+        self._session = aiohttp.ClientSession(
+            # Many servers close idle connections after 5 s; letting go first avoids requests into a closing socket.
+            connector=TCPConnector(limit=0, keepalive_timeout=4.0, ttl_dns_cache=300),
+            headers=headers,
+            skip_auto_headers=("Accept-Encoding",),
+            cookie_jar=DummyCookieJar(),
+            timeout=ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s)),
+            proxy=find_proxy(endpoint),
+            trust_env=False,
+        )
+
+    async def post(self, url: str, body: bytes) -> HttpReply:
+        """Send a JSON body. See `_request` for errors."""
+        return await self._request("POST", url, data=body if len(body) <= _LARGE_BODY else io.BytesIO(body))
+
+    async def get(self, url: str) -> HttpReply:
+        """Fetch an address. See `_request` for errors."""
+        return await self._request("GET", url)
+
+    async def _request(self, method: str, url: str, **options: Any) -> HttpReply:
+        """One exchange, whole or not at all.
+
+        Raises:
+            ModelTimeoutError: not finished within the timeout, counted from the call to the last byte.
+            NetworkError: no connection, or it broke before the reply was whole.
+            BadReplyError: not HTTP, or a reply of more than 8 MiB.
+        """
+        try:
+            async with self._session.request(method, url, allow_redirects=False, **options) as response:
+                return HttpReply(response.status, response.headers, await _read(response))
+        except TimeoutError as error:
+            raise ModelTimeoutError(
+                f"No connection to {self._endpoint} within {min(CONNECT_S, self._timeout_s):g} s."
+                if isinstance(error, aiohttp.ConnectionTimeoutError)
+                else f"No whole reply within {self._timeout_s:g} s.",
+            ) from None
+        except aiohttp.InvalidURL as error:
+            raise BadRequestError(f"{self._endpoint} is not an address: {error}") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise NetworkError(
+                f"The certificate of {self._endpoint} is not valid: {error.certificate_error}",
+                "If the server has a certificate of its own, name its authority in SSL_CERT_FILE.",
+            ) from None
+        except aiohttp.ClientConnectorError as error:
+            raise NetworkError(f"Cannot connect to {self._endpoint}: {error.strerror or error}.") from None
+        except aiohttp.ClientResponseError as error:
+            raise BadReplyError(
+                f"The reply of {self._endpoint} is not HTTP: {excerpt(error.message.encode())}"
+            ) from None
+        except aiohttp.ClientPayloadError:
+            raise NetworkError("The connection was closed before the reply was whole.") from None
+        except aiohttp.ServerDisconnectedError:
+            raise NetworkError("The server closed the connection without a reply.") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise NetworkError(f"The connection to {self._endpoint} broke: {error or type(error).__name__}.") from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body, at most LARGEST_REPLY bytes. Reads on only while the limit is kept."""
+    declared = response.content_length
+    if declared is None or declared <= LARGEST_REPLY:
+        read = response.content.readany
+        first = await read()
+        chunks = [first]
+        size = len(first)
+        while size <= LARGEST_REPLY:
+            chunk = await read()
+            if not chunk:
+                return first if len(chunks) == 1 else b"".join(chunks)
+            chunks.append(chunk)
+            size += len(chunk)
+    response.close()
+    raise BadReplyError(f"The reply is larger than {LARGEST_REPLY >> 20} MiB; it was not read to its end.")

@@ -1,0 +1,23 @@
+"""Fixtures that every room may use. Being here also makes `tests/` importable, for `servers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers import fast
+from servers.hostile import HostileServer
+
+
+@pytest.fixture
+def hostile() -> Iterator[HostileServer]:
+    """A server that misbehaves as asked: `hostile.url("reset")`."""
+    with HostileServer() as server:
+        yield server
+
+
+@pytest.fixture
+def stub() -> Iterator[fast.Running]:
+    """A good, fast server in a process of its own: `stub.url`, `stub.stats()`."""
+    with fast.running() as server:
+        yield server

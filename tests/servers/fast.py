@@ -1,0 +1,169 @@
+"""A chat completions server that costs next to nothing: one process, uvloop, requests taken apart by hand.
+
+    python tests/servers/fast.py --latency 0.2 --seconds 60
+
+prints its base URL and serves until its standard input closes or the time is up. It counts questions, not look-ups:
+GET /v1/stats answers {"served", "in_flight", "most_in_flight"}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from zlib import crc32
+
+MODEL = "stub-vlm"
+_USAGE = {"prompt_tokens": 120, "completion_tokens": 4, "total_tokens": 124}
+
+
+def completion(text: str) -> bytes:
+    """A chat completion of about 300 bytes."""
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL}
+    return json.dumps({**head, "choices": [choice], "usage": _USAGE}).encode()
+
+
+def http(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Board:
+    """Counts of one server, and the replies it gives: one text, or one of several picked by the request's checksum."""
+
+    def __init__(self, latency_s: float, texts: list[str]) -> None:
+        self.latency_s = latency_s
+        self.replies = [http(completion(text)) for text in texts]
+        self.served = self.in_flight = self.most = 0
+
+    def stats(self) -> bytes:
+        return json.dumps({"served": self.served, "in_flight": self.in_flight, "most_in_flight": self.most}).encode()
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection; no pipelining."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.buffer = bytearray()
+        self.need = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self.buffer
+        buffer += data
+        if not self.need:
+            end = buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = bytes(buffer[:end]).lower()
+            at = head.find(b"content-length:")
+            self.need = end + 4 + (int(head[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0)
+        if len(buffer) >= self.need:
+            request, self.buffer, self.need = bytes(buffer[: self.need]), buffer[self.need :], 0
+            self.reply(request)
+
+    def reply(self, request: bytes) -> None:
+        board = self.board
+        if request.startswith(b"GET"):
+            listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+            stats = b"/stats " in request[:100]
+            self.transport.write(http(board.stats() if stats else json.dumps(listing).encode()))
+        elif b'"messages"' not in request:
+            self.transport.write(http(b'{"error": {"message": "messages is required"}}', "400 Bad Request"))
+        else:
+            board.in_flight += 1
+            board.most = max(board.most, board.in_flight)
+            body = request[request.find(b"\r\n\r\n") :] if len(board.replies) > 1 else b""
+            answer = board.replies[crc32(body) % len(board.replies)]
+            if board.latency_s:
+                asyncio.get_running_loop().call_later(board.latency_s, self.send, answer)
+            else:
+                self.send(answer)
+
+    def send(self, answer: bytes) -> None:
+        self.board.in_flight -= 1
+        self.board.served += 1
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+
+
+async def serve(latency_s: float, texts: list[str], seconds: float, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    board = Board(latency_s, texts)
+    server = await loop.create_server(lambda: Connection(board), "127.0.0.1", port)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    ended = asyncio.Event()
+
+    def wait_for_parent() -> None:
+        sys.stdin.buffer.read()
+        loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
+    try:
+        await asyncio.wait_for(ended.wait(), seconds)
+    except TimeoutError:
+        pass
+    server.close()
+
+
+class Running:
+    """A fast server in a process of its own; `url` is its base URL."""
+
+    def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
+        self.url = url
+        self.process = process
+
+    def stats(self) -> dict[str, int]:
+        with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as reply:
+            counts: dict[str, int] = json.load(reply)
+            return counts
+
+
+@contextmanager
+def running(
+    latency_s: float = 0.0, texts: tuple[str, ...] = ("ANSWER: A",), seconds: float = 300.0
+) -> Iterator[Running]:
+    """Start a fast server and stop it at the end of the block; it ends with its parent in any case.
+
+    Several `texts`: each question always gets the same one of them, whichever process asks.
+    """
+    command = [sys.executable, __file__, "--latency", str(latency_s), "--seconds", str(seconds)]
+    command += [f"--text={text}" for text in texts]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            yield Running(process.stdout.readline().strip(), process)
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def main() -> None:
+    import uvloop
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--text", action="append")
+    given = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(given.latency, given.text or ["ANSWER: A"], given.seconds, given.port))
+
+
+if __name__ == "__main__":
+    main()
