@@ -16,7 +16,8 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import cast
 from zlib import crc32
 
 MODEL = "stub-vlm"
@@ -56,8 +57,7 @@ class Connection(asyncio.Protocol):
         self.need = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         buffer = self.buffer
@@ -110,10 +110,8 @@ async def serve(latency_s: float, texts: list[str], seconds: float, port: int) -
         loop.call_soon_threadsafe(ended.set)
 
     threading.Thread(target=wait_for_parent, daemon=True).start()
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(ended.wait(), seconds)
-    except TimeoutError:
-        pass
     server.close()
 
 
