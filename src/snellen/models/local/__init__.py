@@ -1,0 +1,70 @@
+"""Local models: any image-text-to-text checkpoint of the Hugging Face format, answered in dynamic batches.
+
+`open_model` is all that other rooms need. Nothing here imports torch or transformers until a model is opened.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from snellen.errors import MissingExtraError, UsageError
+from snellen.models.base import ModelOptions
+
+if TYPE_CHECKING:
+    from snellen.models.local.model import LocalModel
+
+__all__ = ["open_model"]
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def open_model(name: str, options: ModelOptions, label: str | None = None) -> LocalModel:
+    """The model behind `--model local:NAME`. Cheap: files are looked for by `preflight`, weights read there too.
+
+    Args:
+        name: a folder with `config.json` and safetensors weights, or a hub id `owner/name`.
+        options: what the user set.
+        label: the model's `name` in records and reports; `local:NAME` if None.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        UsageError: an option that a local model cannot use, or an unknown dtype or device.
+    """
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise MissingExtraError(
+                f"a local model needs {package}, which is not installed.",
+                'Install it with: pip install "snellen[local]"',
+            )
+    _refuse_unusable(options)
+    from snellen.models.local.model import LocalModel
+
+    return LocalModel(name, options, label or f"local:{name}")
+
+
+def _refuse_unusable(options: ModelOptions) -> None:
+    remote = {
+        "--base-url": options.base_url,
+        "--key-env": options.key_env,
+        "--extra-body": options.extra_body,
+        "--prices": options.prices,
+    }
+    for flag, value in remote.items():
+        if value:
+            raise UsageError(
+                f"{flag} is for models behind an endpoint; a local model has no use for it.",
+                f"Leave {flag} away, or name the model as api:NAME.",
+            )
+    if options.media.format != "original":
+        raise UsageError(
+            f"pictures are to be sent as {options.media.format}, but a local model is handed pixels, not files.",
+            "Leave the picture format away for local models.",
+        )
+    if options.dtype not in DTYPES:
+        raise UsageError(f"dtype {options.dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
+    kind, _, index = options.device.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdigit())):
+        raise UsageError(f"device {options.device!r} is not known.", "Choose one of: auto, cpu, cuda, cuda:N, mps.")
+    if options.batch_size < 1:
+        raise UsageError(f"a batch of {options.batch_size} prompts holds nothing.", "Choose a batch size of 1 or more.")

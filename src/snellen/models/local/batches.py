@@ -1,0 +1,250 @@
+"""Dynamic batching: prompts that wait are answered together.
+
+Two threads. One collects prompts that go well together and turns them into tensors; the other, the only one that
+touches the model, generates. While it does, the next batch is made ready. Nothing here knows torch: what a batch is
+made of, how it is answered and which errors mean "out of memory" is handed in.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from snellen.errors import BadRequestError, DataError, InputError, ModelError, OutOfMemoryError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+QUIET_S = 0.005  # a batch that is not full goes off once nothing has come for this long …
+PATIENCE_S = 0.05  # … or its first prompt has waited for this long
+
+
+@dataclass(eq=False)
+class Job(Generic[T]):
+    """One prompt on its way.
+
+    Attributes:
+        opened: what the prompt becomes once its pictures are read.
+        together: only jobs with equal values share a batch.
+        size: jobs of near sizes share a batch where there is a choice, compared element by element.
+        answer: what the asker waits for.
+    """
+
+    opened: Future[Any]
+    together: Any
+    size: tuple[int, ...]
+    answer: Future[T] = field(default_factory=Future)
+
+    def fail(self, error: BaseException) -> None:
+        _settle(self.answer, None, error)
+
+    def succeed(self, reply: T) -> None:
+        _settle(self.answer, reply, None)
+
+
+@dataclass
+class Batch(Generic[T]):
+    """Jobs and the tensors made of them, in the same order."""
+
+    jobs: list[Job[T]]
+    inputs: Any
+
+
+class Batches(Generic[T]):
+    """Takes jobs from any thread and settles every one of them, whatever happens to its neighbours.
+
+    Args:
+        encode: jobs to tensors. It may raise; the batch is then halved until the job that is to blame stands alone.
+        generate: jobs, tensors and a function that says whether to stop, to one reply a job; halved likewise.
+        out_of_memory: whether an error means that memory is used up. The batch is halved, and stays so.
+        recover: called after memory ran out.
+        most: jobs a batch holds at most.
+    """
+
+    def __init__(
+        self,
+        encode: Callable[[Sequence[Job[T]]], Any],
+        generate: Callable[[Sequence[Job[T]], Any, Callable[[], bool]], list[T]],
+        out_of_memory: Callable[[BaseException], bool],
+        recover: Callable[[], None],
+        most: int,
+    ) -> None:
+        self.limit = most
+        self._encode = encode
+        self._generate = generate
+        self._out_of_memory = out_of_memory
+        self._recover = recover
+        self._waiting: list[Job[T]] = []
+        self._arrived_at = 0.0
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._encoding = threading.Lock()  # tokenizers keep padding settings between calls: one caller at a time
+        self._ready: queue.Queue[Batch[T] | None] = queue.Queue(maxsize=1)
+        self._threads = [
+            threading.Thread(target=self._prepare_all, name="snellen-prepare", daemon=True),
+            threading.Thread(target=self._answer_all, name="snellen-generate", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job[T]) -> None:
+        with self._changed:
+            if self._closing.is_set():
+                raise ModelError("the model is closed and takes no more prompts.")
+            self._waiting.append(job)
+            self._arrived_at = time.monotonic()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End both threads; what still waits fails with ModelError. A batch under way ends at its next token."""
+        self._closing.set()
+        with self._changed:
+            left, self._waiting = self._waiting, []
+            self._changed.notify()
+        for job in left:
+            job.fail(ModelError("the model was closed before it answered."))
+        for thread in self._threads:
+            thread.join()
+
+    # the preparing thread
+
+    def _prepare_all(self) -> None:
+        while jobs := self._collect():
+            for batch in self._prepared(self._opened(jobs)):
+                self._ready.put(batch)
+        self._ready.put(None)
+
+    def _collect(self) -> list[Job[T]]:
+        """The next jobs to go together; none once the model is closed."""
+        with self._changed:
+            while True:
+                self._waiting = [job for job in self._waiting if not job.answer.done()]
+                if self._closing.is_set():
+                    return []
+                if self._waiting:
+                    break
+                self._changed.wait()
+            latest = time.monotonic() + PATIENCE_S
+            while len(self._waiting) < self.limit and not self._closing.is_set():
+                left = min(latest, self._arrived_at + QUIET_S) - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            if self._closing.is_set():
+                return []
+            first = self._waiting[0]
+            alike = [job for job in self._waiting if job.together == first.together]
+            # Stable sort: of equally near jobs those that came first go first; the oldest always goes.
+            alike.sort(key=lambda job: [abs(one - other) for one, other in zip(job.size, first.size, strict=True)])
+            chosen = alike[: self.limit]
+            taken = {id(job) for job in chosen}
+            self._waiting = [job for job in self._waiting if id(job) not in taken]
+            return chosen
+
+    def _opened(self, jobs: list[Job[T]]) -> list[Job[T]]:
+        """The jobs whose pictures could be read; the others have failed."""
+        usable = []
+        for job in jobs:
+            error = job.opened.exception()
+            if error is None:
+                usable.append(job)
+            elif isinstance(error, DataError):
+                job.fail(InputError(error.message, error.hint))
+            elif isinstance(error, ModelError):
+                job.fail(error)
+            else:
+                job.fail(InputError(f"the prompt could not be built: {type(error).__name__}: {error}"))
+        return usable
+
+    def _prepared(self, jobs: list[Job[T]]) -> list[Batch[T]]:
+        if not jobs:
+            return []
+        try:
+            with self._encoding:
+                return [Batch(jobs, self._encode(jobs))]
+        except Exception as error:  # noqa: BLE001 - any fault of any processor belongs to a prompt, not to the thread
+            failure = error.with_traceback(None)
+        if len(jobs) == 1:
+            jobs[0].fail(self._reason(failure))
+            return []
+        middle = len(jobs) // 2
+        return [*self._prepared(jobs[:middle]), *self._prepared(jobs[middle:])]
+
+    # the generating thread
+
+    def _answer_all(self) -> None:
+        while (batch := self._ready.get()) is not None:
+            self._answer(batch)
+            del batch  # or it would hold its tensors while waiting for the next one
+
+    def _answer(self, batch: Batch[T]) -> None:
+        jobs = [job for job in batch.jobs if not job.answer.done()]
+        if self._closing.is_set():
+            for job in jobs:
+                job.fail(ModelError("the model was closed before it answered."))
+            return
+        if not jobs:
+            return
+        if len(batch.jobs) > self.limit:
+            self._answer_in_parts(jobs, self.limit)
+            return
+        try:
+            replies = self._generate(batch.jobs, batch.inputs, lambda: self._abandoned(jobs))
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = error.with_traceback(None)  # the frames would keep tensors alive
+        else:
+            if self._closing.is_set():  # the replies may be cut short
+                for job in jobs:
+                    job.fail(ModelError("the model was closed before it answered."))
+                return
+            for job, reply in zip(batch.jobs, replies, strict=True):
+                job.succeed(reply)
+            return
+        half = max(1, len(batch.jobs) // 2)
+        batch.inputs = None
+        if self._out_of_memory(failure):
+            self._recover()
+            if len(batch.jobs) > 1:
+                self.limit = min(self.limit, half)
+                log.warning("out of memory with %d prompts in a batch; going on with %d", len(batch.jobs), half)
+        if len(batch.jobs) == 1:
+            jobs[0].fail(self._reason(failure))
+        else:
+            self._answer_in_parts(jobs, half)
+
+    def _answer_in_parts(self, jobs: list[Job[T]], most: int) -> None:
+        for start in range(0, len(jobs), most):
+            for part in self._prepared(jobs[start : start + most]):
+                self._answer(part)
+
+    def _abandoned(self, jobs: list[Job[T]]) -> bool:
+        return self._closing.is_set() or all(job.answer.done() for job in jobs)
+
+    def _reason(self, error: Exception) -> ModelError:
+        if isinstance(error, ModelError):
+            return error
+        if self._out_of_memory(error):
+            return OutOfMemoryError(
+                "this prompt alone does not fit into memory.", "Try --max-pixels, --max-long-side or --dtype bfloat16."
+            )
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError | TypeError):
+            return BadRequestError(f"the model does not accept this prompt or these settings: {text}")
+        return ModelError(f"the model failed on this prompt: {text}")
+
+
+def _settle(future: Future[T], value: T | None, error: BaseException | None) -> None:
+    """Set a result or an error, unless the asker has gone."""
+    try:
+        if error is None:
+            future.set_result(value)  # type: ignore[arg-type]
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        return

@@ -1,0 +1,109 @@
+"""From a prompt to what a chat template reads, pictures opened, and from many of those to tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from snellen.errors import BadRequestError
+from snellen.media import frames, open_image
+from snellen.types import Image, MediaSettings, Prompt, Text, Video
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image as Picture
+
+    from snellen.models.local.loading import Loaded
+
+
+class Conversation(Struct, frozen=True):
+    """A prompt in the form that chat templates of transformers read: messages whose content is a list of parts."""
+
+    messages: list[dict[str, Any]]
+    pictures: list[Picture]
+
+
+def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
+    """(pictures, characters) of a prompt, without reading any: what decides how much padding it brings to a batch."""
+    pictures = characters = 0
+    for part in prompt.parts:
+        if isinstance(part, Text):
+            characters += len(part.text)
+        elif isinstance(part, Image):
+            pictures += 1
+        else:
+            pictures += min(len(part.frames), media.frames) if part.frames else media.frames
+    return pictures, characters + len(prompt.system)
+
+
+def converse(prompt: Prompt, media: MediaSettings) -> Conversation:
+    """Read the pictures of a prompt and keep the order of its parts; a clip becomes its frames.
+
+    Raises:
+        DataError, MediaError: a picture or a clip cannot be read.
+    """
+    content: list[dict[str, Any]] = []
+    pictures: list[Picture] = []
+    for part in prompt.parts:
+        if isinstance(part, Text):
+            content.append({"type": "text", "text": part.text})
+            continue
+        for image in frames(part, media) if isinstance(part, Video) else (part,):
+            picture = open_image(image, media)
+            pictures.append(picture)
+            content.append({"type": "image", "image": picture})
+    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if prompt.system:
+        messages.insert(0, {"role": "system", "content": [{"type": "text", "text": prompt.system}]})
+    return Conversation(messages, pictures)
+
+
+def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
+    """Tensors of a batch: input_ids and attention_mask [rows, tokens], padded on the left, and the pictures.
+
+    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for a picture or an end
+    (`sanitize_control_tokens`, transformers 5.23; older ones ignore it).
+
+    Raises:
+        BadRequestError: a prompt is longer than the model's context.
+        Exception: whatever the template or the processor raises on a prompt that it does not accept.
+    """
+    inputs = loaded.processor.apply_chat_template(
+        [conversation.messages for conversation in conversations],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+        sanitize_control_tokens=True,
+        processor_kwargs={"padding": True, "padding_side": "left"},
+    )
+    longest = int(inputs["attention_mask"].sum(dim=1).max())
+    if loaded.context is not None and longest >= loaded.context:
+        raise BadRequestError(
+            f"the prompt has {longest} tokens, pictures included; the model reads {loaded.context} at most.",
+            "Try --max-pixels, --max-long-side, or fewer --frames.",
+        )
+    return inputs
+
+
+def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]:
+    """The prompts as the chat template writes them, with one marker a picture: for the traces."""
+    return list(
+        loaded.processor.apply_chat_template(
+            [conversation.messages for conversation in conversations], add_generation_prompt=True, tokenize=False
+        )
+    )
+
+
+def content_digest(prompt: Prompt, conversation: Conversation) -> bytes:
+    """Digest of what is asked, texts and pixels: the same on every machine, unlike the keys of the pictures."""
+    total = hashlib.blake2b(prompt.system.encode(), digest_size=16)
+    for part in prompt.parts:
+        if isinstance(part, Text):
+            total.update(part.text.encode())
+    for picture in conversation.pictures:
+        total.update(repr(picture.size).encode() + picture.tobytes())
+    return total.digest()

@@ -1,0 +1,201 @@
+"""One batch through `generate`: settings, stopping, sampling, and what came out, row by row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from msgspec import Struct
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from snellen.models.local.loading import Loaded
+from snellen.models.local.stops import answer_end
+from snellen.types import Generation
+
+DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the checkpoint says how long an answer may be
+
+
+class Settings(Struct, frozen=True):
+    """What the rows of one batch share. `extra` is JSON of further arguments of `generate`."""
+
+    max_new_tokens: int
+    temperature: float
+    top_p: float
+    stop: tuple[str, ...]
+    first_json: bool
+    extra: str
+
+
+class Reply(Struct, frozen=True):
+    """What one row said to `prompt`, as the chat template wrote it. Input tokens include those of the pictures."""
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    finish_reason: str
+    prompt: str
+
+
+def settings_for(run: Generation, prompt: Generation | None, first_json: bool, own_limit: int | None) -> Settings:
+    """Settings of one prompt: the run's, then the prompt's, then the checkpoint's length limit.
+
+    Greedy unless a temperature above 0 or a top_p is asked for, whatever the checkpoint prefers: the same question gets
+    the same answer.
+    """
+    asked = prompt or Generation()
+    temperature = run.temperature if run.temperature is not None else asked.temperature
+    top_p = run.top_p if run.top_p is not None else asked.top_p
+    if temperature is None:
+        temperature = 0.0 if top_p is None else 1.0
+    return Settings(
+        max_new_tokens=run.max_tokens or asked.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
+        temperature=temperature,
+        top_p=1.0 if top_p is None else top_p,
+        stop=run.stop or asked.stop,
+        first_json=first_json,
+        extra=json.dumps({**asked.extra, **run.extra}, sort_keys=True),
+    )
+
+
+def seed_of(run_seed: int, prompt_seed: int | None, content: bytes) -> int:
+    """Seed of one row: it depends on what is asked and never on what else is in the batch."""
+    material = f"{run_seed}/{prompt_seed}/".encode() + content
+    return int.from_bytes(hashlib.blake2b(material, digest_size=8).digest(), "big")
+
+
+def generate(
+    loaded: Loaded,
+    inputs: Any,
+    settings: Settings,
+    seeds: Sequence[int],
+    prompts: Sequence[str],
+    stopped: Callable[[], bool],
+) -> list[Reply]:
+    """Answers to the rows of `inputs`, in their order.
+
+    Args:
+        inputs: what the processor made of the prompts: input_ids [rows, tokens] padded on the left, and pictures.
+        seeds: one a row, used where the settings sample.
+        prompts: the rows as text, handed through to the replies.
+        stopped: asked before each token; True ends the batch where it stands.
+    """
+    model, tokenizer = loaded.model, loaded.processor.tokenizer
+    inputs = inputs.to(model.device, dtype=model.dtype)
+    width = inputs["input_ids"].shape[1]
+    watch = _Watch(tokenizer, settings, width, len(seeds), stopped)
+    extra: Mapping[str, Any] = json.loads(settings.extra)
+    with torch.inference_mode():
+        output = model.generate(
+            **inputs,
+            generation_config=_config(model.generation_config, settings, tokenizer.pad_token_id),
+            stopping_criteria=StoppingCriteriaList([watch]),
+            logits_processor=_sampling(settings, seeds, model.device),
+            **extra,
+        )
+    rows = output[:, width:].tolist()
+    asked = inputs["attention_mask"].sum(dim=1).tolist()
+    ends = _end_tokens(model.generation_config, tokenizer)
+    return [
+        _reply(tokenizer, rows[row], settings, ends, watch.stopped_at[row], asked[row], prompts[row])
+        for row in range(len(rows))
+    ]
+
+
+def _reply(
+    tokenizer: Any,
+    ids: list[int],
+    settings: Settings,
+    ends: frozenset[int],
+    stopped_at: int | None,
+    asked: int,
+    prompt: str,
+) -> Reply:
+    ended = next((index + 1 for index, token in enumerate(ids) if token in ends), None)
+    ids = ids[: min(len(ids), *(end for end in (ended, stopped_at) if end is not None), len(ids))]
+    text = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    cut = answer_end(text, settings.stop, settings.first_json)
+    finished = ended is not None or cut is not None
+    return Reply(text if cut is None else text[:cut], asked, len(ids), "stop" if finished else "length", prompt)
+
+
+def _config(own: GenerationConfig, settings: Settings, pad: int | None) -> GenerationConfig:
+    """The checkpoint's own settings (end tokens, repetition penalty), but greedy and of the length asked for."""
+    config = GenerationConfig.from_dict(own.to_dict())
+    config.do_sample = False
+    config.temperature = config.top_p = config.top_k = config.min_p = config.typical_p = None
+    config.max_new_tokens = settings.max_new_tokens
+    config.max_length = None
+    if config.pad_token_id is None:
+        config.pad_token_id = pad
+    return config
+
+
+def _end_tokens(config: GenerationConfig, tokenizer: Any) -> frozenset[int]:
+    ends = config.eos_token_id if config.eos_token_id is not None else tokenizer.eos_token_id
+    return frozenset([ends] if isinstance(ends, int) else ends or [])
+
+
+def _sampling(settings: Settings, seeds: Sequence[int], device: Any) -> LogitsProcessorList:
+    if settings.temperature <= 0:
+        return LogitsProcessorList()
+    steps: list[LogitsProcessor] = []
+    if settings.temperature != 1.0:
+        steps.append(TemperatureLogitsWarper(settings.temperature))
+    if settings.top_p < 1.0:
+        steps.append(TopPLogitsWarper(settings.top_p))
+    return LogitsProcessorList([*steps, _Draw(seeds, device)])
+
+
+class _Draw(LogitsProcessor):  # type: ignore[misc]  # transformers has no types
+    """Draws each row's token by inverting its distribution at a random number of its own.
+
+    torch.multinomial takes one generator for the whole batch, so an answer would depend on its neighbours.
+    """
+
+    def __init__(self, seeds: Sequence[int], device: Any) -> None:
+        self._chance = [np.random.default_rng(seed) for seed in seeds]
+        self._device = device
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if scores.shape[0] != len(self._chance):
+            raise ValueError("a temperature cannot be combined with num_beams")
+        drawn = torch.tensor([[chance.random()] for chance in self._chance], dtype=torch.float32, device=scores.device)
+        summed = scores.float().softmax(dim=-1).cumsum(dim=-1)
+        token = torch.searchsorted(summed, drawn * summed[:, -1:], right=True).clamp_(max=scores.shape[-1] - 1)
+        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
+
+
+class _Watch(StoppingCriteria):  # type: ignore[misc]  # transformers has no types
+    """Ends a row at its stop string or JSON object, and the whole batch when nobody waits for it any more."""
+
+    def __init__(self, tokenizer: Any, settings: Settings, width: int, rows: int, stopped: Callable[[], bool]) -> None:
+        self.stopped_at: list[int | None] = [None] * rows
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._width = width
+        self._stopped = stopped
+        self._reads = bool(settings.stop) or settings.first_json
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        done = torch.full((input_ids.shape[0],), self._stopped(), dtype=torch.bool, device=input_ids.device)
+        if self._reads and input_ids.shape[0] == len(self.stopped_at):
+            rows = input_ids[:, self._width :].tolist()
+            for row, ids in enumerate(rows):
+                if self.stopped_at[row] is None:
+                    text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+                    if answer_end(text, self._settings.stop, self._settings.first_json) is not None:
+                        self.stopped_at[row] = len(ids)
+                done[row] |= self.stopped_at[row] is not None
+        return done

@@ -1,0 +1,173 @@
+"""The local model: `answer` puts a prompt into the queue, and a batch brings the reply back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from snellen.errors import ModelError
+from snellen.models.base import ModelOptions
+from snellen.models.local.batches import Batches, Job
+from snellen.models.local.checkpoint import Checkpoint, find
+from snellen.models.local.conversation import Conversation, content_digest, converse, encode, rendered, size_of
+from snellen.types import Prompt, Response, Usage
+
+if TYPE_CHECKING:
+    from snellen.models.local.generating import Reply, Settings
+    from snellen.models.local.loading import Loaded
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A prompt with its pictures read, and the seed of its row."""
+
+    conversation: Conversation
+    seed: int
+
+
+class LocalModel:
+    """A checkpoint on this machine's own processor or accelerator.
+
+    Greedy answers do not depend on the batch they were made in, but for the rounding of padded sums: in float32 they
+    were equal for every batch size tried; in bfloat16 and float16 a near tie between two tokens can fall either way.
+    """
+
+    def __init__(self, name: str, options: ModelOptions, label: str) -> None:
+        self.name = label
+        self.in_flight = 2 * options.batch_size  # one batch being answered, one being made ready
+        self._path = name
+        self._options = options
+        self._loading = threading.Lock()
+        self._checkpoint: Checkpoint | None = None
+        self._loaded: Loaded | None = None
+        self._batches: Batches[Reply] | None = None
+        self._pictures: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def identity(self) -> Mapping[str, Any]:
+        """Content of the checkpoint (never its place), precision and stopping: what can change an answer.
+
+        Raises PreflightError where the checkpoint cannot be found or used.
+        """
+        from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype
+
+        checkpoint = self._found()
+        device = pick_device(self._options.device)
+        return {
+            "kind": "local",
+            **checkpoint.origin,
+            "dtype": pick_dtype(self._options.dtype, device, stored_dtype(checkpoint.config)),
+            "device": device.partition(":")[0],
+            "stop_after_first_json": self._options.stop_after_first_json,
+        }
+
+    async def preflight(self) -> None:
+        """Find, check and load the checkpoint. Raises PreflightError."""
+        await asyncio.to_thread(self._start)
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One reply to one prompt, `latency_s` counted from the moment it was handed in, its wait for a batch included.
+
+        Raises:
+            InputError: a picture of this prompt cannot be read.
+            BadRequestError: the prompt is longer than the model's context, or its chat template or generate refuses it.
+            OutOfMemoryError: this prompt alone does not fit into memory.
+            ModelError: the model failed on this prompt, or was closed.
+        """
+        began = time.perf_counter()
+        if self._batches is None:
+            await asyncio.to_thread(self._start)
+        job = self._job(prompt)
+        reply = await asyncio.wrap_future(job.answer)
+        return Response(
+            text=reply.text,
+            usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
+            latency_s=time.perf_counter() - began,
+            finish_reason=reply.finish_reason,
+            model=self.name,
+            trace={"prompt": reply.prompt, "reply": reply.text},
+        )
+
+    async def close(self) -> None:
+        """End the threads and free the memory. Prompts that still wait fail with ModelError."""
+        await asyncio.to_thread(self._stop)
+
+    def _found(self) -> Checkpoint:
+        if self._checkpoint is None:
+            self._checkpoint = find(self._path, self._options.revision)
+        return self._checkpoint
+
+    def _start(self) -> None:
+        from snellen.models.local.loading import is_out_of_memory, load, release_memory
+
+        with self._loading:
+            if self._closed:
+                raise ModelError("the model is closed and takes no more prompts.")
+            if self._batches is not None:
+                return
+            loaded = self._loaded = load(self._found(), self._path, self._options.device, self._options.dtype)
+            self._pictures = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-pictures")
+            self._batches = Batches(
+                encode=lambda jobs: encode(loaded, [job.opened.result().conversation for job in jobs]),
+                generate=lambda jobs, inputs, stopped: self._generate(loaded, jobs, inputs, stopped),
+                out_of_memory=is_out_of_memory,
+                recover=release_memory,
+                most=self._options.batch_size,
+            )
+
+    def _stop(self) -> None:
+        with self._loading:
+            self._closed = True
+            batches, pictures = self._batches, self._pictures
+            if batches is None or pictures is None:
+                return
+            batches.close()
+            pictures.shutdown(wait=True, cancel_futures=True)
+            self._batches = self._pictures = self._loaded = None
+            from snellen.models.local.loading import release_memory
+
+            release_memory()
+
+    def _job(self, prompt: Prompt) -> Job[Reply]:
+        from snellen.models.local.generating import settings_for
+
+        batches, pictures, loaded = self._batches, self._pictures, self._loaded
+        if batches is None or pictures is None or loaded is None:
+            raise ModelError("the model is closed and takes no more prompts.")
+        settings = settings_for(
+            self._options.generation,
+            prompt.generation,
+            self._options.stop_after_first_json,
+            loaded.model.generation_config.max_new_tokens,
+        )
+        opened: Future[Opened] = pictures.submit(self._open, prompt, settings)
+        job: Job[Reply] = Job(opened, settings, size_of(prompt, self._options.media))
+        batches.submit(job)
+        return job
+
+    def _open(self, prompt: Prompt, settings: Settings) -> Opened:
+        conversation = converse(prompt, self._options.media)
+        if settings.temperature <= 0:
+            return Opened(conversation, 0)
+        from snellen.models.local.generating import seed_of
+
+        run_seed = self._options.generation.seed
+        asked = prompt.generation.seed if prompt.generation else None
+        seed = seed_of(
+            self._options.seed if run_seed is None else run_seed, asked, content_digest(prompt, conversation)
+        )
+        return Opened(conversation, seed)
+
+    @staticmethod
+    def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:
+        from snellen.models.local.generating import generate
+
+        opened: list[Opened] = [job.opened.result() for job in jobs]
+        prompts = rendered(loaded, [one.conversation for one in opened])
+        return generate(loaded, inputs, jobs[0].together, [one.seed for one in opened], prompts, stopped)
