@@ -1,0 +1,35 @@
+"""Where rows and pictures come from: files, folders, archives, tables and the hub. Nothing here trusts what it reads."""
+
+from snellen.sources.archives import Limits, ZipBlob, ZipTree
+from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, UrlBlob
+from snellen.sources.confine import member_name, within
+from snellen.sources.digests import cache_folder, digest
+from snellen.sources.hub import Snapshot, download, download_file
+from snellen.sources.rows import numbered, rows
+from snellen.sources.tars import TarBlob, TarTree
+from snellen.sources.trees import FolderTree, Tree, open_tree
+
+__all__ = [
+    "Base64Blob",
+    "BytesBlob",
+    "Drawn",
+    "FileBlob",
+    "FolderTree",
+    "Limits",
+    "Snapshot",
+    "TarBlob",
+    "TarTree",
+    "Tree",
+    "UrlBlob",
+    "ZipBlob",
+    "ZipTree",
+    "cache_folder",
+    "digest",
+    "download",
+    "download_file",
+    "member_name",
+    "numbered",
+    "open_tree",
+    "rows",
+    "within",
+]

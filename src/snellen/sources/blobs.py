@@ -1,13 +1,17 @@
 """Lazy bytes: what an image in a prompt refers to.
 
 `quick` is true where reading costs less than handing the work to a thread: bytes in memory, small local files.
+`open` gives a stream, for files that are too large to hold.
 """
 
 from __future__ import annotations
 
+from binascii import Error as NotBase64
+from binascii import a2b_base64
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from msgspec import Struct
 
@@ -38,9 +42,15 @@ class FileBlob(Struct, frozen=True):
         except OSError as error:
             raise DataError(f"cannot read {self.path}: {error.strerror}") from error
 
+    def open(self) -> IO[bytes]:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise DataError(f"cannot read {self.path}: {error.strerror}") from error
+
 
 class BytesBlob(Struct, frozen=True):
-    """Bytes already at hand (a parquet cell, a base64 column); `key` names where they came from."""
+    """Bytes already at hand (a parquet cell); `key` names where they came from."""
 
     key: str
     data: bytes
@@ -48,6 +58,46 @@ class BytesBlob(Struct, frozen=True):
 
     def read(self) -> bytes:
         return self.data
+
+    def open(self) -> IO[bytes]:
+        return BytesIO(self.data)
+
+
+class Base64Blob(Struct, frozen=True):
+    """A picture in a text column: base64, with or without a `data:` prefix, decoded when read."""
+
+    key: str
+    text: str
+    quick: ClassVar[bool] = True
+
+    def read(self) -> bytes:
+        """Raises DataError where the text is not base64."""
+        text = self.text
+        if text.startswith("data:"):
+            text = text[text.find(",") + 1 :]
+        try:
+            return a2b_base64("".join(text.split()), strict_mode=True)
+        except (NotBase64, ValueError) as error:
+            raise DataError(
+                f"{self.key}: {self.text[:24]!r}... ({len(self.text):,} characters) is not base64: {error}",
+                "The column is cut off, or holds something else.",
+            ) from error
+
+
+class UrlBlob(Struct, frozen=True):
+    """A picture that the model's server fetches itself. Snellen passes `url` on and never follows it."""
+
+    url: str
+
+    @property
+    def key(self) -> str:
+        return self.url
+
+    def read(self) -> bytes:
+        raise DataError(
+            f"image {self.url} is on the network, and pictures are not fetched while a run goes on",
+            "Use a model that takes URLs, or download the picture and refer to the file.",
+        )
 
 
 class Drawn(Struct, frozen=True):

@@ -1,0 +1,236 @@
+"""Zip files read in place, by people who do not trust them.
+
+Everything about the names is checked when the archive is opened: a member that would leave its root, a link, a device, an
+encrypted member or two members of one name make the whole archive an error. Sizes are checked at opening (as declared)
+and again while bytes come out. Archives inside an archive are not opened. Nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import Struct
+
+from snellen.errors import DataError, UnsafeArchiveError
+from snellen.sources.confine import member_name, regular_file
+
+QUICK_STORED, QUICK_DEFLATED = 1 << 20, 1 << 16
+
+
+class Limits(Struct, frozen=True):
+    """What an archive may unpack to, in bytes unless said otherwise.
+
+    Attributes:
+        read_bytes: one member read whole into memory.
+        stream_bytes: one member read as a stream.
+        total_bytes: all members together, and all of a compressed tar.
+        ratio: unpacked to packed, looked at only from `ratio_from` unpacked bytes on (small flat pictures pack well).
+        members: how many members.
+    """
+
+    read_bytes: int = 1 << 30
+    stream_bytes: int = 1 << 36
+    total_bytes: int = 1 << 42
+    ratio: int = 200
+    ratio_from: int = 16 << 20
+    members: int = 5_000_000
+
+
+class ZipTree:
+    """The members of a zip file. Safe to read from many threads; may be pickled (it opens its file again)."""
+
+    def __init__(self, path: Path | str, limits: Limits | None = None) -> None:
+        """Open and check the archive. Raises DataError (not a zip, encrypted), UnsafeArchiveError (see this file's top)."""
+        self.path = Path(path)
+        self.limits = limits or Limits()
+        regular_file(self.path)
+        try:
+            self._zip = zipfile.ZipFile(self.path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, zlib.error) as error:
+            raise DataError(
+                f"{self.path}: cannot be opened as a zip file: {error}", "It is damaged or cut off; fetch it again."
+            ) from error
+        try:
+            self._members = self._checked()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ZipTree, (self.path, self.limits)
+
+    def _checked(self) -> dict[str, zipfile.ZipInfo]:
+        members: dict[str, zipfile.ZipInfo] = {}
+        infos = self._zip.infolist()
+        if len(infos) > self.limits.members:
+            raise too_much(self.path, "", f"{len(infos):,} members", f"{self.limits.members:,}")
+        total = 0
+        for info in infos:
+            # ZipInfo.filename is cut at a NUL; orig_filename is what the archive really says.
+            name = member_name(info.orig_filename.rstrip("/") or "/", str(self.path))
+            kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system == 3 else 0
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise not_a_file(self.path, name, "symbolic link" if kind == stat.S_IFLNK else "special file")
+            if info.is_dir():
+                continue
+            if info.flag_bits & 0x1:
+                raise DataError(f"{self.path}: member {name!r} is encrypted", "Unpack it with its password first.")
+            if name in members:
+                raise twice(self.path, name)
+            check_unpacked(self.path, name, info.file_size, info.compress_size, self.limits.stream_bytes, self.limits)
+            total += info.file_size
+            if total > self.limits.total_bytes:
+                raise too_much(self.path, "", f"more than {self.limits.total_bytes:,} bytes in all", "that")
+            members[name] = info
+        return members
+
+    def names(self) -> list[str]:
+        """Names of all files, sorted."""
+        return sorted(self._members)
+
+    def exists(self, name: str) -> bool:
+        """Whether a file of this name is in the archive. Raises UnsafeArchiveError for a name that leads out."""
+        return member_name(name, str(self.path)) in self._members
+
+    def size(self, name: str) -> int:
+        """Unpacked bytes as declared."""
+        return self._info(name).file_size
+
+    def blob(self, name: str) -> ZipBlob:
+        """A member, read when needed. Raises DataError where there is none."""
+        self._info(name)
+        return ZipBlob(self, member_name(name, str(self.path)))
+
+    def open(self, name: str) -> IO[bytes]:
+        """A member as a stream, within `stream_bytes`."""
+        return self._opened(name, self.limits.stream_bytes)
+
+    def read(self, name: str) -> bytes:
+        """A member whole, within `read_bytes`. Raises DataError (damaged), UnsafeArchiveError (too large)."""
+        info = self._info(name)
+        check_unpacked(self.path, name, info.file_size, info.compress_size, self.limits.read_bytes, self.limits)
+        with self._opened(name, self.limits.read_bytes) as stream:
+            return stream.read()
+
+    def digest(self) -> str:
+        """SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
+        from snellen.sources.digests import digest
+
+        return digest(self.path)
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def quick(self, name: str) -> bool:
+        """Whether reading costs less than handing it to a thread."""
+        info = self._members.get(name)
+        if info is None:
+            return True
+        return info.compress_size <= (QUICK_STORED if info.compress_type == zipfile.ZIP_STORED else QUICK_DEFLATED)
+
+    def _info(self, name: str) -> zipfile.ZipInfo:
+        info = self._members.get(name) or self._members.get(member_name(name, str(self.path)))
+        if info is None:
+            raise no_member(self.path, name, len(self._members))
+        return info
+
+    def _opened(self, name: str, most: int) -> IO[bytes]:
+        info = self._info(name)
+        try:
+            raw = self._zip.open(info)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+            raise damaged(self.path, name, error) from error
+        return BufferedReader(_Watched(raw, self.path, name, most, info.compress_size, self.limits), 1 << 16)
+
+
+class ZipBlob(Struct, frozen=True):
+    """One member of a zip file."""
+
+    tree: ZipTree
+    name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.tree.path}!{self.name}"
+
+    @property
+    def quick(self) -> bool:
+        return self.tree.quick(self.name)
+
+    def read(self) -> bytes:
+        return self.tree.read(self.name)
+
+    def open(self) -> IO[bytes]:
+        return self.tree.open(self.name)
+
+
+class _Watched(RawIOBase):
+    """A member's stream that counts what comes out and turns every fault of the archive into an error that names it."""
+
+    def __init__(self, raw: IO[bytes], path: Path, name: str, most: int, packed: int, limits: Limits) -> None:
+        self._raw, self._path, self._name = raw, path, name
+        self._most, self._packed, self._limits = most, packed, limits
+        self._out = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        try:
+            data = self._raw.read(len(view))
+        except (zipfile.BadZipFile, OSError, ValueError, EOFError, zlib.error, RuntimeError) as error:
+            raise damaged(self._path, self._name, error) from error
+        self._out += len(data)
+        check_unpacked(self._path, self._name, self._out, self._packed, self._most, self._limits)
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+def check_unpacked(path: Path, name: str, unpacked: int, packed: int, most: int, limits: Limits) -> None:
+    """Raise UnsafeArchiveError where `unpacked` bytes are more than `most`, or too many for `packed` bytes."""
+    if unpacked > most:
+        raise too_much(path, name, f"{unpacked:,} bytes or more", f"{most:,}")
+    if unpacked > limits.ratio_from and unpacked > limits.ratio * max(packed, 1):
+        raise too_much(
+            path, name, f"{unpacked:,} bytes or more from {packed:,}", f"{limits.ratio} times its packed size"
+        )
+
+
+def too_much(path: Path, name: str, found: str, most: str) -> UnsafeArchiveError:
+    member = f" member {name!r}" if name else ""
+    return UnsafeArchiveError(
+        f"{path}:{member} unpacks to {found}; at most {most} is read",
+        "A decompression bomb, or not a data set; unpack it by hand if you trust it, and give the folder.",
+    )
+
+
+def not_a_file(path: Path, name: str, kind: str) -> UnsafeArchiveError:
+    return UnsafeArchiveError(
+        f"{path}: member {name!r} is a {kind}; only files and folders are read from archives",
+        "Make the archive anew with the files themselves (tar -h follows links).",
+    )
+
+
+def twice(path: Path, name: str) -> UnsafeArchiveError:
+    return UnsafeArchiveError(
+        f"{path}: member {name!r} is there twice; readers differ in which one they take", "Make the archive anew."
+    )
+
+
+def no_member(path: Path, name: str, count: int) -> DataError:
+    return DataError(f"{path}: no member {name!r} among its {count:,}", "Check the name; upper and lower case differ.")
+
+
+def damaged(path: Path, name: str, error: Exception) -> DataError:
+    return DataError(f"{path}: member {name!r} cannot be read: {error}", "The archive is damaged; fetch it again.")

@@ -1,0 +1,96 @@
+"""Names from data never leave the folder or archive that they belong to."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from snellen.errors import DataError, UnsafeArchiveError
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+LONGEST_NAME = 4096
+
+
+def member_name(name: str, where: str) -> str:
+    """A relative name with `/` between its parts, `.` parts dropped, or an error.
+
+    Refused: absolute names, `..`, backslashes, drive letters, control characters (NUL among them), the empty name, more
+    than 4,096 characters. Refused rather than repaired: a repaired name may be another member's.
+
+    Args:
+        name: as the data gives it.
+        where: what the name belongs to, for the message.
+
+    Raises:
+        UnsafeArchiveError: with the name and the rule that it breaks.
+    """
+    fault = _fault(name)
+    if fault:
+        shown = ascii(name if len(name) <= 200 else name[:200] + "...")
+        raise UnsafeArchiveError(
+            f"{where}: the name {shown} {fault}; names must stay under their root",
+            "Whoever made this data is careless or hostile; make the archive or the list of files anew.",
+        )
+    if name.startswith("./") or "/./" in name or "//" in name or name.endswith("/."):
+        name = "/".join(part for part in name.split("/") if part not in ("", "."))
+    return name
+
+
+def _fault(name: str) -> str:
+    if not name or name in (".", "./"):
+        return "is empty"
+    if len(name) > LONGEST_NAME:
+        return f"is longer than {LONGEST_NAME:,} characters"
+    if name.startswith("/"):
+        return "is absolute"
+    if "\\" in name:
+        return "holds a backslash"
+    if _DRIVE.match(name):
+        return "begins with a drive letter"
+    if not name.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in name):
+        return "holds control characters"
+    if ".." in name and ".." in name.split("/"):
+        return "holds '..'"
+    return ""
+
+
+def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
+    """The path of `relative` under `root`, symbolic links followed and found to stay inside.
+
+    Args:
+        root: a folder.
+        relative: a name from data.
+        allow: further folders that links may lead into (the hub's cache keeps contents beside the snapshot).
+
+    Returns:
+        `root / relative`, unresolved, so that messages and keys show what the user knows. It need not exist.
+
+    Raises:
+        UnsafeArchiveError: the name is not a plain relative one, or a link in it leads out of the root.
+    """
+    base = Path(root)
+    path = base / member_name(relative, str(root))
+    real = os.path.realpath(path)
+    for home in (base, *allow):
+        top = os.path.realpath(home)
+        if real == top or real.startswith(top if top.endswith(os.sep) else top + os.sep):
+            return path
+    raise UnsafeArchiveError(
+        f"{base}: {relative!r} leads by a symbolic link to {real}, outside of the folder",
+        "Copy the file into the folder, or name the folder that really holds the data.",
+    )
+
+
+def regular_file(path: Path) -> os.stat_result:
+    """The stat of a regular file. Raises DataError where there is none, or a device, pipe or folder stands there."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"cannot read {path}: {reason}", "Check the path; was the data fetched whole?") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise DataError(f"cannot read {path}: it is not a regular file", "Only regular files are read as data.")
+    return found

@@ -1,0 +1,131 @@
+"""Digests of data, for the fingerprint of a run: by content, and without reading 100 GB at every start.
+
+A file's digest is remembered in the user's cache folder (`SNELLEN_CACHE`, else `XDG_CACHE_HOME`/snellen, else
+~/.cache/snellen) under its path, size, modification time in nanoseconds and inode. A file that was changed within the
+last two seconds is not remembered: it could change again without its time telling. A cache that cannot be written is
+no error; the file is read again next time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import file_digest, sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import DataError
+from snellen.sources.confine import regular_file
+
+SETTLED_NS = 2_000_000_000
+SAMPLE_BYTES = 1 << 20
+SAMPLES = 64
+
+
+class _Remembered(Struct, frozen=True):
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    digest: str
+
+
+def cache_folder() -> Path:
+    """Where Snellen keeps what can be made again."""
+    own = os.environ.get("SNELLEN_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "snellen"
+
+
+def digest(path: Path | str, *, sampled: bool = False) -> str:
+    """Digest of a file or folder.
+
+    A file: `sha256:` and SHA-256 of its bytes. A folder: SHA-256 over one line a file, sorted by name: the name, its size
+    and its content's digest. Links are followed; files that are not regular are an error.
+
+    Args:
+        path: file or folder.
+        sampled: for files too large to read even once: `sampled:` and SHA-256 of the size and of 64 pieces of 1 MiB,
+            evenly spaced, the first and last bytes among them. A change between the pieces goes unseen; the prefix
+            says so in the fingerprint.
+
+    Raises:
+        DataError: nothing there, or it cannot be read.
+    """
+    where = Path(path)
+    if not where.is_dir():
+        return _file(where, sampled)
+    whole = sha256()
+    for name in _names(where):
+        file = where / name
+        size = regular_file(file).st_size
+        whole.update(f"{name}\0{size}\0{_file(file, sampled)}\n".encode(errors="surrogateescape"))
+    return f"{'sampled' if sampled else 'sha256'}:{whole.hexdigest()}"
+
+
+def _names(folder: Path) -> list[str]:
+    top = str(folder)
+    return sorted(
+        os.path.relpath(os.path.join(inner, file), top).replace(os.sep, "/")  # noqa: PTH118 - hot loop
+        for inner, _, files in os.walk(top)
+        for file in files
+    )
+
+
+def _file(path: Path, sampled: bool) -> str:
+    found = regular_file(path)
+    place = str(path.resolve())
+    note = (
+        cache_folder()
+        / "digests"
+        / (sha256(f"{place}\0{sampled}".encode(errors="surrogateescape")).hexdigest() + ".json")
+    )
+    known = _recall(note)
+    if known is not None and (known.path, known.size, known.mtime_ns, known.inode) == (
+        place,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ino,
+    ):
+        return known.digest
+    try:
+        result = _sampled(path, found.st_size) if sampled else _whole(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
+    if time.time_ns() - found.st_mtime_ns > SETTLED_NS:
+        _remember(note, _Remembered(place, found.st_size, found.st_mtime_ns, found.st_ino, result))
+    return result
+
+
+def _whole(path: Path) -> str:
+    with path.open("rb") as stream:
+        return f"sha256:{file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _sampled(path: Path, size: int) -> str:
+    whole = sha256(f"{size}\n".encode())
+    with path.open("rb") as stream:
+        for index in range(SAMPLES):
+            stream.seek(index * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
+            whole.update(stream.read(SAMPLE_BYTES))
+    return f"sampled:{whole.hexdigest()}"
+
+
+def _recall(note: Path) -> _Remembered | None:
+    try:
+        return msgspec.json.decode(note.read_bytes(), type=_Remembered)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _remember(note: Path, entry: _Remembered) -> None:
+    part = note.with_suffix(f".{os.getpid()}.part")
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(msgspec.json.encode(entry))
+        part.replace(note)
+    except OSError:
+        part.unlink(missing_ok=True)

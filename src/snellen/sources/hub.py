@@ -1,0 +1,227 @@
+"""Data sets and models from the Hugging Face hub, by its own client, at a revision that is written down.
+
+The client's own settings hold: HF_TOKEN (or the token that `hf auth login` kept), HF_ENDPOINT for a mirror, HF_HOME and
+HF_HUB_CACHE for where files go, HF_HUB_OFFLINE=1 for the cache alone. A branch or tag is resolved to a commit before
+anything is fetched. When the hub cannot be reached, an older cached copy is used only if offline mode says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from snellen.errors import DataError
+from snellen.sources.confine import member_name
+from snellen.sources.trees import FolderTree
+
+RepoKind: TypeAlias = Literal["dataset", "model"]
+T = TypeVar("T")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class Snapshot(Struct, frozen=True):
+    """Files of a repository at one commit.
+
+    Attributes:
+        repo: `owner/name`.
+        revision: the commit, 40 hexadecimal digits: what goes into a run's record.
+        path: the folder that holds the files.
+    """
+
+    repo: str
+    revision: str
+    path: Path
+
+    def tree(self) -> FolderTree:
+        return FolderTree(self.path)
+
+
+def download(
+    repo: str,
+    *,
+    revision: str | None = None,
+    patterns: Sequence[str] | None = None,
+    kind: RepoKind = "dataset",
+    cache: Path | None = None,
+) -> Snapshot:
+    """Fetch a repository, or the files of it that match `patterns` (`*.jsonl`, `images/*`), unless they are cached.
+
+    Args:
+        repo: `owner/name`.
+        revision: branch, tag or commit; None: the default branch as it is now.
+        patterns: shell-style patterns of file names; None: everything.
+        kind: dataset or model.
+        cache: where files go; None: the client's own cache.
+
+    Raises:
+        DataError: not found, gated or private, no such revision, no file matches, or not reachable; with what to do.
+    """
+    from huggingface_hub import snapshot_download
+
+    commit = _commit(repo, revision, kind, cache)
+    path = Path(
+        _asked(
+            repo,
+            kind,
+            lambda: snapshot_download(
+                repo,
+                repo_type=kind,
+                revision=commit,
+                allow_patterns=list(patterns) if patterns is not None else None,
+                cache_dir=cache,
+                endpoint=_endpoint(),
+                local_files_only=_offline(),
+            ),
+        )
+    )
+    found = Snapshot(repo, path.name, path)
+    if patterns is not None and not (path.is_dir() and any(path.rglob("*"))):
+        raise DataError(f"{kind} {repo} at {path.name}: no file matches {', '.join(patterns)}", "Check the patterns.")
+    return found
+
+
+def download_file(
+    repo: str,
+    name: str,
+    *,
+    revision: str | None = None,
+    kind: RepoKind = "dataset",
+    cache: Path | None = None,
+) -> tuple[Path, str]:
+    """Fetch one file of a repository, unless it is cached.
+
+    Returns:
+        Its path, and the commit that it was taken from.
+
+    Raises:
+        DataError: as `download`; also for a file that is not there.
+    """
+    from huggingface_hub import hf_hub_download
+
+    member_name(name, f"{kind} {repo}")
+    commit = _commit(repo, revision, kind, cache)
+    path = _asked(
+        repo,
+        kind,
+        lambda: hf_hub_download(
+            repo,
+            name,
+            repo_type=kind,
+            revision=commit,
+            cache_dir=cache,
+            endpoint=_endpoint(),
+            local_files_only=_offline(),
+        ),
+    )
+    return Path(path), commit
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT") or None
+
+
+def _offline() -> bool:
+    from huggingface_hub import constants
+
+    return constants.is_offline_mode() or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None) -> str:
+    """The commit that a branch or tag stands for: asked of the hub, or of the cache when offline."""
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return revision
+    if _offline():
+        from huggingface_hub import constants
+
+        name = revision or "main"
+        member_name(name, f"{kind} {repo}")
+        folder = Path(cache or constants.HF_HUB_CACHE) / f"{kind}s--{repo.replace('/', '--')}"
+        try:
+            return (folder / "refs" / name).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{kind} {repo}, revision {name}: not in the cache, and offline mode is on",
+                "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
+            ) from error
+    from huggingface_hub import HfApi
+
+    api = HfApi(endpoint=_endpoint())
+    info = _asked(repo, kind, lambda: api.repo_info(repo, repo_type=kind, revision=revision))
+    if not info.sha:
+        raise DataError(
+            f"{kind} {repo}: the hub names no commit for {revision or 'main'}", "Give a commit as revision."
+        )
+    _note_ref(repo, revision or "main", info.sha, kind, cache)
+    return info.sha
+
+
+def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | None) -> None:
+    """Keep what the name stood for, where the client keeps it, so that offline mode finds the same commit again."""
+    from huggingface_hub import constants
+
+    member_name(name, f"{kind} {repo}")
+    note = Path(cache or constants.HF_HUB_CACHE) / f"{kind}s--{repo.replace('/', '--')}" / "refs" / name
+    note.parent.mkdir(parents=True, exist_ok=True)
+    part = note.with_name(f"{note.name}.{os.getpid()}.part")
+    part.write_text(commit, encoding="ascii")
+    part.replace(note)
+
+
+def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
+    """What the client answers; its errors as ours, with what to do."""
+    from huggingface_hub import errors
+
+    what = f"{kind} {repo}"
+    try:
+        return ask()
+    except errors.HFValidationError as error:
+        raise DataError(f"{what}: not a repository name: {error}", "Names look like owner/name.") from error
+    except errors.GatedRepoError as error:
+        raise DataError(
+            f"{what}: it is gated, and this account has not been let in",
+            "Accept its terms on its page, then set HF_TOKEN or run `hf auth login`.",
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise DataError(
+            f"{what}: not found on the hub, or private",
+            "Check the name; for a private one set HF_TOKEN or run `hf auth login`.",
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise DataError(f"{what}: no such revision", "Give a branch, tag or commit that the repository has.") from error
+    except errors.RemoteEntryNotFoundError as error:
+        raise DataError(f"{what}: no such file", "Check the name against the repository's file list.") from error
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        if _offline():
+            raise DataError(
+                f"{what}: not (all) in the cache, and offline mode is on",
+                "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
+            ) from error
+        raise _unreachable(what, error) from error
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 403):
+            raise DataError(
+                f"{what}: the hub answered {status}: this account may not read it",
+                "Set HF_TOKEN to a token that may, or run `hf auth login`.",
+            ) from error
+        raise _unreachable(what, error) from error
+    except OSError as error:
+        raise _unreachable(what, error) from error
+    except Exception as error:
+        # The client's HTTP library changes from version to version, and its errors with it.
+        if type(error).__module__.split(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"):
+            raise _unreachable(what, error) from error
+        raise
+
+
+def _unreachable(what: str, error: Exception) -> DataError:
+    shown = str(error).strip().splitlines() or [type(error).__name__]
+    return DataError(
+        f"{what}: could not be fetched: {shown[0]}",
+        "Check the network and HF_ENDPOINT and try again, or set HF_HUB_OFFLINE=1 to use what is cached.",
+    )

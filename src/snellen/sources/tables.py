@@ -1,0 +1,95 @@
+"""Rows of parquet files and spreadsheets, by the libraries that know those formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import Any
+
+from snellen.errors import DataError, MissingExtraError
+from snellen.sources.archives import Limits, check_unpacked
+from snellen.sources.blobs import FileBlob
+from snellen.sources.rows import Row, pick
+from snellen.types import Blob
+
+# Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.
+BATCH_ROWS = 64
+SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
+
+
+def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
+    """(row number, row) of a parquet file; only the asked columns are read, 64 rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = 0
+    try:
+        place: Any = blob.path if isinstance(blob, FileBlob) else pa.BufferReader(blob.read())
+        with pq.ParquetFile(place, buffer_size=1 << 20, pre_buffer=False) as file:
+            wanted = [column for column, _ in pick(file.schema_arrow.names, columns, name)]
+            for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+                for found in batch.select(wanted).to_pylist():
+                    row += 1
+                    yield row, found
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{name}, after row {row:,}: cannot be read as parquet: {error}", "The file is damaged; fetch it again."
+        ) from error
+
+
+def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> Iterator[tuple[int, Row]]:
+    """(row number, row) of one sheet whose first row holds the column names; empty rows are left out.
+
+    A formula is given as its text: nothing is evaluated, and a reply that begins with `=` is not lost.
+    """
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} needs openpyxl, which is not installed", "pip install 'snellen[excel]'"
+        ) from error
+    row = 0
+    try:
+        data = blob.read()
+        _check_parts(data, name)
+        book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=False, keep_links=False)
+        try:
+            if sheet is not None and sheet not in book.sheetnames:
+                raise DataError(f"{name}: no sheet {sheet!r}; it has {', '.join(book.sheetnames)}", "Name one of them.")
+            page = book[sheet] if sheet is not None else book.worksheets[0]
+            lines = page.iter_rows(values_only=True)
+            header = next(lines, None)
+            if header is None:
+                raise DataError(
+                    f"{name}: the sheet is empty; a row of column names was expected", "Name another sheet."
+                )
+            while header and header[-1] is None:
+                header = header[:-1]
+            picked = pick(header, columns, name)
+            for row, cells in enumerate(lines, 2):
+                if any(cell is not None for cell in cells):
+                    yield row, {column: cells[at] if at < len(cells) else None for column, at in picked}
+        finally:
+            book.close()
+    except DataError:
+        raise
+    except Exception as error:
+        # openpyxl raises whatever its XML and zip readers stumble over.
+        raise DataError(
+            f"{name}, after row {row:,}: cannot be read as .xlsx: {error}", "The file is damaged; save it again."
+        ) from error
+
+
+def _check_parts(data: bytes, name: str) -> None:
+    """An .xlsx is a zip of XML, which openpyxl reads in part whole: its members are held to limits first."""
+    import zipfile
+    from pathlib import Path
+
+    with zipfile.ZipFile(BytesIO(data)) as parts:
+        total = 0
+        for part in parts.infolist():
+            total += part.file_size
+            check_unpacked(
+                Path(name), part.filename, part.file_size, part.compress_size, SHEET_LIMITS.stream_bytes, SHEET_LIMITS
+            )
+            check_unpacked(Path(name), part.filename, total, total, SHEET_LIMITS.total_bytes, SHEET_LIMITS)

@@ -1,0 +1,121 @@
+"""One way to look at a folder, a zip file and a tar file: names under a root, and bytes behind names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, Protocol
+
+from snellen.errors import DataError
+from snellen.sources.archives import Limits, ZipTree
+from snellen.sources.blobs import FileBlob
+from snellen.sources.confine import regular_file, within
+from snellen.sources.tars import TarTree
+from snellen.types import Blob
+
+TARS = (".tar", ".tar.gz", ".tgz")
+NOT_IN_PLACE = (".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
+
+
+class Tree(Protocol):
+    """Files under a root. Names are relative, with `/`; a name that leads out of the root is an UnsafeArchiveError."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        """Names of all files, sorted."""
+        ...
+
+    def exists(self, name: str) -> bool: ...
+
+    def blob(self, name: str) -> Blob:
+        """A file, to be read when needed. Raises DataError where there is none."""
+        ...
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file as a stream."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """A file whole."""
+        ...
+
+    def digest(self) -> str:
+        """Digest of the contents, for a run's fingerprint."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_tree(path: Path | str, limits: Limits | None = None) -> Tree:
+    """A folder, .zip, .tar, .tar.gz or .tgz, read in place.
+
+    Args:
+        path: the folder or archive.
+        limits: what an archive may unpack to; not used for folders.
+
+    Raises:
+        DataError: nothing there, another kind of file, damaged, encrypted.
+        UnsafeArchiveError: links, names that leave the root, too much to unpack.
+    """
+    where = Path(path)
+    if where.is_dir():
+        return FolderTree(where)
+    regular_file(where)
+    name = where.name.lower()
+    if name.endswith(".zip"):
+        return ZipTree(where, limits)
+    if name.endswith(TARS):
+        return TarTree(where, limits)
+    hint = "Unpack it first, and give the folder." if name.endswith(NOT_IN_PLACE) else "Give the folder that holds it."
+    raise DataError(f"{where}: a folder, .zip, .tar, .tar.gz or .tgz was expected", hint)
+
+
+class FolderTree:
+    """Files under a folder. Symbolic links are followed as long as they stay inside."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        # In the hub's cache the files of snapshots/<revision>/ are links into the folder `blobs` beside `snapshots`.
+        self._allow = tuple(
+            folder.parent / "blobs"
+            for folder in self.path.absolute().parents
+            if folder.name == "snapshots" and (folder.parent / "blobs").is_dir()
+        )
+
+    def names(self) -> list[str]:
+        """Names of all files, sorted; linked folders are not entered, files that cannot be read are left out."""
+        found: list[str] = []
+        top = str(self.path)
+        for folder, _, files in os.walk(top):
+            inner = os.path.relpath(folder, top).replace(os.sep, "/")
+            prefix = "" if inner == "." else inner + "/"
+            found.extend(prefix + file for file in files if (Path(folder) / file).is_file())
+        return sorted(found)
+
+    def exists(self, name: str) -> bool:
+        """Whether a file of this name is in the folder. Raises UnsafeArchiveError for a name that leads out."""
+        return within(self.path, name, self._allow).is_file()
+
+    def blob(self, name: str) -> FileBlob:
+        """A file, to be read when needed. Raises DataError where there is none."""
+        path = within(self.path, name, self._allow)
+        regular_file(path)
+        return FileBlob(path)
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file as a stream."""
+        return self.blob(name).open()
+
+    def read(self, name: str) -> bytes:
+        """A file whole."""
+        return self.blob(name).read()
+
+    def digest(self) -> str:
+        """SHA-256 over names, sizes and contents; see `snellen.sources.digest`."""
+        from snellen.sources.digests import digest
+
+        return digest(self.path)
+
+    def close(self) -> None:
+        """Nothing is held open."""
