@@ -129,10 +129,21 @@ def perform(
     return done
 
 
-def rerun(path: str | Path, *, out: str | Path | None = None, display: Display | None = None) -> Run:
-    """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`."""
+def rerun(
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    benchmark: Benchmark | None = None,
+    model: Model | None = None,
+    display: Display | None = None,
+) -> Run:
+    """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`.
+
+    `benchmark` and `model` are needed only where the run was made with objects that have no registered name.
+    """
     meta = RunFolder(path).meta()
-    return perform(meta.spec, RunFolder(out if out is not None else path), display=display)
+    folder = RunFolder(out if out is not None else path)
+    return perform(meta.spec, folder, benchmark=benchmark, model=model, display=display)
 
 
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None) -> Run:

@@ -8,7 +8,7 @@ from typing import Any
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.scoring.statistics import mean
-from snellen.types import Metric, Prompt, Response, Sample, Score, Text, Usage
+from snellen.types import Prompt, Response, Sample, Score, Text, Usage
 
 
 def samples(data: Data) -> Iterator[Sample]:
@@ -26,7 +26,9 @@ ARITHMETIC = Benchmark(
     version="1",
     samples=samples,
     score={"strict": score},
-    summarize=lambda scores, profile: [mean("accuracy", scores)] + [mean(f"accuracy/{m}", s) for m, s in scores.by("mod")],
+    summarize=lambda scores, profile: (
+        [mean("accuracy", scores)] + [mean(f"accuracy/{m}", s) for m, s in scores.by("mod")]
+    ),
     profiles={"strict": "the reply is the number"},
     size=lambda data: int(data.options.get("n", "100")),
     options={"n": "how many questions"},
