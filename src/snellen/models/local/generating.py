@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,30 +48,28 @@ class Reply(Struct, frozen=True):
     prompt: str
 
 
-def settings_for(run: Generation, prompt: Generation | None, first_json: bool, own_limit: int | None) -> Settings:
-    """Settings of one prompt: the run's, then the prompt's, then the checkpoint's length limit.
+def settings_for(asked: Generation, first_json: bool, own_limit: int | None) -> Settings:
+    """Settings of one prompt, from what the run and the prompt ask for together and the checkpoint's length limit.
 
     Greedy unless a temperature above 0 or a top_p is asked for, whatever the checkpoint prefers: the same question gets
     the same answer.
     """
-    asked = prompt or Generation()
-    temperature = run.temperature if run.temperature is not None else asked.temperature
-    top_p = run.top_p if run.top_p is not None else asked.top_p
+    temperature = asked.temperature
     if temperature is None:
-        temperature = 0.0 if top_p is None else 1.0
+        temperature = 0.0 if asked.top_p is None else 1.0
     return Settings(
-        max_new_tokens=run.max_tokens or asked.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
+        max_new_tokens=asked.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
         temperature=temperature,
-        top_p=1.0 if top_p is None else top_p,
-        stop=run.stop or asked.stop,
+        top_p=1.0 if asked.top_p is None else asked.top_p,
+        stop=asked.stop,
         first_json=first_json,
-        extra=json.dumps({**asked.extra, **run.extra}, sort_keys=True),
+        extra=json.dumps(dict(asked.extra), sort_keys=True),
     )
 
 
-def seed_of(run_seed: int, prompt_seed: int | None, content: bytes) -> int:
+def row_seed(seed: int, content: bytes) -> int:
     """Seed of one row: it depends on what is asked and never on what else is in the batch."""
-    material = f"{run_seed}/{prompt_seed}/".encode() + content
+    material = f"{seed}/".encode() + content
     return int.from_bytes(hashlib.blake2b(material, digest_size=8).digest(), "big")
 
 
@@ -95,14 +93,13 @@ def generate(
     inputs = inputs.to(model.device, dtype=model.dtype)
     width = inputs["input_ids"].shape[1]
     watch = _Watch(tokenizer, settings, width, len(seeds), stopped)
-    extra: Mapping[str, Any] = json.loads(settings.extra)
     with torch.inference_mode():
         output = model.generate(
             **inputs,
             generation_config=_config(model.generation_config, settings, tokenizer.pad_token_id),
             stopping_criteria=StoppingCriteriaList([watch]),
             logits_processor=_sampling(settings, seeds, model.device),
-            **extra,
+            **json.loads(settings.extra),
         )
     rows = output[:, width:].tolist()
     asked = inputs["attention_mask"].sum(dim=1).tolist()
@@ -158,7 +155,7 @@ def _sampling(settings: Settings, seeds: Sequence[int], device: Any) -> LogitsPr
     return LogitsProcessorList([*steps, _Draw(seeds, device)])
 
 
-class _Draw(LogitsProcessor):  # type: ignore[misc]  # transformers has no types
+class _Draw(LogitsProcessor):
     """Draws each row's token by inverting its distribution at a random number of its own.
 
     torch.multinomial takes one generator for the whole batch, so an answer would depend on its neighbours.
@@ -177,7 +174,7 @@ class _Draw(LogitsProcessor):  # type: ignore[misc]  # transformers has no types
         return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
 
 
-class _Watch(StoppingCriteria):  # type: ignore[misc]  # transformers has no types
+class _Watch(StoppingCriteria):
     """Ends a row at its stop string or JSON object, and the whole batch when nobody waits for it any more."""
 
     def __init__(self, tokenizer: Any, settings: Settings, width: int, rows: int, stopped: Callable[[], bool]) -> None:

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText, AutoProcessor
-from transformers.utils import logging as transformers_logging
+import transformers
+from transformers.utils import logging
 
 from snellen.errors import PreflightError
 from snellen.models.local.checkpoint import Checkpoint
+
+# transformers is typed in parts, and its loaders return what their arguments say.
+auto_processor: Any = transformers.AutoProcessor
+auto_model: Any = transformers.AutoModelForImageTextToText
+transformers_logging: Any = logging
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,8 @@ def load(checkpoint: Checkpoint, name: str, device: str, dtype: str) -> Loaded:
     verbose = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        processor = AutoProcessor.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
-        model, report = AutoModelForImageTextToText.from_pretrained(
+        processor = auto_processor.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
+        model, report = auto_model.from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, pick_dtype(dtype, target, stored_dtype(checkpoint.config))),
             device_map="auto" if spread else None,

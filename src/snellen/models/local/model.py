@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from snellen.errors import ModelError
-from snellen.models.base import ModelOptions
+from snellen.models.base import ModelOptions, effective
 from snellen.models.local.batches import Batches, Job
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.conversation import Conversation, content_digest, converse, encode, rendered, size_of
 from snellen.types import Prompt, Response, Usage
 
 if TYPE_CHECKING:
-    from snellen.models.local.generating import Reply, Settings
+    from snellen.models.local.generating import Reply
     from snellen.models.local.loading import Loaded
 
 
@@ -59,11 +59,11 @@ class LocalModel:
 
         checkpoint = self._found()
         device = pick_device(self._options.device)
+        dtype = pick_dtype(self._options.dtype, device, stored_dtype(checkpoint.config))
         return {
             "kind": "local",
             **checkpoint.origin,
-            "dtype": pick_dtype(self._options.dtype, device, stored_dtype(checkpoint.config)),
-            "device": device.partition(":")[0],
+            "dtype": dtype,
             "stop_after_first_json": self._options.stop_after_first_json,
         }
 
@@ -91,7 +91,7 @@ class LocalModel:
             latency_s=time.perf_counter() - began,
             finish_reason=reply.finish_reason,
             model=self.name,
-            trace={"prompt": reply.prompt, "reply": reply.text},
+            trace={"request": {"prompt": reply.prompt}, "reply": {"text": reply.text}},
         )
 
     async def close(self) -> None:
@@ -140,29 +140,22 @@ class LocalModel:
         batches, pictures, loaded = self._batches, self._pictures, self._loaded
         if batches is None or pictures is None or loaded is None:
             raise ModelError("the model is closed and takes no more prompts.")
-        settings = settings_for(
-            self._options.generation,
-            prompt.generation,
-            self._options.stop_after_first_json,
-            loaded.model.generation_config.max_new_tokens,
-        )
-        opened: Future[Opened] = pictures.submit(self._open, prompt, settings)
+        asked = effective(self._options.generation, prompt.generation)
+        own_limit = loaded.model.generation_config.max_new_tokens
+        settings = settings_for(asked, self._options.stop_after_first_json, own_limit)
+        seed = self._options.seed if asked.seed is None else asked.seed
+        opened: Future[Opened] = pictures.submit(self._open, prompt, seed if settings.temperature > 0 else None)
         job: Job[Reply] = Job(opened, settings, size_of(prompt, self._options.media))
         batches.submit(job)
         return job
 
-    def _open(self, prompt: Prompt, settings: Settings) -> Opened:
-        conversation = converse(prompt, self._options.media)
-        if settings.temperature <= 0:
-            return Opened(conversation, 0)
-        from snellen.models.local.generating import seed_of
+    def _open(self, prompt: Prompt, seed: int | None) -> Opened:
+        from snellen.models.local.generating import row_seed
 
-        run_seed = self._options.generation.seed
-        asked = prompt.generation.seed if prompt.generation else None
-        seed = seed_of(
-            self._options.seed if run_seed is None else run_seed, asked, content_digest(prompt, conversation)
-        )
-        return Opened(conversation, seed)
+        conversation = converse(prompt, self._options.media)
+        if seed is None:
+            return Opened(conversation, 0)
+        return Opened(conversation, row_seed(seed, content_digest(prompt, conversation)))
 
     @staticmethod
     def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:
