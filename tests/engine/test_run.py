@@ -134,7 +134,9 @@ def test_repeats_ask_each_question_so_often_with_other_seeds(tmp_path: Path) -> 
     run = go(model, tmp_path / "a", n=20, repeats=3, generation=Generation(seed=5))
     assert Counter(model.seeds) == {None: 20, 6: 20, 7: 20}
     assert Counter((r.sample_id, r.repeat) for r in run.folder.records()).most_common(1)[0][1] == 1
-    assert run.metric("accuracy").n in (20, 60)
+    assert run.metric("accuracy").n == 60
+    assert run.metric("variance/within_questions").value == 0.0
+    assert run.metric("variance/between_questions").value == pytest.approx(18 * 0.1**2 / 19 + 2 * 0.9**2 / 19)
     again = Seeded()
     again.seeds = []
     go(again, tmp_path / "a", n=20, repeats=3, generation=Generation(seed=5))

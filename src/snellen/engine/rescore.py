@@ -12,6 +12,7 @@ from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.engine import journal
 from snellen.engine.state import ANSWERED, Key, key
 from snellen.errors import DataError, UsageError
+from snellen.scoring.statistics import spread_metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
 
@@ -122,7 +123,10 @@ def summarize(
             builders[profile].add(sample, score)
         if each is not None:
             each(Scored(sample, record, scores))
-    metrics = {profile: benchmark.summarize(builder.build(expected), profile) for profile, builder in builders.items()}
+    metrics = {}
+    for profile, builder in builders.items():
+        table = builder.build(expected)
+        metrics[profile] = [*benchmark.summarize(table, profile), *spread_metrics(table)]
     return Summary(benchmark.name, metrics, rows, rows if expected is None else expected)
 
 

@@ -27,7 +27,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one run under one profile, one row a sample (and repeat), in the order of the records.
+    """Scores of one run under one profile, one row a sample (and repeat).
+
+    Rows stand in an order that depends on them alone, not on which answer came first, so that every number that is
+    made of them is the same to the last digit for the same answers.
 
     Attributes:
         value: [n] float64, NaN where unscored.
@@ -66,7 +69,7 @@ class Scores:
         return self.select(mask)
 
     def by(self, name: str) -> Iterator[tuple[str, Scores]]:
-        """(value, rows) for each value of one meta column, in the order of first appearance."""
+        """(value, rows) for each value of one meta column, in alphabetical order."""
         column = self.meta.get(name)
         for code, value in enumerate(column.names if column is not None else ()):
             mask = column.codes == code  # type: ignore[union-attr]
@@ -113,13 +116,24 @@ class ScoreBuilder:
     def build(self, expected: int | None = None) -> Scores:
         """The columns so far. `expected` is the number of rows of a complete run; None: these are all."""
         n = len(self._value)
-        for codes, _ in self._meta.values():
-            codes.extend([-1] * (n - len(codes)))
+        value = np.array(self._value, dtype=np.float64)
+        question = np.array(self._question, dtype=np.int64)
+        order = np.lexsort((value, question))
         return Scores(
-            value=np.array(self._value, dtype=np.float64),
-            verdict=np.array(self._verdict, dtype=np.uint8),
-            group=np.array(self._group, dtype=np.int64),
-            question=np.array(self._question, dtype=np.int64),
-            meta={k: Column(np.array(c, dtype=np.int32), tuple(v)) for k, (c, v) in self._meta.items()},
+            value=value[order],
+            verdict=np.array(self._verdict, dtype=np.uint8)[order],
+            group=np.array(self._group, dtype=np.int64)[order],
+            question=question[order],
+            meta={name: _column(codes, names, order) for name, (codes, names) in self._meta.items()},
             expected=n if expected is None else expected,
         )
+
+
+def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -> Column:
+    """Codes in the given order, numbered by the alphabet, since first appearance is an accident of timing."""
+    codes.extend([-1] * (len(order) - len(codes)))
+    alphabet = sorted(names)
+    renumbered = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one serves -1, a row without a value
+    for new, name in enumerate(alphabet):
+        renumbered[names[name]] = new
+    return Column(renumbered[np.array(codes, dtype=np.int32)][order], tuple(alphabet))
