@@ -31,7 +31,6 @@ class GzipFile:
     def __init__(self, path: Path, limits: Limits) -> None:
         self.path = path
         self.limits = limits
-        self.packed = path.stat().st_size
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._lock = Lock()
         self._interval = INTERVAL
@@ -45,62 +44,32 @@ class GzipFile:
             DataError: the stream is damaged or cut off.
             UnsafeArchiveError: more comes out than the limits allow.
         """
-        out, packed, fresh, state = self._nearest(offset)
-        pieces: list[bytes] = []
-        wanted, pending = size, b""
-        while wanted > 0:
-            ended = False
-            if not pending:
-                pending = os.pread(self._descriptor, CHUNK, packed)
-                packed += len(pending)
-                ended = not pending
-                if fresh:  # between two streams: padding, another stream, or the end
-                    pending = pending.lstrip(b"\0")
-                    if ended:
-                        break
-                    if not pending:
-                        continue
-            try:
-                data = state.decompress(pending, STEP)
-            except zlib.error as error:
-                raise self._damaged(str(error)) from error
-            if ended and not data and not state.eof:
-                raise self._damaged("it is cut off")
-            fresh = state.eof
-            begin = max(0, offset - out)
-            piece = data[begin : begin + wanted]
-            pieces.append(piece)
-            wanted -= len(piece)
-            out += len(data)
-            if state.eof:
-                packed -= len(state.unused_data)
-                pending, state = b"", zlib.decompressobj(GZIP)
-            else:
-                pending = state.unconsumed_tail
-            check_unpacked(self.path, "", out, packed, self.limits.total_bytes, self.limits)
-            if not pending:
-                self._keep(_State(out, packed, fresh, state))
-        return b"".join(pieces)
+        return GzipStream(self, size, offset).read(size)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _nearest(self, offset: int) -> _State:
+    def packed_bytes(self, offset: int) -> bytes:
+        """A chunk of the file as it lies on disk; empty at its end."""
+        return os.pread(self._descriptor, CHUNK, offset)
+
+    def nearest(self, offset: int) -> _State:
+        """A copy of the last kept state that does not lie behind `offset`."""
         with self._lock:
             kept = self._states[bisect_right(self._states, offset, key=lambda state: state.out) - 1]
             return kept._replace(inflate=kept.inflate.copy())
 
-    def _keep(self, state: _State) -> None:
+    def keep(self, out: int, packed: int, fresh: bool, inflate: Any) -> None:
+        """Keep a copy of a state, if the last one lies far enough back."""
+        if out < self._states[-1].out + self._interval:
+            return
         with self._lock:
-            if state.out < self._states[-1].out + self._interval:
+            if out < self._states[-1].out + self._interval:
                 return
-            self._states.append(state._replace(inflate=state.inflate.copy()))
+            self._states.append(_State(out, packed, fresh, inflate.copy()))
             if len(self._states) > MOST_STATES:
                 self._states = self._states[::2]
                 self._interval *= 2
-
-    def _damaged(self, why: str) -> DataError:
-        return DataError(f"{self.path}: cannot be unpacked: {why}", "The archive is damaged; fetch it again.")
 
 
 class _State(NamedTuple):
@@ -113,10 +82,15 @@ class _State(NamedTuple):
 
 
 class GzipStream(RawIOBase):
-    """A `GzipFile` as a stream for tarfile, which reads headers and skips contents. One read is at most `most` bytes."""
+    """A `GzipFile` as a stream: cheap forward, and backward by way of the kept states.
 
-    def __init__(self, file: GzipFile, most: int) -> None:
-        self._file, self._most, self._at = file, most, 0
+    One read is at most `most` bytes: tarfile reads a header at whatever size the archive claims for it.
+    """
+
+    def __init__(self, file: GzipFile, most: int, at: int = 0) -> None:
+        self._file, self._most, self._at = file, most, at
+        self._start, self._data, self._pending = 0, b"", b""
+        self._state = file.nearest(at)
 
     def readable(self) -> bool:
         return True
@@ -136,6 +110,57 @@ class GzipStream(RawIOBase):
     def read(self, size: int = -1) -> bytes:
         if size < 0 or size > self._most:
             raise too_much(self._file.path, "", f"a header of {size:,} bytes", f"{self._most:,}")
-        data = self._file.read_at(self._at, size)
-        self._at += len(data)
-        return data
+        if self._at < self._start:
+            self._state, self._data, self._pending = self._file.nearest(self._at), b"", b""
+        pieces: list[bytes] = []
+        while size > 0:
+            # `_data` is the last piece that was unpacked; it begins at `_start` and ends at the state's `out`.
+            piece = self._data[self._at - self._start : self._at - self._start + size] if self._data else b""
+            if piece:
+                pieces.append(piece)
+                self._at += len(piece)
+                size -= len(piece)
+            elif not self._unpack():
+                break
+        return b"".join(pieces)
+
+    def _unpack(self) -> bool:
+        """The next piece, of at most 1 MiB, into `_data`; False at the end of the file."""
+        out, packed, fresh, inflate = self._state
+        file = self._file
+        while True:
+            ended = False
+            if not self._pending:
+                self._pending = file.packed_bytes(packed)
+                packed += len(self._pending)
+                ended = not self._pending
+                if fresh:  # between two streams: padding, another stream, or the end
+                    if ended:
+                        return False
+                    self._pending = self._pending.lstrip(b"\0")
+                    if not self._pending:
+                        continue
+            try:
+                data = inflate.decompress(self._pending, STEP)
+            except zlib.error as error:
+                raise _damaged(file.path, str(error)) from error
+            if ended and not data and not inflate.eof:
+                raise _damaged(file.path, "it is cut off")
+            fresh = inflate.eof
+            if fresh:
+                packed -= len(inflate.unused_data)
+                self._pending, inflate = b"", zlib.decompressobj(GZIP)
+            else:
+                self._pending = inflate.unconsumed_tail
+            self._start, out = out, out + len(data)
+            check_unpacked(file.path, "", out, packed, file.limits.total_bytes, file.limits)
+            if not self._pending:
+                file.keep(out, packed, fresh, inflate)
+            if data:
+                self._data = data
+                self._state = _State(out, packed, fresh, inflate)
+                return True
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError(f"{path}: cannot be unpacked: {why}", "The archive is damaged; fetch it again.")
