@@ -1,0 +1,91 @@
+"""Strict extractors: what a careful human reader takes a reply to say, or nothing and why.
+
+`read` never looks at the gold answer; `correct` compares what was read with it. The rules are in docs/extraction.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from snellen.errors import DataError
+from snellen.scoring.extract.choice import lettered, read_choice
+from snellen.scoring.extract.cleaning import Reply, take_apart
+from snellen.scoring.extract.compare import correct
+from snellen.scoring.extract.conclusion import Reading
+from snellen.scoring.extract.count import read_count
+from snellen.scoring.extract.number import read_number
+from snellen.scoring.extract.short import read_short
+from snellen.scoring.extract.truth import read_truth
+
+__all__ = ["KINDS", "Reading", "correct", "read"]
+
+KINDS = ("truth", "choice", "choice_text", "count", "number", "short")
+
+
+def read(
+    kind: str,
+    reply: str,
+    *,
+    question: str = "",
+    options: Mapping[str, str] | Sequence[str] | None = None,
+    aliases: Sequence[str] = (),
+    form: str | None = None,
+    unit: str | None = None,
+    gold: Any = None,
+) -> Reading:
+    """Read one reply.
+
+    Args:
+        kind: truth, choice, choice_text, count, number or short.
+        reply: what the model said, verbatim; any string.
+        question: what was asked; lets full sentences be understood, never needed.
+        options: letter to text, or texts that are lettered A, B, … by position.
+        aliases: taken so that a row can be passed whole; the reading does not depend on it.
+        form: `yes/no` or `T/F`, how a truth question is to be answered.
+        unit: the unit a number is wanted in; a reply in another one of the same kind is converted.
+        gold: taken so that a row can be passed whole; the reading does not depend on it.
+
+    Returns:
+        The reading; its value is None, with a reason, where the reply gives no single answer.
+
+    Raises:
+        DataError: for an unknown kind, or a choice without options.
+    """
+    pairs = lettered(options) if kind in ("choice", "choice_text") else ()
+    if kind not in KINDS:
+        raise DataError(f"cannot read a reply of kind {kind!r}; kinds are {', '.join(KINDS)}.")
+    if kind in ("choice", "choice_text") and not pairs:
+        raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
+    reading = _read(kind, take_apart(reply), pairs, question, form, unit)
+    if kind == "choice_text" and reading.value is not None:
+        return Reading(dict(pairs)[str(reading.value)], None)
+    return reading
+
+
+def _read(
+    kind: str, reply: Reply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
+) -> Reading:
+    def one(part: Reply) -> Reading:
+        if kind == "truth":
+            return read_truth(part, question, form)
+        if kind == "count":
+            return read_count(part, question)
+        if kind == "number":
+            return read_number(part, question, unit)
+        if kind == "short":
+            return read_short(part, question)
+        return read_choice(part, pairs)
+
+    if reply.boxes:
+        readings = [one(Reply(box)) for box in reply.boxes]
+        values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
+        if len(values) == 1:
+            return next(r for r in readings if r.value is not None)
+        if len(values) > 1:
+            return Reading(None, "two answers: " + ", ".join(str(v)[:40] for v in values[:4]))
+        if not reply.text or any(r.reason and r.reason != "no answer" for r in readings):
+            return readings[-1]
+    if reply.unfinished:
+        return Reading(None, "reasoning not finished")
+    return one(reply)

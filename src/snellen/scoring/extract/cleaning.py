@@ -1,0 +1,306 @@
+"""From a raw reply to plain text: what a reader sees once thinking, markup and typography are out of the way.
+
+Everything here is linear in the length of the reply; the tests hold it to that on adversarial megabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Any, NamedTuple
+
+LONGEST = 100_000
+"""Characters that are read at most: the first 4,000 and the last 96,000 of a longer reply."""
+
+
+class Reply(NamedTuple):
+    """A reply taken apart.
+
+    Attributes:
+        text: what the reader is told, markup removed.
+        boxes: contents of answer containers (`<answer>`, `\\boxed{}`, JSON answer fields) in order, markup removed.
+        unfinished: the reply broke off while thinking, so `text` is thought and not an answer.
+    """
+
+    text: str
+    boxes: tuple[str, ...] = ()
+    unfinished: bool = False
+
+
+class _Plain(dict[int, "str | None"]):
+    """Translation table that grows by the characters it meets: full-width, styled and invisible ones to plain ones."""
+
+    def __missing__(self, code: int) -> str | None:
+        char = chr(code)
+        category = unicodedata.category(char)
+        plain: str | None = char
+        if category in ("Cf", "Cs", "Co", "Cn"):
+            plain = None
+        elif category == "Cc":
+            plain = char if char in "\n\t" else " "
+        elif category == "Zs":
+            plain = " "
+        elif category in ("Zl", "Zp"):
+            plain = "\n"
+        elif code >= 0x2460 and (
+            code < 0x2500 or 0x3200 <= code < 0x3400 or code >= 0xFB00 or 0x1D400 <= code < 0x1F200
+        ):
+            plain = unicodedata.normalize("NFKC", char) if not 0x4E00 <= code < 0xFB00 else char
+        if len(self) < 20_000:
+            self[code] = plain
+        return plain
+
+
+_PLAIN = _Plain(
+    {
+        **{ord(c): "'" for c in "‘’‚‛′ʼ´`＇"},
+        **{ord(c): '"' for c in "“”„‟″«»「」『』《》〈〉＂"},
+        **{ord(c): "-" for c in "‐‑‒–−﹣－"},
+        ord("—"): " -- ",
+        ord("―"): " -- ",
+        ord("…"): "...",
+        ord("。"): "。",
+        ord("、"): ",",
+        ord("【"): "[",
+        ord("】"): "]",
+        ord("〔"): "[",
+        ord("〕"): "]",
+        ord("½"): " 1/2",
+        ord("¼"): " 1/4",
+        ord("¾"): " 3/4",
+        ord("⅓"): " 1/3",
+        ord("⅔"): " 2/3",
+        ord("²"): "^2",
+        ord("³"): "^3",
+        ord("☑"): "✓",
+        ord("✔"): "✓",
+        ord("✅"): "✓",
+        ord("✗"): "✗",
+        ord("✘"): "✗",
+        ord("❌"): "✗",
+        ord("❎"): "✗",
+        ord("✖"): "✗",
+        ord("\r"): "\n",
+        ord("`"): "`",
+        0xFE0F: None,
+    }
+)
+
+_THINK = r"think|thinking|thought|thoughts|reason|reasoning|reflection|analysis|scratchpad|seed:think|cot"
+_THINK_TAG = re.compile(
+    rf"[<\[◁](?P<close>/)?\s?(?:{_THINK})\s?[>\]▷]|<\|(?P<close2>end_of_|/)?(?:begin_of_)?(?:{_THINK})\|>",
+    re.IGNORECASE,
+)
+_CHANNEL = re.compile(r"<\|channel\|>\s{0,3}(\w+)[^<]{0,80}<\|message\|>")
+_SPECIAL = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>|\[/?INST\]|\[EOS\]")
+_ANSWER_TAG = re.compile(
+    r"<\s?(?P<close>/)?\s?(?:final[_ -]?)?(?:answer|ans|final|solution|response|output|result|prediction|choice)\s?>"
+    r"|<\|(?P<begin>begin|start)_of_(?:box|answer|solution)\|>|<\|(?P<end>end)_of_(?:box|answer|solution)\|>",
+    re.IGNORECASE,
+)
+_BOXED = re.compile(r"\\?\b(?:boxed|fbox)\s?\{")
+_ANSWER_KEY = re.compile(
+    r"^(?:the_)?(?:final|correct|predicted|my|best|model|selected|chosen)?[_\s-]*"
+    r"(?:answer|ans|choice|option|label|letter|prediction|result|response|output|value|verdict|conclusion|selection|"
+    r"count|number|total|quantity|species|name|class|category|object|identification|identity|truth|is_true|is_correct|"
+    r"答案|结果|选项|选择)(?:_?(?:letter|value|text|name|id|index|key))?$",
+    re.IGNORECASE,
+)
+_JSON_FIELD = re.compile(
+    r"[\"'](?P<key>[^\"'\n]{1,30})[\"']\s{0,3}:\s{0,3}(?P<value>\"[^\"\n]{0,300}\"?|'[^'\n]{0,300}'?|[^,}\n\]\[{]{1,60})"
+)
+
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
+_HTML = re.compile(r"<(?P<br>br|/p|/li|/div|/h\d|/tr)\s?/?>|</?[a-zA-Z][^<>\n]{0,80}>", re.IGNORECASE)
+_LINK = re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{1,300}\)")
+_LINE_START = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>+[ \t]?|[•●▪◦‣·➢➤→☞✦*+][ \t]+|-{1,2}[ \t]+)+", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*(?:[-*_=~][ \t]?){3,}$|^[ \t]*\|?[ \t:|-]*-{3}[ \t:|-]*$", re.MULTILINE)
+_EMPHASIS = re.compile(r"\*+|__+|~~|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])")
+_LATEX_WORD = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mathit|mathsf|mathbb|operatorname|bold|boldsymbol|emph|underline|"
+    r"mbox|hbox|left|right|displaystyle|quad|qquad|large|Large|bf|rm)(?![a-zA-Z])\s?\*?"
+)
+_FRAC = re.compile(r"\\[dtc]?frac\s?\{([^{}]{1,60})\}\s?\{([^{}]{1,60})\}")
+_LATEX_SIGNS = {
+    "\\times": "×", "\\cdot": "×", "\\approx": "≈", "\\sim": "≈", "\\simeq": "≈", "\\div": "÷", "\\pm": "±",
+    "\\circ": "°", "\\degree": "°", "\\checkmark": "✓", "\\neq": "≠", "\\ne": "≠", "\\leq": "≤", "\\geq": "≥",
+    "\\le": "≤", "\\ge": "≥", "\\Rightarrow": "=>", "\\rightarrow": "->", "\\to": "->", "\\implies": "=>",
+    "\\therefore": "therefore", "\\ldots": "...", "\\dots": "...", "\\lt": "<", "\\gt": ">", "\\%": "%", "\\$": "$",
+    "\\#": "#", "\\&": "&", "\\_": "_", "\\,": " ", "\\;": " ", "\\!": "", "\\:": " ", "\\ ": " ", "\\(": " ",
+    "\\)": " ", "\\[": "\n", "\\]": "\n", "\\\\": "\n", "\\{": "{", "\\}": "}", "\\n": "\n", "\\*": "*",
+}  # fmt: skip
+_LATEX = re.compile(r"\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ")
+_MARKUP = frozenset("*_`#<>|~\\${}[]•●▪◦‣·➢➤→☞✦+-")
+
+
+def plain(text: str) -> str:
+    """Typography made plain: full-width and styled letters to ASCII, quotes and dashes to one form, no invisibles."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_PLAIN)
+
+
+def unmark(text: str) -> str:
+    """The text without markdown, HTML and LaTeX dress; the words and their order stay."""
+    if not _MARKUP.isdisjoint(text):
+        if "\\" in text:
+            text = _FRAC.sub(r"(\1)/(\2)", text)
+            text = _LATEX_WORD.sub(" ", text)
+            text = _LATEX.sub(lambda m: _LATEX_SIGNS.get(m.group(), " " + m.group()[1:] + " "), text)
+            text = text.replace("^°", "°").replace("^{°}", "°").replace("{,}", ",")
+        if "<" in text:
+            text = _HTML.sub(lambda m: "\n" if m.group("br") else " ", text)
+        if "](" in text:
+            text = _LINK.sub(r"\1", text)
+        if "```" in text or "~~~" in text:
+            text = _FENCE.sub("", text)
+        text = _RULE.sub("", text)
+        text = _LINE_START.sub("", text)
+        text = _EMPHASIS.sub("", text)
+        text = text.replace("`", "").replace("{", " ").replace("}", " ").replace("|", " | ")
+        if "$" in text:
+            text = re.sub(r"\$+(?!\d)|(?<=[^\s])\$", "", text)
+    return text.strip()
+
+
+def take_apart(reply: str) -> Reply:
+    """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises on any string."""
+    if len(reply) > LONGEST:
+        reply = reply[:4_000] + "\n" + reply[4_000 - LONGEST :]
+    text = plain(reply)
+    if _MARKUP.isdisjoint(text):
+        return Reply(text.strip())
+    unfinished = False
+    if "<" in text or "[" in text or "◁" in text:
+        text, unfinished = _after_thinking(text)
+    boxes: list[str] = []
+    if "<" in text:
+        text = _take_tags(text, boxes)
+        text = _SPECIAL.sub(" ", text)
+    if "boxed" in text or "fbox" in text:
+        text = _take_boxed(text, boxes)
+    if "{" in text and not boxes:
+        text = _take_json(text, boxes)
+    return Reply(unmark(text), tuple(b for b in map(unmark, boxes) if b), unfinished)
+
+
+def _after_thinking(text: str) -> tuple[str, bool]:
+    """The text outside thinking tags, and whether the reply ended inside one (then the thought is the text)."""
+    channels = list(_CHANNEL.finditer(text))
+    if channels:
+        last = channels[-1]
+        return text[last.end() :], last.group(1).lower() != "final"
+    kept: list[str] = []
+    at = 0
+    inside = False
+    for tag in _THINK_TAG.finditer(text):
+        if tag.group("close") or tag.group("close2"):
+            if not inside:
+                kept.clear()  # only the closing tag was written: all before it was thought
+            inside = False
+            at = tag.end()
+        elif not inside:
+            kept.append(text[at : tag.start()])
+            inside = True
+            at = tag.end()
+    if inside:
+        outside = "".join(kept)
+        return (outside, False) if _ANSWER_TAG.search(outside) else (outside + "\n" + text[at:], True)
+    kept.append(text[at:])
+    outside = "\n".join(kept)
+    if at and not outside.strip():  # everything was thought and nothing was answered
+        return _THINK_TAG.sub("\n", text), True
+    return outside, False
+
+
+def _take_tags(text: str, boxes: list[str]) -> str:
+    tags = list(_ANSWER_TAG.finditer(text))
+    if not tags:
+        return text
+    kept: list[str] = []
+    at = 0
+    opened = -1
+    for tag in tags:
+        if tag.group("close") or tag.group("end"):
+            if opened >= 0:
+                boxes.append(text[opened : tag.start()])
+                at, opened = tag.end(), -1
+            else:
+                kept.append(text[at : tag.start()] + " ")
+                at = tag.end()
+        else:
+            if opened < 0:
+                kept.append(text[at : tag.start()])
+            opened = tag.end()
+    if opened >= 0:
+        boxes.append(text[opened:])
+        at = len(text)
+    kept.append(text[at:])
+    found = [inner for box in boxes for inner in _boxed_in(box)]
+    if found:
+        boxes[:] = found
+    return " ".join(kept)
+
+
+def _boxed_in(text: str) -> list[str]:
+    inner: list[str] = []
+    if "boxed" in text:
+        _take_boxed(text, inner)
+    elif "{" in text:
+        _take_json(text, inner)
+    return inner
+
+
+def _take_boxed(text: str, boxes: list[str]) -> str:
+    kept: list[str] = []
+    at = 0
+    for start in _BOXED.finditer(text):
+        if start.start() < at:
+            continue
+        depth, end = 1, start.end()
+        stop = min(len(text), end + 400)
+        while end < stop and depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        boxes.append(text[start.end() : end - 1 if depth == 0 else end])
+        kept.append(text[at : start.start()].rstrip("\\"))
+        at = end
+    kept.append(text[at:])
+    return " ".join(kept)
+
+
+def _take_json(text: str, boxes: list[str]) -> str:
+    """Answer fields of a JSON object in the text (whole, fenced, or broken off); the text around it stays."""
+    start, end = text.find("{"), text.rfind("}")
+    body = text[start : end + 1] if end > start else text[start:]
+    fields: list[tuple[str, Any]] = []
+    try:
+        value = json.loads(body) if len(body) < 20_000 else None
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        fields = list(value.items())
+    elif '"' in body or "'" in body:
+        fields = [(m.group("key"), _scalar(m.group("value"))) for m in _JSON_FIELD.finditer(body[:20_000])]
+    if not fields:
+        return text
+    answers = [(key, v) for key, v in fields if isinstance(key, str) and _ANSWER_KEY.match(key.strip())]
+    exact = [(key, v) for key, v in answers if "answer" in key.lower() or "答案" in key]
+    chosen = exact or answers or (fields if len(fields) == 1 else [])
+    if not chosen:
+        return text
+    for _, v in chosen:
+        if isinstance(v, bool):
+            boxes.append("true" if v else "false")
+        elif isinstance(v, (str, int, float)):
+            boxes.append(str(v))
+        elif isinstance(v, list):
+            boxes.append(", ".join(str(item) for item in v))
+        elif isinstance(v, dict):
+            boxes.extend(str(item) for item in list(v.values())[:1])
+    return text[:start] + "\n" + (text[end + 1 :] if end > start else "")
+
+
+def _scalar(text: str) -> str:
+    return text.strip().strip("\"'")

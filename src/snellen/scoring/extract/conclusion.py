@@ -1,0 +1,223 @@
+"""Which of the things that a reply says is its answer: markers, conclusions, corrections, contradictions.
+
+The kinds (truth, choice, count, number) each read one sentence; this module weighs what the sentences say:
+
+1. what a marker announces (`The answer is`, `Final answer:`, a bare answer at the head) outweighs
+2. what a conclusion draws (`so …`, `therefore …`), which outweighs
+3. what a sentence plainly asserts, which outweighs
+4. what is only considered (`could be`, `similar to`).
+
+At each level one value is an answer and two are none, unless the reply corrects itself in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from snellen.scoring.extract.sentences import CONCLUSION, CORRECTION, FINAL, REFUSAL, UNSURE, split
+
+
+class Reading(NamedTuple):
+    """How a reply was read.
+
+    Attributes:
+        value: bool for truth, letter for choice, option text for choice_text, int for count, float for number, str for
+            short; None where the reply gives no single answer.
+        reason: why nothing was read, None where something was.
+        also: other names that the reply gives for the same thing (a scientific name in brackets); for `correct`.
+    """
+
+    value: bool | int | float | str | None
+    reason: str | None
+    also: tuple[str, ...] = ()
+
+
+class Finding(NamedTuple):
+    """What one sentence says.
+
+    Attributes:
+        values: asserted, distinct, in order.
+        weak: only considered or hedged.
+        denied: said not to be the answer.
+        firm: the sentence is an answer by itself (`Yes, …`, `B`, `There are 3 birds`).
+        problem: why the sentence, taken as the answer, names none (`range`, `none of the options`).
+    """
+
+    values: tuple[Any, ...] = ()
+    weak: tuple[Any, ...] = ()
+    denied: tuple[Any, ...] = ()
+    firm: bool = False
+    problem: str | None = None
+
+
+NOTHING = Finding()
+
+
+class Claim(NamedTuple):
+    values: tuple[Any, ...]
+    tier: int
+    problem: str | None
+
+
+Reader = Callable[[str, bool], Finding]
+"""Reads one sentence; the flag says that a marker announced it as the answer."""
+
+MARKED, FIRM, DRAWN, PLAIN, CONSIDERED = 4, 3, 2, 1, 0
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """Values without repeats, in order."""
+    return list(dict.fromkeys(values))
+
+
+def conclude(
+    text: str,
+    read: Reader,
+    *,
+    universe: Sequence[Any] = (),
+    show: Callable[[Any], str] = str,
+    merge: Callable[[list[Any]], list[Any]] = distinct,
+) -> Reading:
+    """The one answer of a text, or why there is none.
+
+    Args:
+        text: a cleaned reply.
+        read: reads one sentence.
+        universe: all possible values where they are known: when all but one are denied, that one is the answer.
+        show: how a value is written in a reason.
+        merge: the different values among some, where equality is not enough (`hawk`, `red-tailed hawk`).
+    """
+    if not text:
+        return Reading(None, "empty reply")
+    claims: list[Claim] = []
+    denied: list[Any] = []
+    unsure = False
+    sentences = split(text)
+    pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
+    only = len(sentences) == 1
+    for index, sentence in enumerate(sentences):
+        if sentence[-1] == "?" and not only and len(sentence) > 12 and not pending:
+            continue  # a question that the reply asks itself, or repeats
+        unsure |= _take(sentence, index == 0, pending, read, claims, denied)
+        pending = sentence[-1] in ":>=-" and FINAL.search(sentence) is not None
+    return _weigh(claims, denied, unsure, text, universe, show, merge)
+
+
+def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> bool:
+    """Read one sentence into claims; returns whether it says that the answer cannot be known."""
+    start = 0
+    corrections = list(CORRECTION.finditer(sentence)) if len(sentence) > 4 else []
+    for cue in corrections:
+        if cue.start() > start:
+            _part(sentence[start : cue.start()], head and start == 0, pending, read, claims, denied)
+        claims.append(Claim((), -1, None))
+        start = cue.end()
+    part = sentence[start:].strip(" ,:-.") if start else sentence
+    if part:
+        _part(part, head and not start, pending, read, claims, denied)
+    return UNSURE.search(sentence) is not None
+
+
+def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> None:
+    marker = None
+    for marker in FINAL.finditer(part):
+        pass
+    if marker is not None:
+        announced = part[marker.end() :].strip(" ,")
+        if announced:
+            found = read(announced, True)
+            denied.extend(found.denied)
+            if found.values or found.weak or found.problem:
+                _claim(found, MARKED + (marker.group("last") is not None), claims)
+                return
+        before = part[: marker.start()].strip()
+        if not announced and not before:
+            return
+    found = read(part, pending)
+    denied.extend(found.denied)
+    if pending:
+        tier = MARKED
+    elif found.firm:
+        tier = FIRM
+    elif CONCLUSION.search(part):
+        tier = DRAWN
+    else:
+        tier = PLAIN
+    _claim(found, tier, claims)
+
+
+def _claim(found: Finding, tier: int, claims: list[Claim]) -> None:
+    if found.values:
+        claims.append(Claim(found.values, tier, found.problem))
+    elif found.weak:
+        claims.append(Claim(found.weak, tier if tier >= MARKED else CONSIDERED, found.problem))
+    elif found.problem:
+        claims.append(Claim((), tier, found.problem))
+
+
+def _weigh(
+    claims: list[Claim],
+    denied: list[Any],
+    unsure: bool,
+    text: str,
+    universe: Sequence[Any],
+    show: Callable[[Any], str],
+    merge: Callable[[list[Any]], list[Any]],
+) -> Reading:
+    # what stands before a correction is taken back when something is claimed after it
+    for index in range(len(claims) - 1, -1, -1):
+        if claims[index].tier == -1:
+            after = [claim for claim in claims[index + 1 :] if claim.tier >= PLAIN]
+            if any(claim.values or claim.problem for claim in after):
+                claims = claims[index + 1 :]
+                break
+    claims = [claim for claim in claims if claim.tier >= 0]
+    if not claims:
+        return _eliminate(denied, universe) or _nothing(text, unsure)
+    top = max(claim.tier for claim in claims)
+    if top >= MARKED:
+        first = next(i for i, claim in enumerate(claims) if claim.tier == top)
+        strong = [claim for claim in claims[first:] if claim.tier >= MARKED]
+        later = [claim for claim in claims[first:] if claim.tier in (FIRM, DRAWN) and claims.index(claim) > first]
+        head = [claims[0]] if claims[0].tier == FIRM and top == MARKED else []
+        return _agree(strong, later + head, show, merge)
+    if top == FIRM:
+        strong = [claim for claim in claims if claim.tier == FIRM]
+        drawn = [claim for claim in claims if claim.tier == DRAWN][-1:]
+        return _agree(strong, drawn, show, merge)
+    if top == DRAWN:
+        return _agree([claim for claim in claims if claim.tier == DRAWN][-1:], [], show, merge)
+    return _agree([claim for claim in claims if claim.tier == top], [], show, merge)
+
+
+def _agree(
+    strong: list[Claim], others: list[Claim], show: Callable[[Any], str], merge: Callable[[list[Any]], list[Any]]
+) -> Reading:
+    problem = next((claim.problem for claim in strong if claim.problem), None)
+    if problem:
+        return Reading(None, problem)
+    values = merge([value for claim in strong for value in claim.values])
+    if len(values) > 1:
+        return Reading(None, "two answers: " + ", ".join(show(v)[:40] for v in values[:4]))
+    for claim in others:
+        if (
+            claim.values
+            and values[0] not in claim.values
+            and len(merge([values[0], *claim.values])) > len(claim.values)
+        ):
+            return Reading(None, f"contradicts itself: {show(values[0])[:40]}, {show(claim.values[0])[:40]}")
+    return Reading(values[0], None)
+
+
+def _eliminate(denied: list[Any], universe: Sequence[Any]) -> Reading | None:
+    left = [value for value in universe if value not in denied]
+    if len(left) == 1 and len(universe) > 1:
+        return Reading(left[0], None)
+    return None
+
+
+def _nothing(text: str, unsure: bool) -> Reading:
+    if REFUSAL.search(text):
+        return Reading(None, "refusal")
+    return Reading(None, "hedged" if unsure else "no answer")

@@ -1,0 +1,279 @@
+"""Reading a measurement: one number, in the unit that was asked for."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from snellen.scoring.extract.cleaning import Reply
+from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, fraction, words_at
+from snellen.scoring.extract.sentences import tokenize
+from snellen.scoring.extract.units import canonical, convert, unit_after
+from snellen.scoring.names import stem
+
+_NUMBER = re.compile(
+    r"(?P<sign>(?<![\w.)])[-+]\s?(?=[\d.(])|(?:minus|negative)\s+(?=\d))?"
+    r"(?:(?P<whole>\d+)[ -](?P<mixed>\d+)\s?/\s?(?P<mixedby>\d+)"
+    r"|\(?(?P<top>\d+)\)?\s?/\s?\(?(?P<bottom>\d+)\)?(?![\d/])"
+    r"|(?P<spaced>\d{1,3}(?:[ \u202f]\d{3})+(?:[.,]\d+)?)(?!\d)"
+    r"|(?P<digits>\d+(?:[.,]\d+)*|\.\d+))"
+    r"(?P<power>\s?(?:[x×*]\s?10\s?\^?\s?\(?\s?(?P<exponent>[-+]?\s?\d{1,2})\)?|[eE](?P<exponent2>[-+]?\d{1,3})(?!\w)))?"
+    r"(?P<scale>\s?(?:million|billion|thousand|hundred|[kK]|M)(?![\w/]))?",
+)
+_INDEXED = re.compile(
+    r"\b(?:images?|pictures?|photos?|figures?|fig\.?|frames?|steps?|options?|views?|step|question|no\.|number|object|point|section|page|row|column)\s*#?\s*$",
+    re.IGNORECASE,
+)
+_BOUND = re.compile(
+    r"\b(?:at least|at most|more than|fewer than|less than|greater than|over|under|above|below|up to|no more than|exceeds?|exceeding|a (?:minimum|maximum) of|[<>≤≥])\s*$",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"^\s*(?:[-~–]|to|or|and|至|到|或)\s*$", re.IGNORECASE)
+_EXACT = re.compile(
+    r"(?:\b(?:is|was|are|=|≈|about|around|approximately|roughly|equals?|measures?|be|to|of|at|nearly|almost|some|comes to|gives?|as)|[=≈~:]|是|为|约|大约)\s*(?:about|around|approximately|roughly|approx\.?|exactly|~|≈|an estimated|estimated at|close to|just|only|nearly|some|at|to be|approximately equal to)?\s*$",
+    re.IGNORECASE,
+)
+_PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.IGNORECASE)
+_SCALE = {"million": 1e6, "billion": 1e9, "thousand": 1e3, "hundred": 1e2, "k": 1e3, "m": 1e6}
+_COMPOUND = {"ft": "in", "m": "cm", "h": "min", "min": "s", "lb": "oz", "kg": "g", "km": "m", "cm": "mm"}
+_STOP = frozenset(
+    [
+        "what",
+        "is",
+        "the",
+        "a",
+        "an",
+        "how",
+        "of",
+        "in",
+        "to",
+        "are",
+        "you",
+        "this",
+        "that",
+        "it",
+        "estimate",
+        "approximate",
+        "approximately",
+        "image",
+        "picture",
+        "answer",
+        "give",
+        "number",
+        "value",
+        "unit",
+        "units",
+        "please",
+        "provide",
+        "based",
+        "from",
+        "for",
+        "between",
+        "and",
+        "which",
+        "many",
+        "much",
+    ]
+)
+
+
+class Amount(NamedTuple):
+    """A number in a text, from start to end; `value` is in the unit asked for where `unit` can be turned into it."""
+
+    value: float
+    unit: str | None
+    start: int
+    end: int
+
+
+def read_number(reply: Reply, question: str, unit: str | None) -> Reading:
+    """The one number of a reply, in `unit` where one is asked for and the reply names another of the same kind."""
+    wanted = canonical(unit) if unit else None
+    nouns = _nouns(question) if question else frozenset()
+
+    def sentence(text: str, announced: bool) -> Finding:
+        return _read(text, announced, wanted, nouns)
+
+    return conclude(reply.text, sentence, show=lambda v: f"{v:g}")
+
+
+@lru_cache(maxsize=2_048)
+def _nouns(question: str) -> frozenset[str]:
+    return frozenset(stem(w) for w in tokenize(question[-600:].lower()).words if w.isalpha() and w not in _STOP)
+
+
+def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
+    amounts = _amounts(text, wanted)
+    if not amounts:
+        return NOTHING
+    for low, high in zip(amounts, amounts[1:], strict=False):
+        between = text[low.end : high.start]
+        if low.value != high.value and _RANGE.match(between):
+            if between.strip().lower() == "and" and not re.search(
+                r"\bbetween\b[^.]{0,20}$", text[: low.start], re.IGNORECASE
+            ):
+                continue
+            return Finding(problem=f"a range: {low.value:g} to {high.value:g}")
+        if _PLUS_MINUS.match(between):
+            amounts = [a for a in amounts if a is not high]
+    if any(_BOUND.search(text[: a.start]) for a in amounts) and len(amounts) == 1:
+        return Finding(problem="a bound, not a number")
+    values = _distinct(amounts)
+    if len(values) == 1:
+        lone = amounts[0]
+        exact = lone.start == 0 or _EXACT.search(text[: lone.start]) is not None
+        return Finding(
+            values,
+            firm=announced
+            or (lone.start <= 1 and len(text) - amounts[-1].end < 12)
+            or (exact and bool(nouns) and _about(text, lone, nouns)),
+        )
+    equal = max(text.rfind("="), text.rfind("≈"))
+    after = [a for a in amounts if a.start > equal] if equal >= 0 else []
+    if after:
+        return Finding((after[0].value,), firm=True)
+    if announced and amounts[0].start <= 24:
+        return Finding((amounts[0].value,), firm=True)
+    exact_ones = [a for a in amounts if _EXACT.search(text[: a.start])]
+    asked = [a for a in exact_ones if _about(text, a, nouns)]
+    for some in (asked, exact_ones):
+        if some:
+            found = _distinct(some)
+            if len(found) == 1:
+                return Finding(found, firm=some is asked and bool(nouns))
+    return Finding(values)
+
+
+def _about(text: str, amount: Amount, nouns: frozenset[str]) -> bool:
+    """Whether the clause before the number speaks of what the question asks."""
+    clause = re.split(r"[,;(]|\b(?:and|while|whereas|but)\b", text[max(0, amount.start - 120) : amount.start])[-1]
+    return any(stem(w) in nouns for w in tokenize(clause.lower()).words)
+
+
+def _distinct(amounts: list[Amount]) -> tuple[float, ...]:
+    """Values that differ by more than rounding: `1.5 m (4.92 ft)` is one value."""
+    kept: list[float] = []
+    for amount in amounts:
+        if not any(abs(amount.value - value) <= 0.02 * max(abs(value), abs(amount.value)) for value in kept):
+            kept.append(amount.value)
+    return tuple(kept)
+
+
+def _amounts(text: str, wanted: str | None) -> list[Amount]:
+    found: list[Amount] = []
+    for match in _NUMBER.finditer(text):
+        value = _value(match)
+        if value is None or not _counts(text, match):
+            continue
+        unit = unit_after(text, match.end())
+        found.append(Amount(value, unit[0] if unit else None, match.start(), unit[1] if unit else match.end()))
+    if not found:
+        found = _spelled(text)
+    merged = _compound(text, found)
+    return [_in_unit(a, wanted) for a in merged] if wanted else merged
+
+
+def _counts(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - 12) : match.start()]
+    if (before[-1:].isalpha() and before[-1:].isascii()) or _INDEXED.search(before):
+        return False
+    return not text[match.end() : match.end() + 2].lower().startswith(("st", "nd", "rd", "th"))
+
+
+def _value(match: re.Match[str]) -> float | None:
+    value: float | None
+    if match.group("whole"):
+        part = fraction(match.group("mixed"), match.group("mixedby"))
+        value = None if part is None else float(match.group("whole")[:15]) + part
+    elif match.group("top"):
+        value = fraction(match.group("top"), match.group("bottom"))
+    elif match.group("spaced"):
+        value = digits(match.group("spaced").replace(" ", "").replace("\u202f", "").replace(",", "."))
+    else:
+        token = match.group("digits")
+        value = float("0" + token[:300]) if token.startswith(".") else digits(token)
+    if value is None:
+        return None
+    exponent = match.group("exponent") or match.group("exponent2")
+    value = float(value)
+    if exponent:
+        value *= 10.0 ** int(exponent.replace(" ", ""))
+    if match.group("scale"):
+        value *= _SCALE[match.group("scale").strip().lower()]
+    sign = (match.group("sign") or "").strip()
+    return -value if sign in ("-", "minus", "negative") else value
+
+
+_HALVES = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "thirds": 1 / 3}
+
+
+def _spelled(text: str) -> list[Amount]:
+    spoken = tokenize(text)
+    words, spans = spoken.words, spoken.spans
+    found: list[Amount] = []
+    i = 0
+    while i < len(words):
+        hit: tuple[float, int] | None = words_at(words, i)
+        if hit is None and (words[i] in CJK_DIGITS or words[i] in CJK_SCALES):
+            hit = cjk_at(words, i)
+        if hit is None and words[i] in ("half", "quarter") and words[i + 1 : i + 2] != ["of"]:
+            hit = (_HALVES[words[i]], i + 1)
+        if hit is None:
+            i += 1
+            continue
+        value, end = float(hit[0]), hit[1]
+        if words[end : end + 1] == ["point"]:
+            decimals = ""
+            j = end + 1
+            while j < len(words) and (one := words_at(words, j)) is not None and one[0] < 10:
+                decimals += str(one[0])
+                j = one[1]
+            if decimals:
+                value, end = float(f"{int(value)}.{decimals}"), j
+        elif words[end : end + 2] == ["and", "a"] and words[end + 2 : end + 3] and words[end + 2] in _HALVES:
+            value, end = value + _HALVES[words[end + 2]], end + 3
+        elif words[end : end + 1] and words[end] in ("quarters", "thirds"):
+            value, end = value * _HALVES[words[end]], end + 1
+        if i and words[i - 1] in ("minus", "negative"):
+            value = -value
+        if not (
+            words[i] == "one"
+            and end == i + 1
+            and words[i - 1 : i]
+            and words[i - 1] in ("this", "that", "the", "no", "each")
+        ):
+            unit = unit_after(text, spans[end - 1][1])
+            found.append(Amount(value, unit[0] if unit else None, spans[i][0], unit[1] if unit else spans[end - 1][1]))
+        i = end
+    return found
+
+
+def _compound(text: str, amounts: list[Amount]) -> list[Amount]:
+    """`5 ft 10 in` and `1 m 20 cm` are one amount."""
+    merged: list[Amount] = []
+    for amount in amounts:
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and last.unit is not None
+            and (
+                _COMPOUND.get(last.unit) == amount.unit
+                or (amount.unit is None and last.unit == "ft" and text[last.end - 1] == "'")
+            )
+            and text[last.end : amount.start].strip().lower() in ("", "and", ",")
+        ):
+            part = convert(amount.value, amount.unit or "in", last.unit)
+            if part is not None and part < 1.01:
+                merged[-1] = Amount(last.value + part, last.unit, last.start, amount.end)
+                continue
+        merged.append(amount)
+    return merged
+
+
+def _in_unit(amount: Amount, wanted: str) -> Amount:
+    if amount.unit is None:
+        return amount
+    value = convert(amount.value, amount.unit, wanted)
+    return amount if value is None else amount._replace(value=value, unit=wanted)

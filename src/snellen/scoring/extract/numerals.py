@@ -1,0 +1,145 @@
+"""Numbers as they are written: digits in every style, English words, Chinese numerals, fractions, ranges."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+UNITS = {
+    w: i
+    for i, w in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ]
+    )
+}
+TENS = {
+    w: 10 * i for i, w in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
+}
+TENS["fourty"] = 40
+SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
+OTHER_WORDS = {
+    "un": 1, "une": 1, "deux": 2, "trois": 3, "quatre": 4, "cinq": 5, "sept": 7, "huit": 8, "neuf": 9,
+    "eins": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "sieben": 7, "acht": 8, "neun": 9, "zehn": 10,
+    "uno": 1, "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6, "siete": 7, "ocho": 8, "nueve": 9, "diez": 10,
+}  # fmt: skip
+CJK_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2, "俩": 2}
+CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000}
+
+_PLAIN = re.compile(r"\d+")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GROUPED_EU = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
+_DECIMAL = re.compile(r"\d+\.\d+")
+_COMMA = re.compile(r"\d+,\d+")
+
+
+def digits(token: str) -> float | int | None:
+    """A number written in digits: `21`, `1,234`, `1.234,5`, `2,5`, `3.0`; None where it is no number.
+
+    A comma with exactly three digits after it groups thousands; any other single comma is a decimal comma.
+    """
+    if _PLAIN.fullmatch(token):
+        return int(token) if len(token) < 19 else float(token[:300])
+    if _GROUPED.fullmatch(token):
+        token = token.replace(",", "")
+        return float(token) if "." in token else int(token)
+    if _GROUPED_EU.fullmatch(token):
+        token = token.replace(".", "").replace(",", ".")
+        return float(token) if "." in token else int(token)
+    if _DECIMAL.fullmatch(token):
+        return float(token[:300])
+    if _COMMA.fullmatch(token):
+        return float(token.replace(",", ".")[:300])
+    return None
+
+
+def words_at(words: list[str], at: int) -> tuple[int, int] | None:
+    """The number in English words that starts at `at`: (value, index after it); None where none starts.
+
+    `twenty-one`, `twenty one`, `a hundred and five`, `two dozen`, `three thousand two hundred`.
+    """
+    end = len(words)
+    total = current = 0
+    i = at
+    last = ""  # what kind of word came before: units, tens, scale
+    while i < end:
+        word = words[i]
+        if (word in UNITS and last in ("", "scale")) or (word in UNITS and last == "tens" and 0 < UNITS[word] < 10):
+            current += UNITS[word]
+            last = "units"
+        elif word in TENS and last in ("", "scale"):
+            current += TENS[word]
+            last = "tens"
+        elif word in SCALES and last:
+            scale = SCALES[word]
+            if scale == 100:
+                current = (current or 1) * 100
+            else:
+                total += (current or 1) * scale
+                current = 0
+            last = "scale"
+        elif word in ("dozen", "dozens") and last:
+            return (total + current) * 12, i + 1
+        elif (word == "-" and last == "tens" and i + 1 < end and 0 < UNITS.get(words[i + 1], 0) < 10) or (
+            word == "and" and last == "scale" and i + 1 < end and (words[i + 1] in UNITS or words[i + 1] in TENS)
+        ):
+            pass
+        elif word in ("a", "an") and not last and i + 1 < end and words[i + 1] in SCALES:
+            current, last = 1, "units"
+        else:
+            break
+        i += 1
+    if not last:
+        return None
+    return total + current, i
+
+
+def cjk_at(words: list[str], at: int) -> tuple[int, int] | None:
+    """The Chinese numeral that starts at `at`, one character a word: 三, 十二, 二十一, 一百零五, 两."""
+    total = section = digit = 0
+    i = at
+    seen = False
+    while i < len(words):
+        char = words[i]
+        if char in CJK_DIGITS:
+            digit = CJK_DIGITS[char]
+        elif char in CJK_SCALES and (seen or char in "十百千"):
+            scale = CJK_SCALES[char]
+            if scale == 10_000:
+                total, section, digit = (total + section + digit) * scale, 0, 0
+            else:
+                section += (digit if digit or not seen else 0 if section else 1) * scale if digit else scale
+                digit = 0
+        else:
+            break
+        seen = True
+        i += 1
+    if not seen:
+        return None
+    return total + section + digit, i
+
+
+def fraction(top: str, bottom: str) -> float | None:
+    """top / bottom as a float, None where bottom is zero or either is too long to be meant as a number."""
+    if len(top) > 15 or len(bottom) > 15 or not top.isdigit() or not bottom.isdigit() or int(bottom) == 0:
+        return None
+    return float(Fraction(int(top), int(bottom)))

@@ -1,0 +1,267 @@
+"""What a sentence says of the claim in a yes/no question: the same, its opposite, or nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from snellen.scoring.extract.sentences import Sentence, tokenize
+from snellen.scoring.names import stem
+
+_INSTRUCTION = re.compile(
+    r"\b(?:please\s+)?(?:answer|reply|respond|say|choose|select|output|write|give|state)\b[^.?!\n]*(?:yes|no|true|false|\bT\b|\bF\b|word|question|only)[^.?!\n]*[.?!]?"
+    r"|\(?(?:true or false|yes or no|yes/no|true/false|T/F)\)?\s*[?:.]?|\b(?:question|statement)\s*:",
+    re.IGNORECASE,
+)
+_DROP = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "were",
+        "do",
+        "does",
+        "did",
+        "be",
+        "been",
+        "being",
+        "it",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+        "there",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "with",
+        "and",
+        "or",
+        "as",
+        "by",
+        "for",
+        "image",
+        "picture",
+        "photo",
+        "photograph",
+        "shown",
+        "show",
+        "depicted",
+        "depict",
+        "visible",
+        "see",
+        "seen",
+        "can",
+        "could",
+        "you",
+        "i",
+        "we",
+        "they",
+        "he",
+        "she",
+        "which",
+        "what",
+        "please",
+        "answer",
+        "question",
+        "statement",
+        "follow",
+        "below",
+        "above",
+        "here",
+        "from",
+        "has",
+        "have",
+        "had",
+        "any",
+        "some",
+        "one",
+        "yes",
+        "no",
+        "true",
+        "false",
+        "s",
+        "both",
+        "all",
+        "appear",
+        "appears",
+        "look",
+        "looks",
+        "seem",
+        "seems",
+        "actually",
+        "indeed",
+        "really",
+        "so",
+        "very",
+        "two",
+        "pictured",
+        "main",
+        "very",
+        "kind",
+        "type",
+        "sort",
+        "species",
+        "same-or-different",
+    ]
+) - {"above", "below"}
+_NEGATORS = frozenset(
+    [
+        "not",
+        "never",
+        "no",
+        "none",
+        "neither",
+        "nor",
+        "cannot",
+        "without",
+        "nothing",
+        "nobody",
+        "nowhere",
+        "lacks",
+        "lack",
+        "absent",
+        "hardly",
+        "different",
+        "fails",
+    ]
+)
+_OPPOSITES = {
+    frozenset(pair.split("/"))
+    for pair in [
+        "same/different",
+        "same/distinct",
+        "same/differ",
+        "same/separate",
+        "same/unlike",
+        "identical/different",
+        "identical/distinct",
+        "left/right",
+        "above/below",
+        "over/under",
+        "top/bottom",
+        "front/behind",
+        "near/far",
+        "nearer/farther",
+        "nearer/further",
+        "closer/farther",
+        "closer/further",
+        "close/far",
+        "larger/smaller",
+        "bigger/smaller",
+        "big/small",
+        "large/small",
+        "taller/shorter",
+        "tall/short",
+        "longer/shorter",
+        "long/short",
+        "more/fewer",
+        "more/less",
+        "higher/lower",
+        "high/low",
+        "open/closed",
+        "wide/narrow",
+        "full/empty",
+        "on/off",
+        "inside/outside",
+        "indoors/outdoors",
+        "indoor/outdoor",
+        "day/night",
+        "male/female",
+        "young/old",
+        "light/dark",
+        "thick/thin",
+        "heavy/light",
+        "hot/cold",
+        "wet/dry",
+        "clockwise/counterclockwise",
+        "facing/away",
+        "up/down",
+        "match/mismatch",
+        "alive/dead",
+        "standing/sitting",
+        "moving/still",
+        "related/unrelated",
+        "present/absent",
+    ]
+}
+_OPPOSITE: dict[str, set[str]] = {}
+for _pair in _OPPOSITES:
+    for _word in _pair:
+        _OPPOSITE.setdefault(_word, set()).update(_pair - {_word})
+_SAME = {
+    "identical": "same",
+    "equal": "same",
+    "alike": "same",
+    "matching": "same",
+    "distinct": "different",
+    "differ": "different",
+    "separate": "different",
+}
+_SHORT = re.compile(
+    r"^(?:(?:so|well|therefore|thus|indeed|actually|and|,)\s*,?\s*)*(?:it|they|this|that|these|those|there|he|she|both|the\s+\w+(?:\s+\w+)?)\s?"
+    r"(?P<aux>is|are|was|were|does|do|did|has|have|can|'s|'re)(?P<not>n't|\s+not|\s+none)?\s*(?:indeed|really|any|at all|so|the case)?\s*[.!,]?\s*$",
+    re.IGNORECASE,
+)
+
+
+class Proposition(NamedTuple):
+    """The claim of a question.
+
+    Attributes:
+        content: stems of its content words, in order.
+        negated: the claim itself denies (`This is not a robin.`).
+    """
+
+    content: tuple[str, ...]
+    negated: bool
+
+
+def proposition(question: str) -> Proposition | None:
+    """The claim that a yes/no question asks about, None where nothing of it can be compared."""
+    text = _INSTRUCTION.sub(" ", question[-600:]).strip()
+    if not text:
+        return None
+    sentence = tokenize(text)
+    content = _content(sentence)
+    if not content:
+        return None
+    return Proposition(content, _negations(sentence.words) % 2 == 1)
+
+
+def _content(sentence: Sentence) -> tuple[str, ...]:
+    found = (
+        stem(w)
+        for w in sentence.words
+        if w[0].isalnum() and w not in _DROP and w not in _NEGATORS - {"different"} and not w.endswith("n't")
+    )
+    return tuple(dict.fromkeys(_SAME.get(w, w) for w in found if w not in _DROP))
+
+
+def _negations(words: list[str]) -> int:
+    return sum(1 for w in words if (w in _NEGATORS and w != "different") or w.endswith("n't"))
+
+
+def compare(sentence: Sentence, claim: Proposition) -> bool | None:
+    """True where the sentence says the claim, False where it says the opposite, None where it says neither."""
+    short = _SHORT.match(sentence.text)
+    if short is not None:
+        return (short.group("not") is None) != claim.negated if len(sentence.words) < 8 else None
+    said = _content(sentence)
+    if not said:
+        return None
+    heard = set(said)
+    shared = [word for word in claim.content if word in heard]
+    flips = [w for w in claim.content if w not in heard and not heard.isdisjoint(_OPPOSITE.get(w, ()))]
+    negated = _negations(sentence.words) % 2 == 1
+    if (len(flips) == 1 and len(shared) + 1 >= (len(claim.content) + 1) // 2) or (flips and len(sentence.words) <= 6):
+        return (not negated) == claim.negated
+    if len(shared) >= max(1, -(-2 * len(claim.content) // 3)) and (claim.content[-1] in heard):
+        return negated == claim.negated
+    return None

@@ -1,0 +1,387 @@
+"""Reading a yes/no or true/false reply: words of agreement first, then what the reply says of the question's claim."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from snellen.scoring.extract.cleaning import Reply
+from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.proposition import Proposition, compare, proposition
+from snellen.scoring.extract.sentences import UNSURE, tokenize
+
+_YES = frozenset(
+    [
+        "yes",
+        "yeah",
+        "yep",
+        "yup",
+        "yea",
+        "yess",
+        "affirmative",
+        "indeed",
+        "absolutely",
+        "definitely",
+        "certainly",
+        "totally",
+        "aye",
+        "ja",
+        "oui",
+        "si",
+        "sí",
+        "sim",
+        "да",
+        "はい",
+        "예",
+        "네",
+        "vrai",
+        "wahr",
+        "richtig",
+        "verdadero",
+        "verdadeiro",
+        "vero",
+        "correcto",
+        "correto",
+        "corretto",
+        "exacto",
+        "exactly",
+        "agreed",
+        "precisely",
+        "✓",
+        "👍",
+    ]
+)
+_NO = frozenset(
+    [
+        "no",
+        "nope",
+        "nah",
+        "nay",
+        "non",
+        "nein",
+        "não",
+        "нет",
+        "いいえ",
+        "아니요",
+        "아니오",
+        "faux",
+        "falsch",
+        "falso",
+        "negative",
+        "✗",
+        "👎",
+        "disagree",
+    ]
+)
+_TRUE = frozenset(["true", "correct", "accurate", "right", "valid", "factual", "truthful"])
+_FALSE = frozenset(["false", "incorrect", "untrue", "wrong", "inaccurate", "invalid", "erroneous", "mistaken"])
+_NEGATORS = frozenset(
+    [
+        "not",
+        "never",
+        "n't",
+        "isn't",
+        "aren't",
+        "wasn't",
+        "doesn't",
+        "don't",
+        "cannot",
+        "can't",
+        "isnt",
+        "neither",
+        "nor",
+        "hardly",
+        "far",
+        "without",
+        "won't",
+        "wouldn't",
+    ]
+)
+_FILLERS = frozenset(
+    [
+        "well",
+        "hmm",
+        "hm",
+        "ok",
+        "okay",
+        "oh",
+        "ah",
+        "so",
+        "therefore",
+        "thus",
+        "hence",
+        "then",
+        "i",
+        "i'd",
+        "i'll",
+        "would",
+        "will",
+        "say",
+        "think",
+        "believe",
+        "guess",
+        "that's",
+        "it's",
+        "it",
+        "is",
+        "that",
+        "this",
+        "the",
+        "my",
+        "answer",
+        "statement",
+        "claim",
+        "-",
+        ":",
+        '"',
+        "'",
+        "(",
+        "[",
+        ",",
+        ".",
+        ">",
+        "--",
+        "and",
+        "sure",
+        ",",
+        "mostly",
+        "probably",
+        "likely",
+        "definitely",
+        "clearly",
+        "looking",
+        "at",
+        "image",
+        "picture",
+        "photo",
+        "based",
+        "on",
+        "in",
+        "most",
+        "ultimately",
+        "overall",
+        "final",
+        "verdict",
+        "conclusion",
+        "result",
+        "response",
+        "assertion",
+        "sentence",
+        "here",
+        "be",
+        "to",
+        "as",
+        "am",
+        "going",
+        "with",
+        "me",
+    ]
+)
+_THINGS = frozenset(
+    [
+        "answer",
+        "answers",
+        "choice",
+        "option",
+        "response",
+        "reply",
+        "side",
+        "hand",
+        "wing",
+        "eye",
+        "leg",
+        "foot",
+        "ear",
+        "part",
+        "of",
+        "edge",
+        "corner",
+        "half",
+        "colour",
+        "color",
+        "colors",
+        "colours",
+    ]
+)
+_CLAIMS = frozenset(["statement", "claim", "assertion", "sentence", "description", "proposition", "caption"])
+_ECHO = re.compile(
+    r"\(?\"?\b(?:yes\"?\s*(?:/|or|,)\s*\"?no|true\"?\s*(?:/|or|,)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?/\s?F|T or F|y\s?/\s?n)\b\"?\)?",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(
+    r"\b(?:yes and no|true and false|both (?:yes|true|correct)|no and yes|yes,? but (?:also )?no|partly|partially|half[- ]true|neither true nor false|neither yes nor no|somewhat true)\b",
+    re.IGNORECASE,
+)
+_EITHER = re.compile(r"\beither\b", re.IGNORECASE)
+_DOUBT = re.compile(r"\b(?:no|without(?: a)?|beyond) (?:doubt|question)\b", re.IGNORECASE)
+_CJK_NO = re.compile(
+    r"不是|不对|不正确|不一样|不同|不属于|不符合|不存在|没有|错误|错的|错|假的|否|(?:^|[,，\s])不(?:$|[,，。\s])|いいえ|違います|ではありません|じゃない|間違い|아니|誤り"
+)
+_CJK_YES = re.compile(
+    r"(?<![不])是的|(?<!不)对的|没错|(?<!不)正确|真的|^是|(?<![不])是(?=[。,，\s]|$)|(?:^|[，,\s:：])对(?=[。,，\s]|$|的)|^真$|相同|一样|はい|そうです|正しい|正解|맞|(?:^|[,，\s])有(?:$|[,，。\s])|(?<![不])属于|同じ"
+)
+
+
+def read_truth(reply: Reply, question: str, form: str | None) -> Reading:
+    """True, False, or why neither can be read.
+
+    Source: the reading rules of docs/extraction.md. `question` lets a full sentence be understood as agreement or
+    denial (`They are different birds.` to `Do both pictures show the same bird?`).
+    """
+    claim = _claim(question)
+    letters = form is None or "t" in form.lower().split("/")[0] or "/" not in form
+
+    def sentence(text: str, announced: bool) -> Finding:
+        return _read(text, announced, claim, letters or True)
+
+    reading = conclude(reply.text, sentence, show=lambda value: "yes" if value else "no")
+    return reading
+
+
+@lru_cache(maxsize=2_048)
+def _claim(question: str) -> Proposition | None:
+    return proposition(question) if question else None
+
+
+def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> Finding:
+    if not text.isascii():
+        found = _cjk(text)
+        if found is not None:
+            return found
+    if _BOTH.search(text):
+        return Finding(problem="two answers: yes, no", firm=True)
+    echo = _ECHO.search(text)
+    if echo is not None:
+        if announced or _EITHER.search(text[: echo.start()]):
+            return Finding(problem="two answers: yes, no")
+        text = _ECHO.sub(" ", text)
+    if "doubt" in text or "question" in text:
+        text = _DOUBT.sub(" ", text)
+    spoken = tokenize(text)
+    words = spoken.words
+    values: list[bool] = []
+    weak: list[bool] = []
+    firm = False
+    head = True
+    for i, word in enumerate(words):
+        value: bool | None = None
+        after = words[i + 1] if i + 1 < len(words) else ""
+        if word in _YES:
+            if head or (i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=")):
+                value = not _negated(words, i)
+        elif word in _NO:
+            if word == "no" and not _interjection(words, i, head):
+                pass
+            elif head or (
+                i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=", "but", ",")
+            ):
+                value = False
+        elif word in _TRUE or word in _FALSE:
+            if _predicative(words, i, after):
+                value = (word in _TRUE) != _negated(words, i)
+                if i and any(w in ("if", "whether", "could", "might", "may") for w in words[max(0, i - 5) : i]):
+                    weak.append(value)
+                    value = None
+        elif (
+            head and word in ("t", "f", "y", "n") and (len(words) <= 2 or (announced and after in ("", ".", ",", ")")))
+        ):
+            value = word in ("t", "y")
+        elif head and word == "not" and after in ("", ".", "really", "at", "exactly", "quite", ","):
+            value = False
+        elif head and word in ("sure", "ok") and len(words) <= 2:
+            value = True
+        if value is not None:
+            values.append(value)
+            firm = firm or head
+        if head and word not in _FILLERS:
+            head = False
+    if not values and not weak:
+        if UNSURE.search(text):
+            return NOTHING
+        said = compare(spoken, claim) if claim is not None else None
+        if said is not None:
+            return Finding((said,), firm=False)
+        return NOTHING
+    distinct = tuple(dict.fromkeys(values))
+    if len(distinct) == 2 and firm:
+        # `No, it is not correct that …` agrees; `Yes, that is false` does not
+        return Finding(distinct, firm=True, problem="contradicts itself: yes, no")
+    return Finding(distinct, tuple(dict.fromkeys(weak)), firm=firm)
+
+
+def _interjection(words: list[str], i: int, head: bool) -> bool:
+    """Whether `no` stands by itself (`No, it …`) and does not belong to a noun (`no birds`)."""
+    after = words[i + 1] if i + 1 < len(words) else ""
+    if not after or not after[0].isalnum():
+        return True
+    return head and after in (
+        "it", "they", "the", "this", "that", "these", "those", "there", "i", "he", "she", "because", "since", "not", "its",
+        "it's", "both", "neither", "as", "we", "you", "they're", "that's", "there's", "in", "a", "an", "only", "all",
+    )  # fmt: skip
+
+
+def _negated(words: list[str], i: int) -> bool:
+    """Parity of the negations in the clause before word i, five words back at most."""
+    count = 0
+    for j in range(i - 1, max(-1, i - 7), -1):
+        word = words[j]
+        if word in (",", ";", ":", ".", "but", "so", "because", "(", "-"):
+            break
+        if word in _NEGATORS or word.endswith("n't"):
+            count += 1
+    return count % 2 == 1
+
+
+def _predicative(words: list[str], i: int, after: str) -> bool:
+    """Whether `true`, `correct`, `wrong` … is said of the statement and does not adorn a noun."""
+    before = words[i - 1] if i else ""
+    if after in _THINGS or (after in ("-", "colour", "color") and words[i] not in ("true", "false")):
+        return False
+    if after in _CLAIMS:
+        return before in ("a", "an", "the") and i > 1 and words[i - 2] in ("is", "as", "be")
+    if words[i] == "right" and (
+        before in ("the", "to", "far", "upper", "lower", "top", "bottom", "its", "your")
+        or after in ("side", "now", "next", "in", "behind")
+    ):
+        return False
+    if (
+        words[i] in ("right", "wrong", "correct", "valid", "accurate")
+        and after
+        and after[0].isalpha()
+        and after
+        not in (
+            "that",
+            "to",
+            "because",
+            "since",
+            "as",
+            "based",
+            "and",
+            "in",
+            "for",
+            "given",
+            "the",
+            "this",
+        )
+    ):
+        return False
+    return True
+
+
+def _cjk(text: str) -> Finding | None:
+    """Yes or no in Chinese and Japanese; None where the sentence has neither."""
+    if not any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" for char in text):
+        return None
+    if re.search(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", text):
+        text = re.sub(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", " ", text)
+    no = _CJK_NO.search(text)
+    yes = _CJK_YES.search(text)
+    if re.search(r"(?:并非|不是)(?:不|错)", text):
+        return Finding((True,), firm=True)
+    if no and yes and re.match(r"[^,，]{0,12}?" + re.escape(yes.group()), text) and yes.start() < no.start():
+        return Finding((True, False), firm=True, problem="contradicts itself: yes, no")
+    if no:
+        return Finding((False,), firm=no.start() == 0)
+    if yes:
+        return Finding((True,), firm=yes.start() == 0)
+    return None

@@ -1,0 +1,259 @@
+"""Names compared as a careful reader compares them: by whole words, not by letters or substrings."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
+_SKIP = frozenset(["a", "an", "the"])
+_MODIFIERS = frozenset(
+    [
+        "red",
+        "green",
+        "blue",
+        "yellow",
+        "orange",
+        "purple",
+        "pink",
+        "brown",
+        "black",
+        "white",
+        "gray",
+        "grey",
+        "dark",
+        "light",
+        "golden",
+        "silver",
+        "beige",
+        "bright",
+        "pale",
+        "small",
+        "large",
+        "big",
+        "little",
+        "tiny",
+        "huge",
+        "tall",
+        "short",
+        "long",
+        "old",
+        "young",
+        "new",
+        "adult",
+        "juvenile",
+        "immature",
+        "male",
+        "female",
+        "mature",
+        "baby",
+        "wild",
+        "domestic",
+        "common",
+        "typical",
+        "single",
+        "real",
+        "toy",
+        "wooden",
+        "metal",
+        "plastic",
+        "glass",
+        "ceramic",
+        "paper",
+        "stone",
+        "round",
+        "square",
+        "striped",
+        "spotted",
+        "fresh",
+        "ripe",
+        "cooked",
+        "american",
+        "european",
+        "eurasian",
+        "african",
+        "asian",
+        "australian",
+        "northern",
+        "southern",
+        "eastern",
+        "western",
+        "vintage",
+        "modern",
+        "classic",
+        "standard",
+        "beautiful",
+        "cute",
+        "simple",
+        "ordinary",
+        "regular",
+        "colorful",
+    ]
+)
+_CLASSES = frozenset(
+    [
+        "bird",
+        "dog",
+        "cat",
+        "fish",
+        "flower",
+        "plant",
+        "tree",
+        "animal",
+        "insect",
+        "butterfly",
+        "aircraft",
+        "airplane",
+        "plane",
+        "jet",
+        "airliner",
+        "car",
+        "vehicle",
+        "sedan",
+        "suv",
+        "truck",
+        "coupe",
+        "hatchback",
+        "convertible",
+        "wagon",
+        "van",
+        "species",
+        "breed",
+        "family",
+        "mammal",
+        "reptile",
+        "food",
+        "dish",
+        "fruit",
+        "vegetable",
+        "building",
+        "tower",
+        "landmark",
+        "digit",
+        "number",
+        "creature",
+        "object",
+        "toy",
+        "logo",
+        "brand",
+        "character",
+        "class",
+        "genus",
+        "game",
+        "aeroplane",
+        "mushroom",
+        "shape",
+        "type",
+        "variety",
+        "cultivar",
+        "model",
+        "dinosaur",
+        "shark",
+    ]
+)
+
+
+_IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife", "sheep": "sheep"}  # fmt: skip
+_NUMBER = {
+    w: str(i)
+    for i, w in enumerate(
+        [
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ],
+        2,
+    )
+}
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """A word without its plural or possessive: `kites` and `kite's` to `kite`; number words to digits."""
+    if "'" in word:
+        word = word.removesuffix("'s")
+        word = word.replace("'", "")
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if word in _NUMBER:
+        return _NUMBER[word]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        if word.endswith("ies") and len(word) > 4:
+            return word[:-3] + "y"
+        if word.endswith(("ches", "shes", "xes", "sses", "zes")):
+            return word[:-2]
+        return word[:-1]
+    if word == "grey":
+        return "gray"
+    if word == "colour":
+        return "color"
+    return word
+
+
+@lru_cache(maxsize=50_000)
+def words(name: str) -> tuple[str, ...]:
+    """The words by which a name is compared: lower case, no diacritics, articles, signs or plurals.
+
+    >>> words("The Brewer's Blackbirds")
+    ('brewer', 'blackbird')
+    """
+    if not name.isascii():
+        decomposed = unicodedata.normalize("NFKD", name)
+        name = "".join(char for char in decomposed if not unicodedata.combining(char))
+    name = name.lower().replace("'", "'").replace("’", "'").replace("&", " and ")
+    name = re.sub(r"'s?(?![a-z])|(?<=s)'", "", name).replace("'", "")
+    found = [stem(word) for word in _WORD.findall(name)]
+    return tuple(word for word in found if word not in _SKIP) or tuple(found)
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two names are one name, however spaced: `737-800`, `737 800` and `737800` are."""
+    a, b = words(left), words(right)
+    return a == b or (bool(a) and "".join(a) == "".join(b))
+
+
+def names(value: str, gold: str) -> bool:
+    """Whether `value` names `gold`: the same words, or these with a plain modifier before or the class after.
+
+    `a small red apple` names `apple`, `Red-tailed Hawk bird` names `red tailed hawk`; `sea lion` does not name `lion`,
+    `hawk` does not name `red-tailed hawk`, `caterpillar` does not name `cat`.
+    """
+    if same(value, gold):
+        return True
+    said, wanted = words(value), words(gold)
+    if not wanted or len(said) <= len(wanted):
+        return (
+            bool(said)
+            and len(wanted) > len(said)
+            and wanted[: len(said)] == said
+            and all(w in _CLASSES for w in wanted[len(said) :])
+        )
+    for start in range(len(said) - len(wanted) + 1):
+        if said[start : start + len(wanted)] == wanted:
+            before, after = said[:start], said[start + len(wanted) :]
+            if all(w in _MODIFIERS or w.isdigit() for w in before) and (
+                all(w in _CLASSES for w in after) or _phrase(after)
+            ):
+                return True
+    return False
+
+
+def _phrase(after: tuple[str, ...]) -> bool:
+    return after[0] in ("in", "on", "with", "at", "from", "standing", "sitting", "of", "that", "which", "(")
