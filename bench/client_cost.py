@@ -28,13 +28,12 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from servers import fast  # noqa: E402
-
-from snellen.models.api import ApiModel  # noqa: E402
-from snellen.models.api.body import BodyWriter  # noqa: E402
-from snellen.models.base import ModelOptions  # noqa: E402
-from snellen.sources.blobs import FileBlob  # noqa: E402
-from snellen.types import Generation, Image, Prompt, Text  # noqa: E402
+from servers import fast
+from snellen.models.api import ApiModel
+from snellen.models.api.body import BodyWriter
+from snellen.models.base import ModelOptions
+from snellen.sources.blobs import FileBlob
+from snellen.types import Generation, Image, Prompt, Text
 
 IN_FLIGHT = 64
 PER_IMAGE = 10

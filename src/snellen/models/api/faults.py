@@ -26,7 +26,6 @@ from snellen.errors import (
     ServerError,
 )
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _TAG = re.compile(r"<[^>]*>")
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 _NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "insufficient_credits")
@@ -35,7 +34,9 @@ _NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "insufficient_c
 def excerpt(body: bytes, limit: int = 300) -> str:
     """The first characters of an untrusted reply on one line: no tags, no control characters, no keys."""
     text = _TAG.sub(" ", body[: 8 * limit].decode("utf-8", "replace"))
-    text = " ".join(secrets.redact(_CONTROL.sub(" ", text)).split())
+    # Not printable: escape sequences that a terminal would obey, and marks that turn the direction of writing.
+    text = "".join(character if character.isprintable() else " " for character in text)
+    text = " ".join(secrets.redact(text).split())
     return f"{text[:limit]}…" if len(text) > limit else text
 
 

@@ -39,8 +39,8 @@ class ApiModel:
     """
 
     def __init__(self, name: str, options: ModelOptions) -> None:
-        self.name = name
         self._model = name.removeprefix("api:")
+        self.name = f"api:{self._model}"
         if not self._model:
             raise UsageError("--model api: names no model.", "Write --model api:NAME, as the server calls it.")
         self._options = options

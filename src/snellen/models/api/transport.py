@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import aiohttp
 from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector
 
-from snellen import __version__
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.faults import excerpt
@@ -43,7 +42,7 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint, key: str | None, timeout_s: float) -> None:
         headers = {
-            "User-Agent": f"snellen/{__version__}",
+            "User-Agent": "snellen",
             "Accept": "application/json",
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",

@@ -1,0 +1,146 @@
+"""The key comes from the environment or .env, goes to the server, and turns up nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from servers.hostile import HostileServer
+from snellen import secrets
+from snellen.errors import ModelError, PreflightError, UsageError
+from snellen.models.api import ApiModel
+from snellen.models.api.endpoint import find_proxy, parse_endpoint
+from snellen.models.api.keys import find_key
+from snellen.models.base import ModelOptions
+from snellen.types import Prompt, Text
+
+KEY = "zq-7f3a9c51e2"
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield
+    secrets._registered.clear()
+
+
+def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OTHER_KEY", "another-key-1")
+    assert find_key(None) == KEY
+    assert find_key("OTHER_KEY") == "another-key-1"
+
+
+def test_the_key_is_read_from_a_dotenv_file_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text(f"# keys\nOPENAI_API_KEY='{KEY}'\nA=$OPENAI_API_KEY\n")
+    assert find_key(None) == KEY
+    monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
+    assert find_key(None) == "from-environment"
+
+
+def test_a_server_without_a_key_is_asked_without_one() -> None:
+    assert find_key(None) is None
+
+
+def test_a_named_variable_that_is_not_set_is_an_error_that_names_it() -> None:
+    with pytest.raises(PreflightError, match="MY_KEY is not set"):
+        find_key("MY_KEY")
+
+
+def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nX-Evil: 1")
+    with pytest.raises(PreflightError) as caught:
+        find_key(None)
+    assert KEY not in str(caught.value)
+
+
+async def test_the_key_reaches_the_server_and_no_error_message(
+    hostile: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile.key = KEY
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    model = ApiModel("stub-vlm", ModelOptions(base_url=hostile.url("by-question")))
+    await model.preflight()
+    response = await model.answer(Prompt((Text("[[ok]]"),)))
+    with pytest.raises(ModelError, match=r"Authorization=Bearer \[redacted\]") as caught:
+        await model.answer(Prompt((Text("[[echo_key]]"),)))
+    await model.close()
+    for text in (str(caught.value), repr(caught.value), repr(model), str(model.identity())):
+        assert KEY not in text
+    assert KEY.encode() not in msgspec.json.encode(response)
+
+
+async def test_no_key_is_read_before_the_first_use() -> None:
+    model = ApiModel("stub-vlm", ModelOptions(key_env="NOT_SET", base_url="http://127.0.0.1:9/v1"))
+    assert model.identity()["model"] == "stub-vlm"
+    with pytest.raises(PreflightError, match="NOT_SET"):
+        await model.preflight()
+
+
+def test_the_name_is_the_one_that_is_typed_after_model() -> None:
+    assert ApiModel("gpt-5-mini", ModelOptions()).name == ApiModel("api:gpt-5-mini", ModelOptions()).name
+    with pytest.raises(UsageError, match="names no model"):
+        ApiModel("api:", ModelOptions())
+
+
+def test_the_identity_changes_with_whatever_can_change_an_answer() -> None:
+    from snellen.types import Generation, MediaSettings
+
+    plain = ModelOptions(base_url="http://a/v1")
+    others = [
+        ModelOptions(base_url="http://b/v1"),
+        ModelOptions(base_url="http://a/v1", generation=Generation(temperature=0.5)),
+        ModelOptions(base_url="http://a/v1", media=MediaSettings(max_long_side=100)),
+        ModelOptions(base_url="http://a/v1", extra_body={"top_k": 1}),
+    ]
+    same = [
+        ModelOptions(base_url="http://a/v1/", concurrency=3, timeout_s=1.0),
+        ModelOptions(base_url="http://a/v1/chat/completions", key_env="X"),
+    ]
+    identity = ApiModel("m", plain).identity()
+    assert all(ApiModel("m", options).identity() != identity for options in others)
+    assert ApiModel("n", plain).identity() != identity
+    assert all(ApiModel("m", options).identity() == identity for options in same)
+    msgspec.json.encode(identity)
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("localhost:8000/v1", "http"),
+        ("ftp://host/v1", "http"),
+        ("https:///v1", "host"),
+        ("http://host:99999/v1", "address"),
+        ("https://user:pa55word@host/v1", "password"),
+        ("https://host/v1?key=secret-value", "'key'"),
+        ("https://host/v1#frag", "fragment"),
+    ],
+)
+def test_an_address_that_is_wrong_or_holds_a_secret_is_refused(address: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint) as caught:
+        parse_endpoint(address)
+    assert "pa55word" not in str(caught.value)
+    assert "secret-value" not in str(caught.value)
+
+
+def test_the_address_is_taken_from_the_option_then_the_environment_then_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(parse_endpoint(None)) == "https://api.openai.com/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://env:1/v1")
+    assert str(parse_endpoint(None)) == "http://env:1/v1"
+    assert str(parse_endpoint("http://option:2/v1/")) == "http://option:2/v1"
+    azure = parse_endpoint("https://x.example/openai/deployments/d?api-version=2024-10-21")
+    assert azure.url("/chat/completions").endswith("/d/chat/completions?api-version=2024-10-21")
+
+
+def test_a_proxy_of_the_environment_is_used_and_never_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    assert find_proxy(parse_endpoint("https://api.example/v1")) == "http://proxy:3128"
+    assert find_proxy(parse_endpoint("https://inside.example/v1")) is None
+    assert find_proxy(parse_endpoint("http://127.0.0.1:8000/v1")) is None

@@ -1,0 +1,186 @@
+"""Before the first question: is anybody there, is the key good, is the model known?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from servers.hostile import HostileServer
+from snellen import secrets
+from snellen.errors import PreflightError
+from snellen.models.api import ApiModel
+from snellen.models.base import ModelOptions
+from snellen.types import Generation, Prompt, Text
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    yield
+    secrets._registered.clear()
+
+
+@asynccontextmanager
+async def server(models: Answer | None, chat: Answer | None) -> AsyncIterator[str]:
+    app = web.Application()
+    if models is not None:
+        app.router.add_get("/v1/models", models)
+    if chat is not None:
+        app.router.add_post("/v1/chat/completions", chat)
+    async with TestServer(app) as running:
+        yield str(running.make_url("/v1"))
+
+
+def replies(status: int, body: object = None, headers: dict[str, str] | None = None) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=status, headers=headers)
+
+    return answer
+
+
+async def check(url: str, model: str = "stub-vlm", **options: object) -> None:
+    await ApiModel(model, ModelOptions(base_url=url, **options)).preflight()  # type: ignore[arg-type]
+
+
+async def test_a_good_server_passes_and_is_asked_no_question(hostile: HostileServer) -> None:
+    await check(hostile.url("ok"))
+    assert not hostile.seen
+
+
+async def test_a_dead_endpoint_is_named_with_what_to_do() -> None:
+    with pytest.raises(PreflightError, match=r"Cannot connect to http://127.0.0.1:9/v1[\s\S]*--base-url"):
+        await check("http://127.0.0.1:9/v1")
+
+
+async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() -> None:
+    async def hang(request: web.Request) -> web.StreamResponse:
+        import asyncio
+
+        await asyncio.sleep(30)
+        return web.Response()
+
+    started = time.perf_counter()
+    async with server(hang, hang) as url:
+        with pytest.raises(PreflightError, match="within 1 s"):
+            await check(url, timeout_s=1.0)
+        assert time.perf_counter() - started < 3
+
+
+async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile.key = "the-right-key-1"
+    with pytest.raises(PreflightError, match="wants a key and OPENAI_API_KEY is not set"):
+        await check(hostile.url("ok"))
+    monkeypatch.setenv("OPENAI_API_KEY", "the-wrong-key-1")
+    with pytest.raises(PreflightError, match="does not accept the key in OPENAI_API_KEY") as caught:
+        await check(hostile.url("ok"))
+    assert "the-wrong-key-1" not in str(caught.value)
+
+
+async def test_a_bad_key_is_found_where_the_list_of_models_is_public() -> None:
+    chat = replies(401, {"error": {"message": "No auth credentials found"}})
+    async with server(replies(200, {"data": [{"id": "stub-vlm"}]}), chat) as url:
+        with pytest.raises(PreflightError, match="wants a key"):
+            await check(url)
+
+
+async def test_a_key_that_may_not_list_models_may_still_ask() -> None:
+    listing = replies(403, {"error": {"message": "Missing scopes: api.model.read"}})
+    async with server(listing, replies(400, {})) as url:
+        await check(url)
+
+
+async def test_an_unknown_model_is_refused_with_the_nearest_names(hostile: HostileServer) -> None:
+    hostile.models = ["qwen3-vl-8b", "qwen3-vl-4b", "llava-7b"]
+    with pytest.raises(PreflightError, match=r"no model 'qwen3-vl-9b'; it lists 3[\s\S]*qwen3-vl-8b"):
+        await check(hostile.url("ok"), model="qwen3-vl-9b")
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked"),
+    [
+        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
+        ("llava:latest", "llava"),
+        ("qwen/qwen3-vl-8b", "qwen/qwen3-vl-8b:free"),
+    ],
+)
+async def test_the_usual_ways_of_listing_a_name_are_known(hostile: HostileServer, listed: str, asked: str) -> None:
+    hostile.models = [listed]
+    await check(hostile.url("ok"), model=asked)
+
+
+@pytest.mark.parametrize("body", [{"data": []}, {"data": None}, {"object": "list"}, [], {"data": [1, {"id": None}]}])
+async def test_a_server_that_lists_nothing_is_not_asked_for_names(body: object) -> None:
+    async with server(replies(200, body), replies(400, {})) as url:
+        await check(url)
+
+
+async def test_a_server_without_a_list_of_models_passes() -> None:
+    async with server(None, replies(422, {})) as url:
+        await check(url)
+
+
+async def test_an_address_without_v1_is_refused_with_that_hint(hostile: HostileServer) -> None:
+    with pytest.raises(PreflightError, match=r"no chat completions[\s\S]*/v1"):
+        await check(hostile.url("ok").removesuffix("/v1"))
+
+
+async def test_a_web_page_is_not_taken_for_a_model_server() -> None:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>Welcome</html>", content_type="text/html")
+
+    async with server(page, page) as url:
+        with pytest.raises(PreflightError, match="not JSON"):
+            await check(url)
+
+
+async def test_a_server_that_is_still_loading_is_told_from_a_wrong_one() -> None:
+    async with server(replies(503, {"error": {"message": "Loading model"}}), replies(503, {})) as url:
+        with pytest.raises(PreflightError, match=r"503: Loading model[\s\S]*still be loading"):
+            await check(url)
+
+
+async def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-right-key-1")
+    reached = []
+
+    async def elsewhere(request: web.Request) -> web.StreamResponse:
+        reached.append(request.headers.get("Authorization"))
+        return web.json_response({})
+
+    async with server(elsewhere, elsewhere) as other:
+        moved = replies(308, None, {"Location": f"{other}/models"})
+        async with server(moved, moved) as url:
+            with pytest.raises(PreflightError, match="redirects to"):
+                await check(url)
+    assert not reached
+
+
+async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_again_under_it() -> None:
+    bodies = []
+
+    async def picky(request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        bodies.append(body)
+        if "max_tokens" in body:
+            said = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+            return web.json_response({"error": {"message": said}}, status=400)
+        return web.json_response({"choices": [{"message": {"content": "B"}}]})
+
+    async with server(None, picky) as url:
+        model = ApiModel("future-model", ModelOptions(base_url=url, generation=Generation(max_tokens=7)))
+        for _ in range(3):
+            assert (await model.answer(Prompt((Text("?"),)))).text == "B"
+        await model.close()
+    assert [sorted(set(body) - {"model", "messages"}) for body in bodies] == [
+        ["max_tokens"],
+        ["max_completion_tokens"],
+        ["max_completion_tokens"],
+        ["max_completion_tokens"],
+    ]
