@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers.hostile import KIND, HostileServer
 
+from servers.hostile import KIND, HostileServer
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.gate import Backoff
@@ -61,7 +61,10 @@ def test_a_run_against_a_hostile_server_ends_in_time_with_each_failure_under_its
     assert b"[redacted]" in written, "the server echoed the key in an error message"
 
 
-def test_what_failed_is_asked_again_once_the_server_behaves(hostile: HostileServer, tmp_path: Path) -> None:
+def test_what_failed_is_asked_again_and_what_was_answered_is_not(
+    hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORST_KEY", KEY)
     go(hostile.url("by-question"), tmp_path / "a", timeout_s=3.0)
     seen = dict(hostile.seen)
     go(hostile.url("by-question"), tmp_path / "a", timeout_s=3.0)
