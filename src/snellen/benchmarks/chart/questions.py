@@ -1,0 +1,158 @@
+"""The chart's wording: every question form as a function from what is asked to text, gold and options.
+
+The same functions word the evaluation and the training of the embedded model. Raise the benchmarks' version when a
+word changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from snellen.types import Kind
+
+LETTERS = "ABCD"
+YES_NO = "Answer with yes or no."
+T_F = "Answer with T or F."
+TRUTH_FORMS = ("yes/no", "T/F")
+AXES = {"horizontal": ("left of", "right of"), "vertical": ("above", "below"), "depth": ("nearer than", "farther than")}
+
+
+class Question(Struct, frozen=True):
+    """One question without its pictures.
+
+    `form` says how the answer is to be written: yes/no, T/F, letter, text, name or number. `options` maps letters to
+    texts. `chance` is what a guess reaches that knows the options but sees nothing.
+    """
+
+    text: str
+    target: Any
+    kind: Kind
+    form: str
+    chance: float
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reply(self) -> str:
+        """The answer in the asked form, as a model that knows it would write it."""
+        if self.kind == "truth":
+            words = ("Yes", "No") if self.form == "yes/no" else ("T", "F")
+            return words[0] if self.target else words[1]
+        return str(int(self.target)) if self.kind == "number" else str(self.target)
+
+
+def _truth(question: str, statement: str, form: str, target: bool) -> Question:
+    text = f"{question} {YES_NO}" if form == "yes/no" else f"{statement} True or false? {T_F}"
+    return Question(text, target, "truth", form, 0.5)
+
+
+def _letters(question: str, options: Sequence[str], right: str) -> Question:
+    lettered = dict(zip(LETTERS, options, strict=False))
+    lines = "\n".join(f"{letter}. {option}" for letter, option in lettered.items())
+    target = LETTERS[options.index(right)]
+    return Question(f"{question}\n{lines}\nAnswer with the letter.", target, "choice", "letter", 1 / len(options), lettered)
+
+
+def _texts(question: str, options: Sequence[str], right: str) -> Question:
+    lettered = dict(zip(LETTERS, options, strict=False))
+    listed = ", ".join(options[:-1]) + " or " + options[-1]
+    return Question(f"{question} Answer with {listed}.", right, "choice_text", "text", 1 / len(options), lettered)
+
+
+def truth(level: str, value: str, form: str, target: bool) -> Question:
+    """Is this the level's (class, species, colour …) value?"""
+    return _truth(f"Is the {level} of this creature {value}?", f"The {level} of this creature is {value}.", form, target)
+
+
+def choice(level: str, options: Sequence[str], right: str) -> Question:
+    """One of 2 to 4 lettered options."""
+    return _letters(f"What is the {level} of this creature?", options, right)
+
+
+def choice_text(level: str, options: Sequence[str], right: str) -> Question:
+    """One of 2 to 4 options without letters, to be written out."""
+    return _texts(f"What is the {level} of this creature?", options, right)
+
+
+def short(level: str, right: str, values: int) -> Question:
+    """The name, without options; `values` is how many there are."""
+    text = f"What is the {level} of this creature? Answer with the name."
+    return Question(text, right, "short", "name", 1 / values)
+
+
+def legs(right: int) -> Question:
+    """The number of a part."""
+    return Question("How many legs does this creature have? Answer with a number.", right, "count", "number", 1 / 3)
+
+
+def count(right: int, most: int) -> Question:
+    """The number of creatures in a scene of 1 to `most`."""
+    return Question("How many creatures are in this picture? Answer with a number.", right, "count", "number", 1 / most)
+
+
+def same(level: str, pictures: int, form: str, target: bool) -> Question:
+    """Whether two to four pictures agree at a level."""
+    what = f"creatures of the same {level}"
+    if pictures == 2:
+        return _truth(f"Do these pictures show {what}?", f"These pictures show {what}.", form, target)
+    return _truth(f"Do all these pictures show {what}?", f"All these pictures show {what}.", form, target)
+
+
+def grouping(level: str, options: Sequence[str], right: str) -> Question:
+    """Which of three pictures agree at a level, or none."""
+    return _letters(f"Which pictures show creatures of the same {level}?", options, right)
+
+
+def relation_truth(axis: str, side: int, first: str, second: str, target: bool) -> Question:
+    """Whether the creature of colour `first` is on that side (index into AXES) of the one of colour `second`."""
+    text = f"{_depth(axis)}Is the {first} creature {AXES[axis][side]} the {second} one? {YES_NO}"
+    return Question(text, target, "truth", "yes/no", 0.5)
+
+
+def relation(axis: str, side: int, first: str, second: str) -> Question:
+    """On which side of the second creature the first one is."""
+    words = [phrase.split()[0] for phrase in AXES[axis]]
+    one, other = AXES[axis]
+    if axis == "vertical":
+        asked = f"Is the {first} creature above or below the {second} one?"
+    else:
+        asked = f"{_depth(axis)}Is the {first} creature {one.split()[0]} or {other} the {second} one?"
+    return _texts(asked, words, words[side])
+
+
+def _depth(axis: str) -> str:
+    return "All creatures are equally tall. " if axis == "depth" else ""
+
+
+def motion_truth(direction: str, target: bool) -> Question:
+    """Whether the creature moves in that direction."""
+    text = f"Does the creature move {direction}? {YES_NO}"
+    return Question(text, target, "truth", "yes/no", 0.5)
+
+
+def motion(options: Sequence[str], right: str, form: str) -> Question:
+    """Where the creature moves, by letter or by text."""
+    ask = _letters if form == "letter" else _texts
+    return ask("Which way does the creature move?", options, right)
+
+
+def digit(right: int) -> Question:
+    """Which digit it is."""
+    return Question("Which digit is this? Answer with a number.", float(right), "number", "number", 0.1)
+
+
+def digit_truth(value: int, form: str, target: bool) -> Question:
+    """Is it this digit?"""
+    return _truth(f"Is this digit a {value}?", f"This digit is a {value}.", form, target)
+
+
+def digit_choice(options: Sequence[str], right: str) -> Question:
+    """Which of four digits it is."""
+    return _letters("Which digit is this?", options, right)
+
+
+def digit_same(form: str, target: bool) -> Question:
+    """Whether two scans show the same digit."""
+    return _truth("Do these pictures show the same digit?", "These pictures show the same digit.", form, target)

@@ -1,0 +1,116 @@
+"""A suite: several benchmarks asked in one run, scored each by its own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Benchmark, Data, Scorer, Summary
+from snellen.scoring.statistics import mean
+from snellen.scoring.table import Scores
+from snellen.types import Metric, Sample, Score
+
+
+def member_name(suite: str, member: Benchmark) -> str:
+    """A member's short name within its suite: `digits` for `chart/digits` in `chart`."""
+    return member.name.removeprefix(f"{suite}/")
+
+
+def by_member(members: Mapping[str, Benchmark]) -> Summary:
+    """A summary of `accuracy` over all rows, then every member's own metrics as `<member>/<metric>`."""
+
+    def summarize(scores: Scores, profile: str) -> list[Metric]:
+        metrics = [mean("accuracy", scores)]
+        for name, member in members.items():
+            part = scores.where(task=name)
+            if len(part):
+                own = member.summarize(part, profile)
+                metrics += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
+        return metrics
+
+    return summarize
+
+
+def suite(
+    name: str,
+    members: Sequence[Benchmark],
+    *,
+    version: str,
+    about: Mapping[str, str],
+    summarize: Summary | None = None,
+) -> Benchmark:
+    """One benchmark out of several.
+
+    Its samples are the members' in order. Ids and groups get the member's short name in front, and `meta["task"]`
+    says which member a sample is from; that is also how a reply finds its scorer. A profile is offered where all
+    members have it. Each member sees only those options that it declares.
+
+    Args:
+        name: the suite's name; members are usually called `<name>/<something>`.
+        members: the benchmarks, in order; their short names must differ.
+        version: raised whenever the set of members changes; members' own versions are added to it.
+        about: as for any benchmark.
+        summarize: what the scores sum up to; None: see `by_member`.
+
+    Raises:
+        ValueError: two members have one name, or no profile is common to all.
+    """
+    named = {member_name(name, member): member for member in members}
+    if len(named) != len(members):
+        raise ValueError(f"suite {name}: two members share a name: {[member.name for member in members]}")
+    profiles = {
+        profile: text
+        for profile, text in members[0].profiles.items()
+        if all(profile in member.profiles for member in members)
+    }
+    if not profiles:
+        raise ValueError(f"suite {name}: no profile is common to all of {[member.name for member in members]}")
+    options = {option: text for member in members for option, text in member.options.items()}
+
+    def seen_by(member: Benchmark, data: Data) -> Data:
+        shared = {key: value for key, value in data.options.items() if key in member.options or key not in options}
+        return structs.replace(data, options=shared)
+
+    def samples(data: Data) -> Iterator[Sample]:
+        for task, member in named.items():
+            for one in member.samples(seen_by(member, data)):
+                yield structs.replace(
+                    one,
+                    id=f"{task}/{one.id}",
+                    group=f"{task}/{one.group}" if one.group else "",
+                    meta={**one.meta, "task": task},
+                )
+
+    def size(data: Data) -> int | None:
+        sizes = [member.size(seen_by(member, data)) for member in members]
+        return None if None in sizes else sum(one for one in sizes if one is not None)
+
+    def digest(data: Data) -> str:
+        digests = [member.digest(seen_by(member, data)) for member in members]
+        return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
+
+    return Benchmark(
+        name=name,
+        version="+".join([version, *(f"{task}@{member.version}" for task, member in named.items())]),
+        samples=samples,
+        score={profile: _dispatch(named, profile) for profile in profiles},
+        summarize=summarize or by_member(named),
+        profiles=profiles,
+        size=size,
+        digest=digest,
+        options=options,
+        restricted=any(member.restricted for member in members),
+        about=about,
+        members=tuple(members),
+    )
+
+
+def _dispatch(members: Mapping[str, Benchmark], profile: str) -> Scorer:
+    scorers: dict[str, Callable[[Sample, str], Score]] = {task: member.score[profile] for task, member in members.items()}
+
+    def score(sample: Sample, reply: str) -> Score:
+        return scorers[str(sample.meta["task"])](sample, reply)
+
+    return score
