@@ -1,0 +1,84 @@
+"""Which commands there are. Only the asked one is imported, so that `snellen --help` stays quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+import snellen
+
+
+class Command(NamedTuple):
+    """Where a command is, what one line says of it, and under which heading it stands in the help."""
+
+    target: str
+    help: str
+    panel: str
+
+
+RUNS, SCORES, OTHER = "Run", "Score and report", "Look around"
+COMMANDS = {
+    "run": Command("snellen.cli.run:run", "Ask a model everything that a benchmark asks, or go on with it.", RUNS),
+    "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
+    "judge": Command("snellen.cli.judge:judge", "Let a model judge the answers of a run.", RUNS),
+    "serve": Command("snellen.cli.serve:serve", "Put a local model behind an OpenAI-compatible endpoint.", RUNS),
+    "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
+    "compare": Command("snellen.cli.compare:compare", "Compare runs question by question.", SCORES),
+    "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
+    "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
+    "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
+    "version": Command("snellen.cli.version:version", "Print the version.", OTHER),
+}
+
+
+def build(arguments: Sequence[str] | None) -> typer.Typer:
+    """The application, with the command that `arguments` ask for (None: every command) behind its name.
+
+    The other commands are there by name and help only.
+    """
+    app = typer.Typer(
+        name="snellen",
+        help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",
+        epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen run chart --model embedded",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    asked = None if arguments is None else next((word for word in arguments if not word.startswith("-")), "")
+    for name, command in COMMANDS.items():
+        if asked in (None, name):
+            app.command(name, rich_help_panel=command.panel)(load(command))
+        elif find_spec(command.target.partition(":")[0]) is not None:
+            app.command(name, help=command.help, rich_help_panel=command.panel)(_stub)
+    return app
+
+
+def load(command: Command) -> Callable[..., Any]:
+    """The function behind a command."""
+    module, _, function = command.target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"snellen {snellen.__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None: ...
+
+
+def _stub() -> None:
+    raise AssertionError("a command was called that was not asked for")

@@ -1,0 +1,186 @@
+"""snellen doctor"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from msgspec import Struct, structs
+
+from snellen.cli.output import show_json
+from snellen.errors import SnellenError
+
+KEY_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN")
+EXTRAS = {
+    "local": ("torch", "transformers", "safetensors", "accelerate"),
+    "video": ("av",),
+    "ray": ("ray",),
+    "view": ("starlette", "uvicorn"),
+    "excel": ("openpyxl",),
+}
+CORE = ("aiohttp", "msgspec", "numpy", "pillow", "pyarrow", "duckdb", "matplotlib", "huggingface_hub", "typer", "rich")
+FASTER = {"uvloop": "a faster event loop", "simplejpeg": "faster JPEG"}
+LEAST_FREE_GB = 1.0
+
+State = Literal["ok", "missing", "fault"]
+SIGN = {"ok": "ok     ", "missing": "-      ", "fault": "FAULT  "}
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at. `missing` is something optional, `fault` something that must be put right."""
+
+    name: str
+    state: State
+    text: str
+
+
+def doctor(
+    base_url: Annotated[
+        str | None, typer.Option(help="Ask this endpoint for its models; without it nothing is contacted.")
+    ] = None,
+    key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Environment variable with the key for --base-url.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where runs would be written.")] = Path("results"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Check what this machine has and lacks. Shows whether keys are set, never the keys. Exit status 1 on a fault."""
+    found = []
+    for finding in findings(results, base_url, key_env):
+        found.append(finding)
+        if not as_json:
+            print(f"{SIGN[finding.state]}{finding.name:<18} {finding.text}", flush=True)
+    faults = sum(finding.state == "fault" for finding in found)
+    if as_json:
+        show_json({"faults": faults, "findings": [structs.asdict(finding) for finding in found]})
+    raise typer.Exit(1 if faults else 0)
+
+
+def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterator[Finding]:
+    """Everything that `snellen doctor` looks at, in order."""
+    version = platform.python_version()
+    yield Finding("python", "ok" if sys.version_info >= (3, 11) else "fault", f"{version}, {platform.platform()}")
+    yield from _packages()
+    yield from _keys(key_env)
+    yield _disk(results)
+    yield _writable(results)
+    if find_spec("torch") is not None:
+        yield _torch()
+        yield _embedded()
+    else:
+        yield Finding("embedded model", "missing", "needs the extra: pip install 'snellen[local]'")
+    if base_url is not None:
+        yield _endpoint(base_url, key_env)
+
+
+def _packages() -> Iterator[Finding]:
+    for name in ("snellen", *CORE):
+        version = _version(name)
+        yield Finding(name, "fault" if version is None else "ok", version or "not installed: pip install snellen")
+    for name, what in FASTER.items():
+        version = _version(name)
+        yield Finding(name, "missing" if version is None else "ok", version or f"{what} is not installed")
+    for extra, names in EXTRAS.items():
+        versions = {name: _version(name) for name in names}
+        lacking = [name for name, version in versions.items() if version is None]
+        if lacking:
+            text = f"without {', '.join(lacking)}: pip install 'snellen[{extra}]'"
+        else:
+            text = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield Finding(f"extra {extra}", "missing" if lacking else "ok", text)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _keys(key_env: str | None) -> Iterator[Finding]:
+    """Whether variables are set; their values are never read into a text."""
+    for name in dict.fromkeys((*KEY_VARIABLES, *((key_env,) if key_env else ()))):
+        yield Finding(name, "ok" if os.environ.get(name) else "missing", "set" if os.environ.get(name) else "not set")
+    yield Finding(
+        ".env", "ok" if Path(".env").is_file() else "missing", "here" if Path(".env").is_file() else "none here"
+    )
+
+
+def _disk(results: Path) -> Finding:
+    free_gb = shutil.disk_usage(_existing(results)).free / 1e9
+    return Finding("disk", "ok" if free_gb >= LEAST_FREE_GB else "fault", f"{free_gb:.1f} GB free for {results}/")
+
+
+def _writable(results: Path) -> Finding:
+    place = _existing(results)
+    if os.access(place, os.W_OK | os.X_OK):
+        return Finding("results folder", "ok", f"{results}/ can be written")
+    return Finding("results folder", "fault", f"{place} cannot be written: choose another folder with --out")
+
+
+def _existing(path: Path) -> Path:
+    whole = path.resolve()
+    return next(place for place in (whole, *whole.parents) if place.exists())
+
+
+def _torch() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        return Finding("torch device", "ok", f"cuda: {', '.join(devices)}")
+    if torch.backends.mps.is_available():
+        return Finding("torch device", "ok", "mps")
+    return Finding("torch device", "ok", f"cpu, {torch.get_num_threads()} threads")
+
+
+def _embedded() -> Finding:
+    """Three questions of the chart to the embedded model, in a folder that is thrown away."""
+    from tempfile import TemporaryDirectory
+
+    from snellen.evaluation import evaluate
+
+    try:
+        with TemporaryDirectory() as folder:
+            totals = evaluate("chart", "embedded", out=folder, limit=3).meta.totals
+    except SnellenError as error:
+        return Finding("embedded model", "fault", error.message)
+    state: State = "ok" if totals.ok == 3 else "fault"
+    return Finding("embedded model", state, f"answered {totals.ok} of 3 questions in {totals.seconds:.1f} s")
+
+
+def _endpoint(base_url: str, key_env: str | None) -> Finding:
+    """GET {base_url}/models with the key of the environment."""
+    import asyncio
+
+    import aiohttp
+
+    from snellen.models.api.keys import find_key
+
+    async def ask() -> Finding:
+        key = find_key(key_env)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session,
+            session.get(f"{base_url.rstrip('/')}/models", headers=headers) as reply,
+        ):
+            if reply.status != 200:
+                return Finding("endpoint", "fault", f"{base_url}/models answered {reply.status} {reply.reason}")
+            content = await reply.json(content_type=None)
+            names = [str(one.get("id")) for one in content.get("data", [])]
+            return Finding("endpoint", "ok", f"{base_url} serves {', '.join(names[:5]) or 'no model'}")
+
+    try:
+        return asyncio.run(ask())
+    except SnellenError as error:
+        return Finding("endpoint", "fault", error.message)
+    except (aiohttp.ClientError, TimeoutError, ValueError, AttributeError) as error:
+        return Finding("endpoint", "fault", f"{base_url}: {type(error).__name__}: {error}")

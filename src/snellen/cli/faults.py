@@ -1,0 +1,36 @@
+"""How an error reaches the user: what happened, what to do, and an exit status; a traceback only on demand."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import snellen
+from snellen.errors import SnellenError
+
+DEBUG = "SNELLEN_DEBUG"
+UNEXPECTED = 70
+"""Exit status of a fault in Snellen itself (EX_SOFTWARE of sysexits.h)."""
+
+
+def tell(error: SnellenError) -> int:
+    """Print an expected error to stderr and return its exit status."""
+    print(f"snellen: {error.message}", file=sys.stderr)
+    for line in error.hint.splitlines():
+        print(f"  {line}", file=sys.stderr)
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    return error.exit_code
+
+
+def tell_unexpected(error: Exception) -> int:
+    """Print a fault of the program itself, with what is needed to report it."""
+    traceback.print_exception(error)
+    print(
+        f"snellen: this is a fault in snellen {snellen.__version__}: {type(error).__name__}: {error}\n"
+        "  What was recorded is intact. Please report it with the lines above (keys are struck out) "
+        "and the output of `snellen doctor`.",
+        file=sys.stderr,
+    )
+    return UNEXPECTED

@@ -1,0 +1,137 @@
+"""snellen list"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import structs
+
+from snellen.cli.output import note, show, show_json
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+
+RESULTS = Path("results")
+
+
+def list_all(
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="With versions, sizes, options, sources, licences and citations.")
+    ] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
+    results: Annotated[Path, typer.Option(help="Where the runs lie.")] = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """List benchmarks with their scoring profiles, and the kinds of models; or, with --runs, the runs here."""
+    if runs:
+        _list_runs(results, as_json=as_json)
+    else:
+        _list_parts(long=long, as_json=as_json)
+
+
+def _list_parts(*, long: bool, as_json: bool) -> None:
+    from snellen.benchmarks import registry as benchmarks
+    from snellen.models import registry as models
+
+    found = [benchmarks.find(name) for name in benchmarks.names()]
+    kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
+    for point in entry_points(group=models.GROUP):
+        kinds.setdefault(point.name, f"from {point.value}")
+    if as_json:
+        show_json({"benchmarks": [_facts(one) for one in found], "models": kinds})
+        return
+    for one in found:
+        print(one.name + (f"  {one.about['description']}" if "description" in one.about else ""))
+        for profile, help_ in one.profiles.items():
+            print(f"    profile {profile:<12} {help_}")
+        if long:
+            for label, text in _details(one).items():
+                print(f"    {label:<20} {text}")
+    print("\nmodels (--model KIND:NAME)")
+    for kind, help_ in kinds.items():
+        print(f"  {kind:<12} {help_}")
+
+
+def _details(one: Benchmark) -> dict[str, str]:
+    from snellen.benchmarks.base import Data
+
+    size = one.size(Data())
+    return {
+        "version": one.version,
+        **({} if size is None else {"questions": f"{size:,}"}),
+        **{f"-o {name}": text for name, text in one.options.items()},
+        **{label: text for label, text in one.about.items() if label != "description"},
+    }
+
+
+def _facts(one: Benchmark) -> dict[str, Any]:
+    from snellen.benchmarks.base import Data
+
+    return {
+        "name": one.name,
+        "version": one.version,
+        "size": one.size(Data()),
+        "profiles": dict(one.profiles),
+        "options": dict(one.options),
+        "restricted": one.restricted,
+        "about": dict(one.about),
+        "members": [getattr(member, "name", str(member)) for member in one.members],
+    }
+
+
+def _list_runs(results: Path, *, as_json: bool) -> None:
+    from snellen.engine.folder import RunFolder
+    from snellen.errors import RunError
+
+    rows = []
+    for path in sorted(results.glob("**/run_meta.json")):
+        try:
+            meta = RunFolder(path.parent).meta()
+        except RunError as error:  # one damaged run must not hide the others
+            note(f"snellen: {error.message}")
+            continue
+        rows.append((path.parent, meta))
+    if as_json:
+        show_json(
+            {
+                "runs": [
+                    {
+                        "path": str(path),
+                        "benchmark": meta.spec.benchmark,
+                        "model": meta.spec.model,
+                        "state": meta.state,
+                        "fingerprint": meta.fingerprint,
+                        "coverage": structs.asdict(meta.coverage),
+                        "totals": structs.asdict(meta.totals),
+                    }
+                    for path, meta in rows
+                ]
+            }
+        )
+        return
+    if not rows:
+        print(f"no runs under {results}/")
+        return
+    from rich.table import Table
+
+    table = Table()
+    for heading in ("run", "benchmark", "model", "state"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("answered", "failed", "asked of all", "fingerprint"):
+        table.add_column(heading, justify="right")
+    for path, meta in rows:
+        limit, of = meta.coverage.limit, meta.coverage.of
+        table.add_row(
+            str(path),
+            meta.spec.benchmark,
+            meta.spec.model,
+            meta.state,
+            f"{meta.totals.done:,}",
+            f"{meta.totals.error + meta.totals.timeout:,}",
+            f"{'all' if meta.coverage.full else format(limit, ',')}" + ("" if of is None else f" of {of:,}"),
+            meta.fingerprint,
+        )
+    show(table)

@@ -1,0 +1,157 @@
+"""Options that a model and a run are described by, and what they become: one place for `run`, `judge` and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from snellen.errors import UsageError
+from snellen.types import Generation
+
+ENDPOINT, WRITING, PICTURES = "Endpoint (api:)", "How the model writes", "Pictures"
+LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
+
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="OpenAI-compatible endpoint, up to and including /v1.", rich_help_panel=ENDPOINT),
+]
+KeyEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of the environment variable (or line of .env) that holds the key; OPENAI_API_KEY if not given. "
+        "There is no option for the key itself: process lists are public.",
+        rich_help_panel=ENDPOINT,
+    ),
+]
+ExtraBody = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON", help="JSON object merged into every request body, or @FILE.", rich_help_panel=ENDPOINT
+    ),
+]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.001, help="Longest wait for one reply.", rich_help_panel=ENDPOINT)
+]
+MaxAttempts = Annotated[
+    int,
+    typer.Option(min=1, help="How often a question is asked until it counts as failed.", rich_help_panel=ENDPOINT),
+]
+Concurrency = Annotated[
+    int,
+    typer.Option(
+        "--concurrency",
+        "-c",
+        min=1,
+        help="Questions in flight at most; fewer while a server answers 429.",
+        rich_help_panel=ENDPOINT,
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens", "--max-new-tokens", min=1, help="New tokens a reply may have.", rich_help_panel=WRITING
+    ),
+]
+Temperature = Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature.", rich_help_panel=WRITING)]
+TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Nucleus sampling.", rich_help_panel=WRITING)]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="A text at which the reply ends; may be repeated.", rich_help_panel=WRITING),
+]
+Seed = Annotated[int, typer.Option(help="Seeds what the benchmark draws and what the model samples.")]
+Format = Literal["original", "jpeg", "png", "webp"]
+MaxLongSide = Annotated[
+    int | None, typer.Option(min=1, help="Longest side in pixels; larger ones are shrunk.", rich_help_panel=PICTURES)
+]
+MaxPixels = Annotated[
+    int | None, typer.Option(min=1, help="Width x height; larger ones are shrunk.", rich_help_panel=PICTURES)
+]
+ImageFormat = Annotated[
+    Format, typer.Option(help="How they are sent; original: untouched bytes.", rich_help_panel=PICTURES)
+]
+Quality = Annotated[int, typer.Option(min=1, max=100, help="Of JPEG and WebP.", rich_help_panel=PICTURES)]
+Frames = Annotated[int, typer.Option(min=1, help="Frames of a clip that are sent at most.", rich_help_panel=PICTURES)]
+BlankImages = Annotated[
+    bool,
+    typer.Option(
+        "--blank-images", help="Blind control: send grey pictures of the same size.", rich_help_panel=PICTURES
+    ),
+]
+Dtype = Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.", rich_help_panel=LOCAL)]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=LOCAL)]
+BatchSize = Annotated[int, typer.Option(min=1, help="Prompts in one batch at most.", rich_help_panel=LOCAL)]
+StopAfterFirstJson = Annotated[
+    bool,
+    typer.Option(
+        "--stop-after-first-json", help="End a reply once one whole JSON object is written.", rich_help_panel=LOCAL
+    ),
+]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=LOCAL)]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(metavar="USD", min=0.0, help="Stop once this much is spent; needs --prices.", rich_help_panel=BUDGET),
+]
+MaxTokensTotal = Annotated[
+    int | None, typer.Option(min=1, help="Stop once so many tokens are used, in and out.", rich_help_panel=BUDGET)
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML or JSON: model to US dollars per million tokens.", rich_help_panel=BUDGET),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="One JSON object on stdout, JSON lines of progress on stderr.", rich_help_panel=SHOWING
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHOWING)]
+
+
+def generation(
+    max_tokens: int | None,
+    temperature: float | None,
+    top_p: float | None,
+    stop: Sequence[str] | None,
+    seed: int | None = None,
+) -> Generation:
+    """The sampling settings of a run."""
+    return Generation(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=tuple(stop or ()))
+
+
+def json_object(given: str | None, option: str) -> dict[str, Any]:
+    """The JSON object that an option holds, in itself or as @FILE.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    if given is None:
+        return {}
+    try:
+        text = Path(given[1:]).read_bytes() if given.startswith("@") else given.encode()
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except OSError as error:
+        raise UsageError(f"{option} {given}: cannot read the file: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{option} is not a JSON object: {error}", "Example: '{\"top_k\": 1}', or @body.json."
+        ) from None
+
+
+def pairs(given: Sequence[str] | None) -> dict[str, str]:
+    """{key: value} of `-o key=value` options.
+
+    Raises:
+        UsageError: one of them has no `=`.
+    """
+    found: dict[str, str] = {}
+    for one in given or ():
+        name, sign, value = one.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"-o {one!r} is not of the form key=value")
+        found[name.strip()] = value
+    return found

@@ -1,0 +1,188 @@
+"""What one or more runs came to: the table at the end, its JSON, and the exit status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.cli.output import show, show_json
+from snellen.errors import SnellenError
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from snellen.engine.folder import RunSpec
+    from snellen.evaluation import Run
+
+UNANSWERED = 9
+"""Exit status of a run that came to its end and has questions without an answer."""
+
+
+@dataclass
+class Outcome:
+    """The runs that came to an end, and those that did not."""
+
+    runs: list[Run] = field(default_factory=list)
+    failures: list[tuple[RunSpec, Path, SnellenError]] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """The first failure's exit code, else 9 where an answer is missing, else 0."""
+        if self.failures:
+            return self.failures[0][2].exit_code
+        return UNANSWERED if any(run.meta.totals.error or run.meta.totals.timeout for run in self.runs) else 0
+
+
+def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
+    """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
+    summaries = [_metrics(run, profile) for run in outcome.runs]
+    if report:
+        from snellen.reporting import write
+
+        for run in outcome.runs:
+            write([run], run.folder.report)
+    if as_json:
+        runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
+        show_json({"runs": runs + [_failure_json(*failure) for failure in outcome.failures]})
+        return outcome.status
+    by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
+    for run, metrics in zip(outcome.runs, summaries, strict=True):
+        by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
+    for rows in by_benchmark.values():
+        show(_table(rows))
+    for run in outcome.runs:
+        print(_last_line(run, report))
+    return outcome.status
+
+
+class _SavedProfile(Struct):
+    profile: str
+    metrics: list[Metric]
+
+
+class _Saved(Struct):
+    """What is read of summary.json."""
+
+    profiles: list[_SavedProfile]
+
+
+def _metrics(run: Run, profile: str | None) -> dict[str, list[Metric]]:
+    """Metrics by profile, from summary.json, which `perform` keeps up to date, else by scoring again."""
+    from snellen.engine.rescore import profiles_of
+
+    wanted = list(profiles_of(run.benchmark, profile))
+    try:
+        saved = {
+            one.profile: one.metrics
+            for one in msgspec.json.decode(run.folder.summary.read_bytes(), type=_Saved).profiles
+        }
+    except (OSError, msgspec.DecodeError):
+        saved = {}
+    if all(name in saved for name in wanted):
+        return {name: saved[name] for name in wanted}
+    return {name: list(rows) for name, rows in run.summarize(profile, save=False).metrics.items()}
+
+
+def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
+    meta = run.meta
+    return {
+        "path": str(run.path),
+        "benchmark": run.benchmark.name,
+        "model": meta.spec.model,
+        "fingerprint": meta.fingerprint,
+        "state": meta.state,
+        "coverage": structs.asdict(meta.coverage),
+        "totals": structs.asdict(meta.totals),
+        "profiles": [
+            {"profile": name, "metrics": [structs.asdict(metric) for metric in rows]} for name, rows in metrics.items()
+        ],
+    }
+
+
+def _failure_json(spec: RunSpec, folder: Path, error: SnellenError) -> dict[str, Any]:
+    return {
+        "path": str(folder),
+        "benchmark": spec.benchmark,
+        "model": spec.model,
+        "state": "failed",
+        "error": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
+    }
+
+
+def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
+    """One run under one profile in full, or several of them side by side."""
+    from rich.table import Table
+
+    columns = [(run, profile, metrics) for run, by in rows for profile, metrics in by.items()]
+    first = rows[0][0]
+    if len(columns) == 1:
+        run, profile, metrics = columns[0]
+        table = Table(
+            title=f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}", title_justify="left"
+        )
+        table.add_column("metric", no_wrap=True)
+        for name in ("value", "95 % interval", "n", "coverage", "chance"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for metric in metrics:
+            table.add_row(
+                metric.name,
+                _number(metric.value, metric.unit),
+                _interval(metric),
+                f"{metric.n:,}",
+                f"{metric.coverage:.1%}",
+                "" if metric.chance is None else f"{metric.chance:.3f}",
+            )
+        return table
+    table = Table(title=first.benchmark.name, title_justify="left")
+    table.add_column("metric", no_wrap=True)
+    for run, profile, _ in columns:
+        table.add_column(f"{run.meta.spec.model}\n{profile}{_part(run)}", justify="right")
+    by_name = [{metric.name: metric for metric in metrics} for _, _, metrics in columns]
+    for name in dict.fromkeys(name for metrics in by_name for name in metrics):
+        table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
+    return table
+
+
+def _part(run: Run) -> str:
+    coverage = run.meta.coverage
+    if coverage.full:
+        return ""
+    return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if unit == "fraction" else f"{value:,.3g} {unit}"
+
+
+def _interval(metric: Metric) -> str:
+    return "" if metric.ci95 is None else f"{metric.ci95[0]:.3f} – {metric.ci95[1]:.3f}"
+
+
+def _cell(metric: Metric | None) -> str:
+    if metric is None:
+        return ""
+    return _number(metric.value, metric.unit) + (f" [{_interval(metric)}]" if metric.ci95 is not None else "")
+
+
+def _last_line(run: Run, report: bool) -> str:
+    meta, totals = run.meta, run.meta.totals
+    parts = [f"{totals.ok:,} answered"]
+    if totals.refused:
+        parts.append(f"{totals.refused:,} refused")
+    if totals.error or totals.timeout:
+        parts.append(f"{totals.error + totals.timeout:,} without an answer (asked again by `snellen rerun {run.path}`)")
+    if totals.input_tokens or totals.output_tokens:
+        parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")
+    if totals.cost is not None:
+        parts.append(f"${totals.cost:.4f}")
+    parts += [f"{totals.seconds:.1f} s", f"fingerprint {meta.fingerprint}", str(run.path)]
+    if report:
+        parts.append(f"report {run.folder.report}")
+    return " · ".join(parts)

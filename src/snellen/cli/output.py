@@ -1,0 +1,65 @@
+"""What goes to the terminal: tables, JSON, and a net under all of it that catches keys."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+from snellen.secrets import redact
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class Redacting:
+    """A text stream that strikes out keys in whatever is written to it; in all else it is the stream beneath."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(redact(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def redacted_output() -> Iterator[None]:
+    """stdout and stderr pass through `redact` in this block."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Redacting(sys.stdout), Redacting(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def show(*what: RenderableType) -> None:
+    """Print rich renderables to stdout; in a pipe they are as wide as they need to be."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)
+    for one in what:
+        console.print(one)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON object to stdout."""
+    import msgspec
+
+    print(msgspec.json.encode(value, enc_hook=str).decode())
+
+
+def note(text: str) -> None:
+    """One line for the reader, on stderr."""
+    print(text, file=sys.stderr, flush=True)

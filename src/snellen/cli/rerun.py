@@ -1,0 +1,41 @@
+"""snellen rerun"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snellen.cli import options as given
+from snellen.cli.outcome import Outcome, finish
+
+
+def rerun(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Do it all again in this folder.", show_default="go on in RUN with what is missing or failed"
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Scoring profiles of the table, by comma, or all.",
+            show_default="the benchmark's first",
+            rich_help_panel=given.SHOWING,
+        ),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=given.SHOWING)
+    ] = False,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Repeat a run with the settings of its run_meta.json; keys are read from the environment again."""
+    from snellen.engine.progress import display
+    from snellen.evaluation import rerun as again
+
+    done = again(run, out=out, display=display(as_json=as_json, quiet=quiet))
+    raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))

@@ -1,0 +1,142 @@
+"""snellen run"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import structs
+
+from snellen.cli import options as given
+from snellen.cli.faults import tell
+from snellen.cli.outcome import Outcome, finish
+from snellen.cli.output import note
+from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.types import MediaSettings
+
+
+def run(
+    benchmark: Annotated[list[str], typer.Argument(metavar="BENCHMARK", help="What to ask; see `snellen list`.")],
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model", "-m", metavar="KIND:NAME", help="Who answers; may be repeated. embedded, api:NAME, local:NAME, …"
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the run, or of the runs if there are several.",
+            show_default="results/BENCHMARK-MODEL",
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark; may be repeated."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Ask each question so often.")] = 1,
+    seed: given.Seed = 0,
+    max_tokens: given.MaxTokens = None,
+    temperature: given.Temperature = None,
+    top_p: given.TopP = None,
+    stop: given.Stop = None,
+    base_url: given.BaseUrl = None,
+    key_env: given.KeyEnv = None,
+    concurrency: given.Concurrency = 16,
+    timeout: given.Timeout = 300.0,
+    max_attempts: given.MaxAttempts = 6,
+    extra_body: given.ExtraBody = None,
+    max_long_side: given.MaxLongSide = None,
+    max_pixels: given.MaxPixels = None,
+    image_format: given.ImageFormat = "original",
+    quality: given.Quality = 90,
+    frames: given.Frames = 8,
+    blank_images: given.BlankImages = False,
+    dtype: given.Dtype = "auto",
+    device: given.Device = "auto",
+    batch_size: given.BatchSize = 32,
+    stop_after_first_json: given.StopAfterFirstJson = False,
+    revision: given.Revision = None,
+    max_cost: given.MaxCost = None,
+    max_tokens_total: given.MaxTokensTotal = None,
+    prices: given.Prices = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Scoring profiles of the table, by comma, or all.",
+            show_default="the benchmark's first",
+            rich_help_panel=given.SHOWING,
+        ),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=given.SHOWING)
+    ] = False,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Ask a model everything that a benchmark asks, or go on with a run that was begun.
+
+    Each benchmark and model has a run folder of its own; what it holds an answer to is not asked again. Progress goes
+    to stderr, the table to stdout. The exit status is 0 only if every question was answered.
+    """
+    from snellen.benchmarks.base import Data
+    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.engine.progress import display
+    from snellen.evaluation import default_folder, perform
+    from snellen.models.base import ModelOptions
+
+    settings = ModelOptions(
+        generation=given.generation(max_tokens, temperature, top_p, stop),
+        media=MediaSettings(max_long_side, max_pixels, image_format, quality, frames, blank_images),
+        base_url=base_url,
+        key_env=key_env,
+        extra_body=given.json_object(extra_body, "--extra-body"),
+        timeout_s=timeout,
+        concurrency=concurrency,
+        dtype=dtype,
+        device=device,
+        batch_size=batch_size,
+        stop_after_first_json=stop_after_first_json,
+        revision=revision,
+        prices=None if prices is None else str(prices),
+        seed=seed,
+    )
+    asked = RunSpec(
+        benchmark="",
+        model="",
+        data=Data(data, images, given.pairs(option), seed),
+        options=settings,
+        limit=limit,
+        repeats=repeats,
+        max_attempts=max_attempts,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
+    )
+    specs = [structs.replace(asked, benchmark=b, model=m) for b in _once(benchmark) for m in _once(model)]
+    folders = [
+        out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
+    ]
+    if len(set(folders)) < len(folders):
+        raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
+    outcome = Outcome()
+    for spec, folder in zip(specs, folders, strict=True):
+        if len(specs) > 1 and not (quiet or as_json):
+            note(f"{spec.benchmark} with {spec.model}, in {folder}")
+        try:
+            outcome.runs.append(perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet)))
+        except InterruptedRunError:
+            raise
+        except SnellenError as error:
+            if len(specs) == 1:
+                raise
+            tell(error)
+            outcome.failures.append((spec, folder, error))
+    raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
+
+
+def _once(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,103 @@
+"""From runs on disk to one HTML page: fills the views that snellen.report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from snellen.engine.rescore import final_records, match, profiles_of, score_record
+from snellen.evaluation import Run
+from snellen.report.view import AnswerView, Limits, RunView, answer_view
+
+
+def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, show_gold: bool = False) -> Path:
+    """Write one self-contained HTML page about runs and return its path.
+
+    Args:
+        runs: runs of one benchmark or of several; those of the same benchmark are compared answer by answer.
+        out: the file.
+        max_answers: answers in the gallery over all runs; unusable and wrong ones come first.
+        show_gold: show the gold answers of restricted benchmarks too.
+
+    Raises:
+        SnellenError: a run's samples cannot be read again, or the file cannot be written.
+    """
+    from snellen.report import write_report
+
+    path = Path(out)
+    names = _names(runs)
+    views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(runs, names, strict=True)]
+    write_report(views, path, limits=Limits(answers=max_answers))
+    return path
+
+
+def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> RunView:
+    """What the report shows of one run: all profiles' metrics, every answer, and what a reader must know first."""
+    benchmark, spec = run.benchmark, run.meta.spec
+    scorers = profiles_of(benchmark, "all")
+    show_target = show_gold or not benchmark.restricted
+
+    def answers() -> Iterator[AnswerView]:
+        records = final_records(run.folder.results)
+        for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
+            scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+            yield answer_view(sample, record, scores, show_target=show_target)
+
+    return RunView(
+        name=name or run.path.name,
+        benchmark=benchmark.name,
+        model=spec.model,
+        metrics=run.summarize("all", save=False).metrics,
+        answers=answers,
+        facts=facts(run),
+        profiles=dict(benchmark.profiles),
+        notes=notes(run, show_target=show_target),
+    )
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Label to text: what was run, with what, and what it took."""
+    meta = run.meta
+    totals, environment = meta.totals, meta.environment
+    found = {
+        "run": str(run.path),
+        "fingerprint": meta.fingerprint,
+        "state": meta.state,
+        "answered": f"{totals.ok:,}",
+        "refused": f"{totals.refused:,}",
+        "failed": f"{totals.error + totals.timeout:,}",
+        "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
+        "cost": "" if totals.cost is None else f"${totals.cost:.4f}",
+        "time": f"{totals.seconds:,.1f} s",
+        "seed": str(meta.spec.data.seed),
+        "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
+        "hardware": ", ".join(str(value) for value in environment.get("hardware", {}).values()),
+    }
+    return {label: text for label, text in found.items() if text}
+
+
+def notes(run: Run, *, show_target: bool = True) -> list[str]:
+    """What a reader of the scores must know first."""
+    meta = run.meta
+    coverage, totals = meta.coverage, meta.totals
+    found = []
+    if not coverage.full:
+        of = "" if coverage.of is None else f" of {coverage.of:,}"
+        found.append(f"Only the first {coverage.limit:,}{of} questions were asked.")
+    if meta.state != "complete":
+        found.append(f"The run is not complete (state: {meta.state}).")
+    if totals.error or totals.timeout:
+        found.append(f"{totals.error + totals.timeout:,} questions have no answer and count as wrong.")
+    if meta.spec.options.media.blank:
+        found.append("Blind control: every picture was replaced by a grey one.")
+    if meta.spec.repeats > 1:
+        found.append(f"Each question was asked {meta.spec.repeats} times.")
+    if not show_target:
+        found.append("The gold answers of this benchmark are restricted and not shown.")
+    return found
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """The folders' names, with their parents where two are equal."""
+    short = [run.path.name or run.path.resolve().name for run in runs]
+    return [str(run.path) if short.count(name) > 1 else name for run, name in zip(runs, short, strict=True)]
