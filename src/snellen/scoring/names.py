@@ -7,181 +7,38 @@ import unicodedata
 from functools import lru_cache
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-_SKIP = frozenset(["a", "an", "the"])
-_MODIFIERS = frozenset(
-    [
-        "red",
-        "green",
-        "blue",
-        "yellow",
-        "orange",
-        "purple",
-        "pink",
-        "brown",
-        "black",
-        "white",
-        "gray",
-        "grey",
-        "dark",
-        "light",
-        "golden",
-        "silver",
-        "beige",
-        "bright",
-        "pale",
-        "small",
-        "large",
-        "big",
-        "little",
-        "tiny",
-        "huge",
-        "tall",
-        "short",
-        "long",
-        "old",
-        "young",
-        "new",
-        "adult",
-        "juvenile",
-        "immature",
-        "male",
-        "female",
-        "mature",
-        "baby",
-        "wild",
-        "domestic",
-        "common",
-        "typical",
-        "single",
-        "real",
-        "toy",
-        "wooden",
-        "metal",
-        "plastic",
-        "glass",
-        "ceramic",
-        "paper",
-        "stone",
-        "round",
-        "square",
-        "striped",
-        "spotted",
-        "fresh",
-        "ripe",
-        "cooked",
-        "american",
-        "european",
-        "eurasian",
-        "african",
-        "asian",
-        "australian",
-        "northern",
-        "southern",
-        "eastern",
-        "western",
-        "vintage",
-        "modern",
-        "classic",
-        "standard",
-        "beautiful",
-        "cute",
-        "simple",
-        "ordinary",
-        "regular",
-        "colorful",
-    ]
+
+
+def terms(text: str) -> frozenset[str]:
+    """A set of words, written as one text."""
+    return frozenset(text.split())
+
+
+_SKIP = terms("a an the")
+_MODIFIERS = terms(
+    "red green blue yellow orange purple pink brown black white gray grey dark light golden silver beige "
+    "bright pale small large big little tiny huge tall short long old young new adult juvenile immature male "
+    "female mature baby wild domestic common typical single real toy wooden metal plastic glass ceramic paper "
+    "stone round square striped spotted fresh ripe cooked american european eurasian african asian australian "
+    "northern southern eastern western vintage modern classic standard beautiful cute simple ordinary regular "
+    "colorful"
 )
-_CLASSES = frozenset(
-    [
-        "bird",
-        "dog",
-        "cat",
-        "fish",
-        "flower",
-        "plant",
-        "tree",
-        "animal",
-        "insect",
-        "butterfly",
-        "aircraft",
-        "airplane",
-        "plane",
-        "jet",
-        "airliner",
-        "car",
-        "vehicle",
-        "sedan",
-        "suv",
-        "truck",
-        "coupe",
-        "hatchback",
-        "convertible",
-        "wagon",
-        "van",
-        "species",
-        "breed",
-        "family",
-        "mammal",
-        "reptile",
-        "food",
-        "dish",
-        "fruit",
-        "vegetable",
-        "building",
-        "tower",
-        "landmark",
-        "digit",
-        "number",
-        "creature",
-        "object",
-        "toy",
-        "logo",
-        "brand",
-        "character",
-        "class",
-        "genus",
-        "game",
-        "aeroplane",
-        "mushroom",
-        "shape",
-        "type",
-        "variety",
-        "cultivar",
-        "model",
-        "dinosaur",
-        "shark",
-    ]
+_CLASSES = terms(
+    "bird dog cat fish flower plant tree animal insect butterfly aircraft airplane plane jet airliner car "
+    "vehicle sedan suv truck coupe hatchback convertible wagon van species breed family mammal reptile food "
+    "dish fruit vegetable building tower landmark digit number creature object toy logo brand character class "
+    "genus game aeroplane mushroom shape type variety cultivar model dinosaur shark"
 )
 
 
 _IRREGULAR = {"leaves": "leaf", "wolves": "wolf", "mice": "mouse", "geese": "goose", "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "knives": "knife", "sheep": "sheep"}  # fmt: skip
-_NUMBER = {
-    w: str(i)
-    for i, w in enumerate(
-        [
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ],
-        2,
+_NUMBER = dict(
+    zip(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"],
+        map(str, range(2, 21)),
+        strict=True,
     )
-}
+)  # fmt: skip
 
 
 @lru_cache(maxsize=20_000)

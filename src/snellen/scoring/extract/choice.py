@@ -8,7 +8,7 @@ from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
 from snellen.scoring.extract.mentions import Mention, Options, find, prepare, status, stems
 from snellen.scoring.extract.sentences import CHOICE_DENIED, Sentence, tokenize
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, terms
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -96,7 +96,7 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     )
 
 
-_JOINTS = frozenset([".", ")", ":", "-", ",", "(", "]", "=", '"', "'", "|", "the", "a", "an", "is"])
+_JOINTS = terms(". ) : - , ( ] = \" ' | the a an is")
 
 
 def _joined(sentence: Sentence, mentions: list[Mention], options: Options) -> list[Mention]:
@@ -137,9 +137,7 @@ def _groups(words: list[str], mentions: list[Mention]) -> list[tuple[int, int]]:
     return [(groups[g][0], groups[g][1]) for g in of]
 
 
-_LINKS = frozenset(
-    [",", "and", "or", "nor", "/", "&", "option", "options", "the", "a", "an", "(", ")", '"', "'", "\\", "和", "或"]
-)
+_LINKS = terms(", and or nor / & option options the a an ( ) \" ' \\ 和 或")
 
 
 def _rare(words: list[str], options: Options) -> Finding:

@@ -9,8 +9,9 @@ from typing import Any
 from snellen.scoring import names
 from snellen.scoring.extract.conclusion import Reading
 from snellen.scoring.extract.numerals import digits
+from snellen.scoring.names import terms
 
-_YES = frozenset(["yes", "y", "true", "t", "1", "correct", "right", "same", "是", "对", "正确"])
+_YES = terms("yes y true t 1 correct right same 是 对 正确")
 RELATIVE = 0.01
 """A number is correct within 1 % of the gold value, or when it is the gold value rounded to the digits it is given in."""
 

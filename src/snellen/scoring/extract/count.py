@@ -9,112 +9,17 @@ from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, words_at
 from snellen.scoring.extract.sentences import Sentence, tokenize
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, terms
 
-_INDEXED = frozenset(
-    [
-        "image",
-        "images",
-        "picture",
-        "pictures",
-        "photo",
-        "photos",
-        "figure",
-        "fig",
-        "frame",
-        "frames",
-        "step",
-        "option",
-        "question",
-        "view",
-        "row",
-        "column",
-        "panel",
-        "page",
-        "version",
-        "chapter",
-        "line",
-        "level",
-        "number",
-        "no",
-        "#",
-        "day",
-        "section",
-        "item",
-        "example",
-        "scene",
-        "clip",
-        "图",
-        "第",
-        "class",
-        "type",
-        "group",
-        "route",
-        "bus",
-        "room",
-        "car-no",
-        "player",
-    ]
+_INDEXED = terms(
+    "image images picture pictures photo photos figure fig frame frames step option question view row column "
+    "panel page version chapter line level number no # day section item example scene clip 图 第 class type "
+    "group route bus room car-no player"
 )
-_SCALES_OF_OTHER = frozenset(
-    [
-        "%",
-        "percent",
-        "percentage",
-        "cm",
-        "mm",
-        "km",
-        "meter",
-        "meters",
-        "metre",
-        "metres",
-        "inch",
-        "inches",
-        "foot",
-        "feet",
-        "ft",
-        "kg",
-        "kilogram",
-        "kilograms",
-        "gram",
-        "grams",
-        "g",
-        "lb",
-        "lbs",
-        "pound",
-        "pounds",
-        "second",
-        "seconds",
-        "minute",
-        "minutes",
-        "hour",
-        "hours",
-        "hrs",
-        "year",
-        "years",
-        "month",
-        "months",
-        "week",
-        "weeks",
-        "degree",
-        "degrees",
-        "°",
-        "pixel",
-        "pixels",
-        "px",
-        "dollar",
-        "dollars",
-        "$",
-        "am",
-        "pm",
-        "o'clock",
-        "st",
-        "nd",
-        "rd",
-        "th",
-        "x",
-        "m",
-    ]
+_SCALES_OF_OTHER = terms(
+    "% percent percentage cm mm km meter meters metre metres inch inches foot feet ft kg kilogram kilograms "
+    "gram grams g lb lbs pound pounds second seconds minute minutes hour hours hrs year years month months "
+    "week weeks degree degrees ° pixel pixels px dollar dollars $ am pm o'clock st nd rd th x m"
 )
 _BOUNDS = re.compile(
     r"\b(?:at least|at most|more than|fewer than|less than|greater than|over|under|up to|no more than|no fewer than|upwards of|a minimum of|a maximum of|minimum|maximum)\s+$",
@@ -147,35 +52,9 @@ _HOW_MANY = re.compile(
     r"\b(?:how many|number of|count(?: of| the)?)\s+(?:different |distinct |unique |separate |individual |total |visible )*((?:[\w'-]+\s+){0,2}[\w'-]+)",
     re.IGNORECASE,
 )
-_NOUN_STOP = frozenset(
-    [
-        "are",
-        "is",
-        "do",
-        "does",
-        "did",
-        "can",
-        "in",
-        "on",
-        "of",
-        "that",
-        "there",
-        "were",
-        "was",
-        "you",
-        "the",
-        "this",
-        "appear",
-        "shown",
-        "visible",
-        "have",
-        "has",
-        "different",
-        "distinct",
-        "image",
-        "picture",
-        "total",
-    ]
+_NOUN_STOP = terms(
+    "are is do does did can in on of that there were was you the this appear shown visible have has different "
+    "distinct image picture total"
 )
 _ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+\S")
 
@@ -314,29 +193,7 @@ def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
     return found
 
 
-_PRONOUN_AFTER = frozenset(
-    [
-        "of",
-        "is",
-        "on",
-        "in",
-        "at",
-        "has",
-        "seems",
-        "appears",
-        "might",
-        "could",
-        "can",
-        "with",
-        "near",
-        "to",
-        "that",
-        "who",
-        "which",
-        "standing",
-        "sitting",
-    ]
-)
+_PRONOUN_AFTER = terms("of is on in at has seems appears might could can with near to that who which standing sitting")
 
 
 def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from snellen.scoring.extract.numerals import UNITS
 from snellen.scoring.extract.sentences import BREAKS, NEGATORS, WEAK, Sentence, tokenize
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, terms
 
-_ARTICLES = frozenset(["a", "an", "the", "this", "that", "these", "those", "its", "his", "her", "their", "one", "of"])
+_ARTICLES = terms("a an the this that these those its his her their one of")
 _ORDINALS = {
     w: i
     for i, pair in enumerate(
@@ -29,91 +29,21 @@ _ORDINALS = {
     )
     for w in pair.split("/")
 }
-_CALLED = frozenset(
-    ["option", "choice", "answer", "letter", "answers", "options", "choices", "alternative", "candidate"]
-)
+_CALLED = terms("option choice answer letter answers options choices alternative candidate")
 _LETTER_BEFORE = (
     _CALLED
-    | frozenset(
-        [
-            "is",
-            ":",
-            "(",
-            "[",
-            "=",
-            "->",
-            "be",
-            "or",
-            "and",
-            "/",
-            ",",
-            "pick",
-            "select",
-            "choose",
-            "with",
-            "say",
-            "to",
-            "for",
-            "as",
-            ">",
-            '"',
-            "'",
-            "only",
-            "either",
-            "both",
-            "neither",
-            "nor",
-            "not",
-            "than",
-            "of",
-            "are",
-            "as",
-            "therefore",
-            "so",
-            "thus",
-            "hence",
-        ]
+    | terms(
+        "is : ( [ = -> be or and / , pick select choose with say to for as > \" ' only either both neither nor not "
+        "than of are as therefore so thus hence"
     )
     | {"选", "是", "案", "项", "为", "：", "択", "选项", "和", "或", "非"}
 )
-_LETTER_AFTER = frozenset([".", ")", ":", ",", ";", "]", "-", "/", "=", '"', "'", "!", "?", "(", ">", "|"])
-_VERBS = frozenset(
-    [
-        "is",
-        "isn't",
-        "was",
-        "has",
-        "seems",
-        "looks",
-        "matches",
-        "fits",
-        "appears",
-        "because",
-        "since",
-        "as",
-        "can",
-        "can't",
-        "cannot",
-        "could",
-        "does",
-        "doesn't",
-        "would",
-        "and",
-        "or",
-        "shows",
-        "describes",
-        "best",
-        "for",
-        "correctly",
-        "wrong",
-        "correct",
-        "incorrect",
-        "right",
-        "only",
-        "most",
-    ]
+_LETTER_AFTER = terms(". ) : , ; ] - / = \" ' ! ? ( > |")
+_VERBS = terms(
+    "is isn't was has seems looks matches fits appears because since as can can't cannot could does doesn't "
+    "would and or shows describes best for correctly wrong correct incorrect right only most"
 )
-_NOT_OPTION = frozenset(["vitamin", "plan", "hepatitis", "grade", "blood", "appendix", "exhibit", "type"])
+_NOT_OPTION = terms("vitamin plan hepatitis grade blood appendix exhibit type")
 
 
 class Options(NamedTuple):
@@ -140,38 +70,8 @@ def stems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_STOP = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "and",
-        "or",
-        "is",
-        "are",
-        "with",
-        "by",
-        "for",
-        "it",
-        "its",
-        "this",
-        "that",
-        "from",
-        "not",
-        "no",
-        "be",
-        "as",
-        "has",
-        "have",
-        "was",
-        "were",
-        "there",
-    ]
+_STOP = terms(
+    "a an the of in on at to and or is are with by for it its this that from not no be as has have was were there"
 )
 
 
@@ -317,50 +217,11 @@ def _ordinal(words: list[str], i: int, options: Options) -> tuple[int, str] | No
     return None
 
 
-_CONFIRM = frozenset(["yes", "correct", "✓", "right", "true", "match", "matches", "fits"])
-_REFUTE = frozenset(
-    [
-        "no",
-        "incorrect",
-        "wrong",
-        "false",
-        "✗",
-        "not",
-        "doesn't",
-        "isn't",
-        "unlikely",
-        "eliminated",
-        "excluded",
-        "ruled",
-        "too",
-        "lacks",
-        "lack",
-        "fails",
-    ]
-)
-_DENYING = frozenset(
-    [
-        "incorrect",
-        "wrong",
-        "false",
-        "untrue",
-        "out",
-        "eliminated",
-        "excluded",
-        "ruled",
-        "unlikely",
-        "✗",
-        "lacks",
-        "lack",
-        "fails",
-        "fail",
-        "rejected",
-        "inconsistent",
-        "implausible",
-        "absent",
-        "different",
-        "impossible",
-    ]
+_CONFIRM = terms("yes correct ✓ right true match matches fits")
+_REFUTE = terms("no incorrect wrong false ✗ not doesn't isn't unlikely eliminated excluded ruled too lacks lack fails")
+_DENYING = terms(
+    "incorrect wrong false untrue out eliminated excluded ruled unlikely ✗ lacks lack fails fail rejected "
+    "inconsistent implausible absent different impossible"
 )
 
 

@@ -11,7 +11,7 @@ from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclu
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, fraction, words_at
 from snellen.scoring.extract.sentences import tokenize
 from snellen.scoring.extract.units import canonical, convert, unit_after
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, terms
 
 _NUMBER = re.compile(
     r"(?P<sign>(?<![\w.)])[-+]\s?(?=[\d.(])|(?:minus|negative)\s+(?=\d))?"
@@ -38,44 +38,9 @@ _EXACT = re.compile(
 _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.IGNORECASE)
 _SCALE = {"million": 1e6, "billion": 1e9, "thousand": 1e3, "hundred": 1e2, "k": 1e3, "m": 1e6}
 _COMPOUND = {"ft": "in", "m": "cm", "h": "min", "min": "s", "lb": "oz", "kg": "g", "km": "m", "cm": "mm"}
-_STOP = frozenset(
-    [
-        "what",
-        "is",
-        "the",
-        "a",
-        "an",
-        "how",
-        "of",
-        "in",
-        "to",
-        "are",
-        "you",
-        "this",
-        "that",
-        "it",
-        "estimate",
-        "approximate",
-        "approximately",
-        "image",
-        "picture",
-        "answer",
-        "give",
-        "number",
-        "value",
-        "unit",
-        "units",
-        "please",
-        "provide",
-        "based",
-        "from",
-        "for",
-        "between",
-        "and",
-        "which",
-        "many",
-        "much",
-    ]
+_STOP = terms(
+    "what is the a an how of in to are you this that it estimate approximate approximately image picture "
+    "answer give number value unit units please provide based from for between and which many much"
 )
 
 

@@ -6,131 +6,22 @@ import re
 from typing import NamedTuple
 
 from snellen.scoring.extract.sentences import Sentence, tokenize
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, terms
 
 _INSTRUCTION = re.compile(
     r"\b(?:please\s+)?(?:answer|reply|respond|say|choose|select|output|write|give|state)\b[^.?!\n]*(?:yes|no|true|false|\bT\b|\bF\b|word|question|only)[^.?!\n]*[.?!]?"
     r"|\(?(?:true or false|yes or no|yes/no|true/false|T/F)\)?\s*[?:.]?|\b(?:question|statement)\s*:",
     re.IGNORECASE,
 )
-_DROP = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "is",
-        "are",
-        "was",
-        "were",
-        "do",
-        "does",
-        "did",
-        "be",
-        "been",
-        "being",
-        "it",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "there",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "with",
-        "and",
-        "or",
-        "as",
-        "by",
-        "for",
-        "image",
-        "picture",
-        "photo",
-        "photograph",
-        "shown",
-        "show",
-        "depicted",
-        "depict",
-        "visible",
-        "see",
-        "seen",
-        "can",
-        "could",
-        "you",
-        "i",
-        "we",
-        "they",
-        "he",
-        "she",
-        "which",
-        "what",
-        "please",
-        "answer",
-        "question",
-        "statement",
-        "follow",
-        "below",
-        "above",
-        "here",
-        "from",
-        "has",
-        "have",
-        "had",
-        "any",
-        "some",
-        "one",
-        "yes",
-        "no",
-        "true",
-        "false",
-        "s",
-        "both",
-        "all",
-        "appear",
-        "appears",
-        "look",
-        "looks",
-        "seem",
-        "seems",
-        "actually",
-        "indeed",
-        "really",
-        "so",
-        "very",
-        "two",
-        "pictured",
-        "main",
-        "very",
-        "kind",
-        "type",
-        "sort",
-        "species",
-        "same-or-different",
-    ]
+_DROP = terms(
+    "a an the is are was were do does did be been being it its this that these those there of in on at to with "
+    "and or as by for image picture photo photograph shown show depicted depict visible see seen can could you "
+    "i we they he she which what please answer question statement follow below above here from has have had "
+    "any some one yes no true false s both all appear appears look looks seem seems actually indeed really so "
+    "very two pictured main very kind type sort species same-or-different"
 ) - {"above", "below"}
-_NEGATORS = frozenset(
-    [
-        "not",
-        "never",
-        "no",
-        "none",
-        "neither",
-        "nor",
-        "cannot",
-        "without",
-        "nothing",
-        "nobody",
-        "nowhere",
-        "lacks",
-        "lack",
-        "absent",
-        "hardly",
-        "different",
-        "fails",
-    ]
+_NEGATORS = terms(
+    "not never no none neither nor cannot without nothing nobody nowhere lacks lack absent hardly different fails"
 )
 _OPPOSITES = {
     frozenset(pair.split("/"))

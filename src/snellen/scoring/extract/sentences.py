@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from snellen.scoring.names import terms
+
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|\d+(?:[.,]\d+)*(?=[^\W\d_]|\b)"
@@ -86,49 +88,10 @@ def _closes(text: str, start: int, at: int, end: int) -> bool:
     return False
 
 
-_OPENERS = frozenset(
-    [
-        "the",
-        "this",
-        "it",
-        "i",
-        "in",
-        "because",
-        "both",
-        "there",
-        "from",
-        "since",
-        "looking",
-        "they",
-        "that",
-        "these",
-        "those",
-        "we",
-        "as",
-        "however",
-        "although",
-        "while",
-        "so",
-        "if",
-        "its",
-        "no",
-        "not",
-        "wait",
-        "actually",
-        "but",
-        "my",
-        "option",
-        "answer",
-        "explanation",
-        "reason",
-        "reasoning",
-        "hope",
-        "note",
-        "to",
-        "on",
-        "based",
-        "you",
-    ]
+_OPENERS = terms(
+    "the this it i in because both there from since looking they that these those we as however although while "
+    "so if its no not wait actually but my option answer explanation reason reasoning hope note to on based "
+    "you"
 )
 
 FINAL = re.compile(
@@ -198,145 +161,20 @@ CHOICE_DENIED = re.compile(
     re.IGNORECASE,
 )
 
-NEGATORS = frozenset(
-    [
-        "not",
-        "never",
-        "neither",
-        "nor",
-        "cannot",
-        "without",
-        "except",
-        "excluding",
-        "unlike",
-        "isn't",
-        "aren't",
-        "wasn't",
-        "weren't",
-        "don't",
-        "doesn't",
-        "didn't",
-        "can't",
-        "couldn't",
-        "won't",
-        "wouldn't",
-        "shouldn't",
-        "hasn't",
-        "haven't",
-        "hadn't",
-        "isnt",
-        "arent",
-        "doesnt",
-        "dont",
-        "cant",
-        "couldnt",
-        "wasnt",
-        "ain't",
-        "不",
-        "非",
-        "没",
-        "無",
-        "hardly",
-        "barely",
-        "nowhere",
-        "eliminate",
-        "eliminates",
-        "eliminated",
-        "eliminating",
-        "exclude",
-        "excludes",
-        "excluded",
-        "reject",
-        "rejects",
-        "rejected",
-        "dismiss",
-        "dismissed",
-        "discard",
-        "discarded",
-        "discount",
-        "discounted",
-        "unlikely",
-    ]
+NEGATORS = terms(
+    "not never neither nor cannot without except excluding unlike isn't aren't wasn't weren't don't doesn't "
+    "didn't can't couldn't won't wouldn't shouldn't hasn't haven't hadn't isnt arent doesnt dont cant couldnt "
+    "wasnt ain't 不 非 没 無 hardly barely nowhere eliminate eliminates eliminated eliminating exclude excludes "
+    "excluded reject rejects rejected dismiss dismissed discard discarded discount discounted unlikely"
 )
-WEAK = frozenset(
-    [
-        "could",
-        "might",
-        "may",
-        "maybe",
-        "perhaps",
-        "possibly",
-        "possible",
-        "plausible",
-        "plausibly",
-        "similar",
-        "resembles",
-        "resembling",
-        "tempting",
-        "considered",
-        "consider",
-        "considering",
-        "initially",
-        "alternatively",
-        "either",
-        "if",
-        "whether",
-        "also",
-        "though",
-        "although",
-        "compare",
-        "compared",
-        "confused",
-        "mistaken",
-        "unless",
-        "suppose",
-        "assuming",
-        "versus",
-        "vs",
-        "alternative",
-        "alternatives",
-        "seemed",
-        "candidates",
-        "candidate",
-        "unlike",
-        "可能",
-        "或",
-    ]
+WEAK = terms(
+    "could might may maybe perhaps possibly possible plausible plausibly similar resembles resembling tempting "
+    "considered consider considering initially alternatively either if whether also though although compare "
+    "compared confused mistaken unless suppose assuming versus vs alternative alternatives seemed candidates "
+    "candidate unlike 可能 或"
 )
-BREAKS = frozenset(
-    [
-        ",",
-        ";",
-        ":",
-        "(",
-        ")",
-        "[",
-        "]",
-        "but",
-        "so",
-        "because",
-        "since",
-        "while",
-        "whereas",
-        "although",
-        "though",
-        "however",
-        "therefore",
-        "thus",
-        "hence",
-        "as",
-        "which",
-        "yet",
-        "instead",
-        "rather",
-        "->",
-        "=>",
-        "而",
-        "但",
-        "因",
-        ",",
-        "。",
-        "由",
-    ]
+BREAKS = terms(
+    ", ; : ( ) [ ] but so because since while whereas although though however therefore thus hence as which "
+    "yet instead rather -> => 而 但 因 , 。 由"
 )
 """Words and signs that end the reach of a negation."""

@@ -7,7 +7,7 @@ import re
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
 from snellen.scoring.extract.sentences import UNSURE
-from snellen.scoring.names import _CLASSES, words
+from snellen.scoring.names import _CLASSES, terms, words
 
 _SUBJECT = (
     r"(?:it|this|that|these|those|they|the\s+(?:[\w'-]+\s+){0,5}?[\w'-]+|here|there|what\s+(?:you|we|i)\s+(?:see|are seeing|have)(?:\s+here)?"
@@ -56,57 +56,15 @@ _LEAD = re.compile(
     r"it's|it is|this is|i think|i believe|i'd say|i would say|looks like|to be|be|as)\b(?!-)[\s,:]*)+",
     re.IGNORECASE,
 )
-_NO_NAME = frozenset(
-    [
-        "it",
-        "this",
-        "that",
-        "they",
-        "yes",
-        "no",
-        "i",
-        "unknown",
-        "none",
-        "nothing",
-        "image",
-        "picture",
-        "photo",
-        "question",
-        "answer",
-        "unclear",
-        "not",
-        "sure",
-        "here",
-        "there",
-        "following",
-        "above",
-        "below",
-        "one",
-        "unidentified",
-        "unsure",
-        "hard",
-        "difficult",
-        "impossible",
-        "clear",
-        "visible",
-        "shown",
-        "very",
-        "too",
-        "likely",
-        "similar",
-        "same",
-        "different",
-        "able",
-        "unable",
-        "sorry",
-        "n/a",
-        "na",
-    ]
+_NO_NAME = terms(
+    "it this that they yes no i unknown none nothing image picture photo question answer unclear not sure here "
+    "there following above below one unidentified unsure hard difficult impossible clear visible shown very "
+    "too likely similar same different able unable sorry n/a na"
 )
 _CJK_IS = re.compile(
     r"(?:这|那|它|图中|图片|照片|此)[^是,，。]{0,14}(?:是|为|显示了?)(?:一|两)?(?:只|个|种|条|朵|棵|张|辆|架|匹|头|名|位|座|幅)?(?P<name>[^,，。;；的\n]{1,20})|(?:看起来|应该|可能)(?:像|是)(?:一)?(?:只|个|种|条|朵|棵|辆|架)?(?P<name2>[^,，。\n]{1,20})"
 )
-_WEAK = frozenset(["could", "might", "may", "possibly", "perhaps", "maybe", "can"])
+_WEAK = terms("could might may possibly perhaps maybe can")
 
 
 def read_short(reply: Reply, question: str) -> Reading:

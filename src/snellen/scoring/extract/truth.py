@@ -9,201 +9,30 @@ from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
 from snellen.scoring.extract.proposition import Proposition, compare, proposition
 from snellen.scoring.extract.sentences import UNSURE, tokenize
+from snellen.scoring.names import terms
 
-_YES = frozenset(
-    [
-        "yes",
-        "yeah",
-        "yep",
-        "yup",
-        "yea",
-        "yess",
-        "affirmative",
-        "indeed",
-        "absolutely",
-        "definitely",
-        "certainly",
-        "totally",
-        "aye",
-        "ja",
-        "oui",
-        "si",
-        "sí",
-        "sim",
-        "да",
-        "はい",
-        "예",
-        "네",
-        "vrai",
-        "wahr",
-        "richtig",
-        "verdadero",
-        "verdadeiro",
-        "vero",
-        "correcto",
-        "correto",
-        "corretto",
-        "exacto",
-        "exactly",
-        "agreed",
-        "precisely",
-        "✓",
-        "👍",
-    ]
+_YES = terms(
+    "yes yeah yep yup yea yess affirmative indeed absolutely definitely certainly totally aye ja oui si sí sim "
+    "да はい 예 네 vrai wahr richtig verdadero verdadeiro vero correcto correto corretto exacto exactly agreed "
+    "precisely ✓ 👍"
 )
-_NO = frozenset(
-    [
-        "no",
-        "nope",
-        "nah",
-        "nay",
-        "non",
-        "nein",
-        "não",
-        "нет",
-        "いいえ",
-        "아니요",
-        "아니오",
-        "faux",
-        "falsch",
-        "falso",
-        "negative",
-        "✗",
-        "👎",
-        "disagree",
-    ]
+_NO = terms("no nope nah nay non nein não нет いいえ 아니요 아니오 faux falsch falso negative ✗ 👎 disagree")
+_TRUE = terms("true correct accurate right valid factual truthful")
+_FALSE = terms("false incorrect untrue wrong inaccurate invalid erroneous mistaken")
+_NEGATORS = terms(
+    "not never n't isn't aren't wasn't doesn't don't cannot can't isnt neither nor hardly far without won't wouldn't"
 )
-_TRUE = frozenset(["true", "correct", "accurate", "right", "valid", "factual", "truthful"])
-_FALSE = frozenset(["false", "incorrect", "untrue", "wrong", "inaccurate", "invalid", "erroneous", "mistaken"])
-_NEGATORS = frozenset(
-    [
-        "not",
-        "never",
-        "n't",
-        "isn't",
-        "aren't",
-        "wasn't",
-        "doesn't",
-        "don't",
-        "cannot",
-        "can't",
-        "isnt",
-        "neither",
-        "nor",
-        "hardly",
-        "far",
-        "without",
-        "won't",
-        "wouldn't",
-    ]
+_FILLERS = terms(
+    "well hmm hm ok okay oh ah so therefore thus hence then i i'd i'll would will say think believe guess "
+    "that's it's it is that this the my answer statement claim - : \" ' ( [ , . > -- and sure , mostly probably "
+    "likely definitely clearly looking at image picture photo based on in most ultimately overall final "
+    "verdict conclusion result response assertion sentence here be to as am going with me"
 )
-_FILLERS = frozenset(
-    [
-        "well",
-        "hmm",
-        "hm",
-        "ok",
-        "okay",
-        "oh",
-        "ah",
-        "so",
-        "therefore",
-        "thus",
-        "hence",
-        "then",
-        "i",
-        "i'd",
-        "i'll",
-        "would",
-        "will",
-        "say",
-        "think",
-        "believe",
-        "guess",
-        "that's",
-        "it's",
-        "it",
-        "is",
-        "that",
-        "this",
-        "the",
-        "my",
-        "answer",
-        "statement",
-        "claim",
-        "-",
-        ":",
-        '"',
-        "'",
-        "(",
-        "[",
-        ",",
-        ".",
-        ">",
-        "--",
-        "and",
-        "sure",
-        ",",
-        "mostly",
-        "probably",
-        "likely",
-        "definitely",
-        "clearly",
-        "looking",
-        "at",
-        "image",
-        "picture",
-        "photo",
-        "based",
-        "on",
-        "in",
-        "most",
-        "ultimately",
-        "overall",
-        "final",
-        "verdict",
-        "conclusion",
-        "result",
-        "response",
-        "assertion",
-        "sentence",
-        "here",
-        "be",
-        "to",
-        "as",
-        "am",
-        "going",
-        "with",
-        "me",
-    ]
+_THINGS = terms(
+    "answer answers choice option response reply side hand wing eye leg foot ear part of edge corner half "
+    "colour color colors colours"
 )
-_THINGS = frozenset(
-    [
-        "answer",
-        "answers",
-        "choice",
-        "option",
-        "response",
-        "reply",
-        "side",
-        "hand",
-        "wing",
-        "eye",
-        "leg",
-        "foot",
-        "ear",
-        "part",
-        "of",
-        "edge",
-        "corner",
-        "half",
-        "colour",
-        "color",
-        "colors",
-        "colours",
-    ]
-)
-_CLAIMS = frozenset(["statement", "claim", "assertion", "sentence", "description", "proposition", "caption"])
+_CLAIMS = terms("statement claim assertion sentence description proposition caption")
 _ECHO = re.compile(
     r"\(?\"?\b(?:yes\"?\s*(?:/|or|,)\s*\"?no|true\"?\s*(?:/|or|,)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?/\s?F|T or F|y\s?/\s?n)\b\"?\)?",
     re.IGNORECASE,
