@@ -154,7 +154,9 @@ def about_walk(direction: str, draw: Draw) -> Asked:
     form = draw.pick(("truth", "letter", "text"))
     if form == "truth":
         right = draw.random() < 0.5
-        return Asked(ask.motion_truth(direction if right else draw.pick([w for w in words if w != direction]), right), "motion")
+        return Asked(
+            ask.motion_truth(direction if right else draw.pick([w for w in words if w != direction]), right), "motion"
+        )
     return Asked(ask.motion(draw.shuffled(words) if form == "letter" else words, direction, form), "motion")
 
 

@@ -12,14 +12,13 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import asking
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
-import asking
 from asking import Asked, Draw, Finder
 from parallel import averaged
 from pictures import PATCHES, Pool
+from torch import Tensor, nn
 
 # One cycle of batches: p portraits, q pairs, s sets and groups, c crowds, r relations, w walks, d digits, e digit pairs.
 CYCLE = "pqpdprpqpspcpqpdpwpqpspcpqpepr"
@@ -66,8 +65,8 @@ def _ends(ids: list[int], part: list[int]) -> list[int]:
 def add(row: Row, asked: Asked, number: int, start: int, words: Words) -> None:
     """Append one question, its answer and its auxiliary targets to a row."""
     q = asked.question
-    question = words(q.text) + [words.assistant]
-    answer = words(q.reply) + [words.eos]
+    question = [*words(q.text), words.assistant]
+    answer = [*words(q.reply), words.eos]
     tokens = question + answer
     label = [IGNORED] * (len(question) - 1) + answer + [IGNORED]
     weight = [0.3] * (len(question) - 1) + [1.0] * len(answer) + [0.0]
@@ -134,7 +133,9 @@ class Source:
                 same = draw.random() < 0.5
                 label = shows[first] if same else draw.pick([d for d in range(10) if d != shows[first]])
                 index = [first, draw.pick(self.by_label[label])]
-                asked = [Asked(asking.ask.digit_same(draw.pick(asking.ask.TRUTH_FORMS), same), "digits/pair") for _ in asks]
+                asked = [
+                    Asked(asking.ask.digit_same(draw.pick(asking.ask.TRUTH_FORMS), same), "digits/pair") for _ in asks
+                ]
             elif letter == "w":
                 start = 4 * draw.below(len(shows) // 4)
                 index = list(range(start, start + 4))
@@ -230,7 +231,12 @@ def train(model: nn.Module, tokens, source: Source, steps: int, log, save) -> No
             tally[cell][0] += right
             tally[cell][1] += 1
         if step % 300 == 299:
-            log(f"language {step + 1}", round(float(loss.detach()), 3), asked, {c: round(r / n, 2) for c, (r, n) in sorted(tally.items())})
+            log(
+                f"language {step + 1}",
+                round(float(loss.detach()), 3),
+                asked,
+                {c: round(r / n, 2) for c, (r, n) in sorted(tally.items())},
+            )
             tally.clear()
         if step % 3000 == 2999:
             save()

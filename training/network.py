@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from pictures import PATCH, PATCHES, SIDE
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     CLIPVisionConfig,
@@ -18,8 +19,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
-
-from pictures import PATCH, PATCHES, SIDE
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<image>", "<|user|>", "<|assistant|>")
 TEMPLATE = (
@@ -49,9 +48,9 @@ def tokenizer(corpus: Iterable[str], size: int) -> PreTrainedTokenizerFast:
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
+        bos_token="<s>",  # noqa: S106
+        eos_token="</s>",  # noqa: S106
+        pad_token="<pad>",  # noqa: S106
         additional_special_tokens=["<image>", "<|user|>", "<|assistant|>"],
         padding_side="left",
         model_max_length=1024,

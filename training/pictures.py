@@ -137,7 +137,11 @@ def walks(rank: int, n: int) -> Pool:
         for placed in world.walk(stream, direction, 4, PLAIN):
             canvas = world.scene([placed], background, DRAWN, PLAIN)
             rows.append(
-                (shrunk(world.finished(canvas, stream)), (direction, placed.who), _patches(canvas.parts, [placed.who], False))
+                (
+                    shrunk(world.finished(canvas, stream)),
+                    (direction, placed.who),
+                    _patches(canvas.parts, [placed.who], False),
+                )
             )
     return _collect("walk", 1, rows)
 

@@ -11,10 +11,9 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
-from pictures import DIGIT, PATCHES, Pool
 from parallel import averaged
+from pictures import DIGIT, Pool
+from torch import Tensor, nn
 
 ATTRIBUTES = {"klass": 3, "genus": 3, "species": 3, "colour": 8, "shape": 3, "size": 3, "texture": 3, "legs": 3}
 PARTS = {"crest": 4, "belt": 4, "eye": 4, "shape": 4, "colour": 9, "texture": 4, "legs": 8}
@@ -114,7 +113,7 @@ def train(tower: nn.Module, heads: Heads, pools: list[Pool], steps: int, batch: 
 @torch.no_grad()
 def cached(tower: nn.Module, pool: Pool) -> Tensor:
     """[n, PATCHES, width] features of a whole pool, in half precision to save memory."""
-    chunks = [features(tower, pool.tensor(list(range(i, min(i + 250, len(pool)))))).half() for i in range(0, len(pool), 250)]
-    out = torch.cat(chunks)
-    assert out.shape[1] == PATCHES
-    return out
+    chunks = [
+        features(tower, pool.tensor(list(range(i, min(i + 250, len(pool)))))).half() for i in range(0, len(pool), 250)
+    ]
+    return torch.cat(chunks)

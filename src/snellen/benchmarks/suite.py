@@ -108,7 +108,9 @@ def suite(
 
 
 def _dispatch(members: Mapping[str, Benchmark], profile: str) -> Scorer:
-    scorers: dict[str, Callable[[Sample, str], Score]] = {task: member.score[profile] for task, member in members.items()}
+    scorers: dict[str, Callable[[Sample, str], Score]] = {
+        task: member.score[profile] for task, member in members.items()
+    }
 
     def score(sample: Sample, reply: str) -> Score:
         return scorers[str(sample.meta["task"])](sample, reply)

@@ -18,7 +18,7 @@ from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.dials import CREATURES as OPTIONS
 from snellen.benchmarks.chart.dials import check, dials, flag, number
-from snellen.benchmarks.chart.drawing import png
+from snellen.benchmarks.chart.drawing import Canvas, png
 from snellen.benchmarks.chart.scoring import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.stream import Stream
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
@@ -45,23 +45,23 @@ class Drawing:
     dials: Dials
     guide: str
 
-    def image(self, name: str, draw: Callable[[Stream], world.Canvas]) -> Image:
+    def image(self, name: str, draw: Callable[[Stream], Canvas]) -> Image:
         """A picture that `draw` makes from the stream of its name, once it is read."""
         dials = ",".join(str(value) for value in structs.astuple(self.dials))
         key = f"{NAME}@{VERSION}/{self.seed}/{name}/{self.size}/{dials}"
         return Image(Drawn(key, partial(_png, draw, ("chart", self.seed, name))))
 
 
-def _png(draw: Callable[[Stream], world.Canvas], key: tuple[str | int, ...]) -> bytes:
+def _png(draw: Callable[[Stream], Canvas], key: tuple[str | int, ...]) -> bytes:
     stream = Stream(*key)
     return png(world.finished(draw(stream), stream))
 
 
-def _portrait(who: Creature, size: int, dials: Dials, stream: Stream) -> world.Canvas:
+def _portrait(who: Creature, size: int, dials: Dials, stream: Stream) -> Canvas:
     return world.portrait(who, stream, size, dials)
 
 
-def _scene(placed: list[Placed], background: int, size: int, dials: Dials, stream: Stream) -> world.Canvas:
+def _scene(placed: list[Placed], background: int, size: int, dials: Dials, stream: Stream) -> Canvas:
     return world.scene(placed, background, size, dials)
 
 
@@ -126,7 +126,9 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
     return structs.replace(other, **kept)
 
 
-def sample(name: str, group: str, shown: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = "") -> Sample:
+def sample(
+    name: str, group: str, shown: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = ""
+) -> Sample:
     """One question of the chart; `cell` is the figure that it counts for."""
     meta: Mapping[str, Any] = {
         "task": NAME.split("/")[1],
@@ -254,7 +256,8 @@ def _couples(drawing: Drawing, n: int) -> Iterator[Sample]:
         axis, side, as_truth, right = tuple(ask.AXES)[draw % 3], draw // 3 % 2, draw // 6 % 2, draw // 12 == 0
         flags = [stream.below(2) == 1 for _ in ask.AXES]
         flags[draw % 3] = (side == 0) if axis == "depth" else (side == 1)
-        placed = world.couple(stream, *flags, drawing.dials)
+        right_of, below, nearer = flags
+        placed = world.couple(stream, right_of, below, nearer, drawing.dials)
         shown = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
         first, second = (one.who.name("colour") for one in placed)
         if as_truth:

@@ -67,7 +67,8 @@ class Canvas:
         """The picture with its brightness (per cent) changed and grain of up to 15 grey levels added."""
         octets = stream.octets(self.pixels.size).reshape(self.pixels.shape).astype(np.int32)
         grain = (octets & 15) + (octets >> 4) - 15
-        return np.clip(self.pixels.astype(np.int32) * brightness // 100 + grain, 0, 255).astype(np.uint8)
+        lit: NDArray[np.int32] = self.pixels.astype(np.int32) * brightness // 100 + grain
+        return np.clip(lit, 0, 255).astype(np.uint8)
 
 
 def disc(radius: int) -> NDArray[np.int64]:
@@ -75,7 +76,8 @@ def disc(radius: int) -> NDArray[np.int64]:
     rows = np.arange(-radius, radius + 1, dtype=np.int64)
     columns = np.arange(radius + 1, dtype=np.int64)
     inside = columns[None, :] ** 2 + rows[:, None] ** 2 <= radius * radius + radius
-    return inside.sum(axis=1) - 1
+    widths: NDArray[np.int64] = inside.sum(axis=1, dtype=np.int64) - 1
+    return widths
 
 
 def square(radius: int) -> NDArray[np.int64]:

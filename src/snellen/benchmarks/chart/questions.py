@@ -52,7 +52,9 @@ def _letters(question: str, options: Sequence[str], right: str) -> Question:
     lettered = dict(zip(LETTERS, options, strict=False))
     lines = "\n".join(f"{letter}. {option}" for letter, option in lettered.items())
     target = LETTERS[options.index(right)]
-    return Question(f"{question}\n{lines}\nAnswer with the letter.", target, "choice", "letter", 1 / len(options), lettered)
+    return Question(
+        f"{question}\n{lines}\nAnswer with the letter.", target, "choice", "letter", 1 / len(options), lettered
+    )
 
 
 def _texts(question: str, options: Sequence[str], right: str) -> Question:
@@ -63,7 +65,9 @@ def _texts(question: str, options: Sequence[str], right: str) -> Question:
 
 def truth(level: str, value: str, form: str, target: bool) -> Question:
     """Is this the level's (class, species, colour …) value?"""
-    return _truth(f"Is the {level} of this creature {value}?", f"The {level} of this creature is {value}.", form, target)
+    return _truth(
+        f"Is the {level} of this creature {value}?", f"The {level} of this creature is {value}.", form, target
+    )
 
 
 def choice(level: str, options: Sequence[str], right: str) -> Question:

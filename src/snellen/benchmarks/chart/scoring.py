@@ -13,7 +13,11 @@ from snellen.scoring.table import Scores
 from snellen.types import Metric, Sample, Score
 
 CELLS = (
-    *(f"{kind}/{level}" for kind in ("short", "truth", "choice", "pair") for level in ("class", "genus", "species", "attribute")),
+    *(
+        f"{kind}/{level}"
+        for kind in ("short", "truth", "choice", "pair")
+        for level in ("class", "genus", "species", "attribute")
+    ),
     "choice_text",
     "count",
     "count/legs",
@@ -37,7 +41,11 @@ def strict(sample: Sample, reply: str) -> Score:
     """The answer that a careful reader finds in the reply; a reply that names none, or two, is wrong and says why."""
     question = sample.prompt.parts[-1].text  # type: ignore[union-attr]
     reading = read(
-        sample.kind, reply, question=question, options=sample.options, form=str(sample.meta["form"]) if sample.kind == "truth" else None
+        sample.kind,
+        reply,
+        question=question,
+        options=sample.options,
+        form=str(sample.meta["form"]) if sample.kind == "truth" else None,
     )
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
@@ -49,7 +57,9 @@ def exact(sample: Sample, reply: str) -> Score:
     """The whole reply, without case, outer space and one final full stop, equals the gold answer in the asked form."""
     said = reply.strip().removesuffix(".").lower()
     right = said == expected(sample).lower()
-    return Score(float(right), said, "correct" if right else "wrong", None if right else "the reply is not the gold answer")
+    return Score(
+        float(right), said, "correct" if right else "wrong", None if right else "the reply is not the gold answer"
+    )
 
 
 SCORERS: Mapping[str, Scorer] = {"strict": strict, "exact": exact}

@@ -1,0 +1,35 @@
+"""The embedded model: a real, very small VLM in the package, loaded by the same code path as any local model.
+
+weights/MODEL_CARD.md says what it was trained on and how well it sees.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snellen.errors import UsageError
+from snellen.models.base import ModelOptions
+from snellen.models.local import open_model as open_local
+
+if TYPE_CHECKING:
+    from snellen.models.local.model import LocalModel
+
+__all__ = ["open_model", "path"]
+
+
+def path() -> Path:
+    """The folder that AutoProcessor and AutoModelForImageTextToText load, offline."""
+    return Path(__file__).parent / "weights"
+
+
+def open_model(name: str, options: ModelOptions) -> LocalModel:
+    """The model behind `--model embedded`.
+
+    Raises:
+        UsageError: a name was given after the colon; there is one embedded model.
+        MissingExtraError: torch or transformers is not installed.
+    """
+    if name:
+        raise UsageError(f"--model embedded:{name}: there is one embedded model.", "Write --model embedded.")
+    return open_local(str(path()), options, "embedded")
