@@ -29,7 +29,7 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        UsageError: an option that a local model cannot use, or an unknown dtype or device.
+        UsageError: no name, an option that a local model cannot use, or an unknown dtype or device.
     """
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
@@ -37,6 +37,8 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
                 f"a local model needs {package}, which is not installed.",
                 'Install it with: pip install "snellen[local]"',
             )
+    if not name:
+        raise UsageError("no model is named.", "Write --model local:NAME, with a folder or a hub id owner/name.")
     _refuse_unusable(options)
     from snellen.models.local.model import LocalModel
 

@@ -1,0 +1,184 @@
+"""The web application over one model: the list of models, and chat completions."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import secrets
+import time
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response as Reply
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from snellen.errors import ModelError
+from snellen.models.base import Model
+from snellen.models.server import chat
+from snellen.types import Prompt, Response
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Refused(Exception):
+    """A request that is turned away before the model sees it, as the error object that the client gets."""
+
+    def __init__(self, status: int, message: str, kind: str = "invalid_request_error", code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = chat.error_body(message, kind, code)
+
+
+class HungUp(Exception):
+    """The client has gone before it was answered."""
+
+
+def build_app(
+    model: Model, name: str, *, key: str | None = None, max_body: int = 64 * 2**20, hosts: tuple[str, ...] = ("*",)
+) -> Starlette:
+    """An application that answers with `model`, which is known to clients as `name`.
+
+    Args:
+        key: what clients must send as `Authorization: Bearer …`; None lets everyone in who reaches the port.
+        max_body: bytes that a request may have at most.
+        hosts: values of the Host header that are served. Naming only loopback names keeps out web pages whose own
+            name was made to resolve to this machine (DNS rebinding).
+    """
+    born = int(time.time())
+    numbers = itertools.count(1)
+    prefix = f"chatcmpl-{secrets.token_hex(6)}"
+
+    async def models(request: Request) -> Reply:
+        _check_key(request, key)
+        return _json({"object": "list", "data": [_card(name, born)]})
+
+    async def one_model(request: Request) -> Reply:
+        _check_key(request, key)
+        if request.path_params["name"] != name:
+            raise _unknown(request.path_params["name"], name)
+        return _json(_card(name, born))
+
+    async def completions(request: Request) -> Reply:
+        _check_key(request, key)
+        # A browser may post text/plain across sites without asking; JSON makes it ask, and nobody says yes.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Refused(415, "Content-Type must be application/json.")
+        asked = chat.read_request(await _body(request, max_body))
+        if asked.model != name:
+            raise _unknown(asked.model, name)
+        prompt = await asyncio.to_thread(chat.prompt_of, asked)
+        response = await _answer(model, prompt, request)
+        request_id, now = f"{prefix}-{next(numbers)}", int(time.time())
+        if not asked.stream:
+            return _json(chat.completion(request_id, now, name, response))
+        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
+        return StreamingResponse(
+            iter(chat.chunks(request_id, now, name, response, with_usage)), media_type="text/event-stream"
+        )
+
+    return Starlette(
+        routes=[
+            Route("/v1/models", models),
+            Route("/v1/models/{name:path}", one_model),
+            Route("/v1/chat/completions", completions, methods=["POST"]),
+            Route("/health", _health),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
+        exception_handlers={
+            ModelError: _no_answer,
+            Refused: _refused,
+            HungUp: _hung_up,
+            HTTPException: _no_route,
+            Exception: _fault,
+        },
+    )
+
+
+async def _answer(model: Model, prompt: Prompt, request: Request) -> Response:
+    """The model's reply; the question is withdrawn when the client hangs up."""
+    answer = asyncio.ensure_future(model.answer(prompt))
+    hung_up = asyncio.ensure_future(_hang_up(request))
+    try:
+        await asyncio.wait((answer, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise HungUp
+        return answer.result()
+    finally:
+        answer.cancel()
+        hung_up.cancel()
+
+
+async def _hang_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+
+
+async def _body(request: Request, most: int) -> bytes:
+    said = request.headers.get("content-length", "0")
+    pieces, size = [], int(said) if said.isdigit() else 0
+    if size <= most:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > most:
+                break
+            pieces.append(piece)
+    if size > most:
+        raise Refused(413, f"The request is larger than the {most:,} bytes that are accepted.")
+    return b"".join(pieces)
+
+
+def _check_key(request: Request, key: str | None) -> None:
+    if key is None:
+        return
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), key.encode()):
+        raise Refused(401, "The key is missing or wrong: send Authorization: Bearer KEY.", "authentication_error")
+
+
+async def _health(request: Request) -> Reply:
+    return _json({"status": "ok"})
+
+
+async def _no_answer(request: Request, error: Exception) -> Reply:
+    assert isinstance(error, ModelError)  # noqa: S101 - registered for this class
+    status, body = chat.error_of(error)
+    return _json(body, status)
+
+
+async def _refused(request: Request, error: Exception) -> Reply:
+    assert isinstance(error, Refused)  # noqa: S101 - registered for this class
+    return _json(error.body, error.status)
+
+
+async def _no_route(request: Request, error: Exception) -> Reply:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return _json(chat.error_body(message, "invalid_request_error"), error.status_code)
+
+
+async def _hung_up(request: Request, error: Exception) -> Reply:
+    return Reply(status_code=499)  # nobody reads it
+
+
+async def _fault(request: Request, error: Exception) -> Reply:
+    return _json(chat.error_body(f"fault of the server: {type(error).__name__}", "server_error"), 500)
+
+
+def _unknown(asked: str, name: str) -> Refused:
+    return Refused(404, f"There is no model {asked!r} here; this server has {name!r}.", code="model_not_found")
+
+
+def _card(name: str, born: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": born, "owned_by": "snellen"}
+
+
+def _json(content: Any, status: int = 200) -> Reply:
+    return Reply(msgspec.json.encode(content), status, media_type="application/json")
