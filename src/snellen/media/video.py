@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 FRAME_LIMIT = 200_000
-# Containers of encoded video only: playlists and manifests (hls, dash, concat) can point at other files and hosts.
-CONTAINERS = frozenset(
-    {"mov", "mp4", "m4a", "3gp", "3g2", "mj2", "matroska", "webm", "avi", "mpegts", "mpeg", "flv", "ogg"}
-)
+# Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg looks
+# at these lists before a demuxer reads its first header.
+OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "protocol_whitelist": "none"}
 
 
 class Frame(Struct, frozen=True):
@@ -78,7 +77,7 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
     if video.blob is None:
         return list(drawn_frames(video, settings))
     try:
-        import av
+        import av  # noqa: F401 - asked for here, so that a missing one is named before anything is read
     except ImportError as error:
         raise MissingExtraError(
             f"video {video.blob.key} needs PyAV, which is not installed", "pip install 'snellen[video]'"
@@ -89,10 +88,13 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
     try:
         pictures = _pick(data, key, settings, decode.pixel_limit() if limit is None else limit)
-    except av.error.FFmpegError as error:
+    except MediaError:
+        raise
+    except Exception as error:
+        # FFmpeg's errors, and whatever PyAV stumbles over where a damaged file leaves it without a codec or a size.
         raise MediaError(
             f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
-            "The file is damaged, cut off, or of another format; fetch it again or convert it to MP4.",
+            "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
         ) from error
     return [
         Image(Frame(f"{key}#frame={number}&{_tag(settings)}", _encoded(picture, settings), settings))
@@ -158,15 +160,11 @@ def _opened(data: bytes, key: str, limit: int) -> Iterator[Any]:
     """A container in memory, its format and the size of its first video stream checked; closed on leaving."""
     import av
 
-    with av.open(BytesIO(data), mode="r", metadata_errors="ignore") as container:
-        name = container.format.name
-        if not CONTAINERS & set(name.split(",")):
+    with av.open(BytesIO(data), mode="r", metadata_errors="ignore", options=OPTIONS) as container:
+        if not container.streams.video or container.streams.video[0].codec_context is None:
             raise MediaError(
-                f"video {key}: its container is {name}; MP4, MOV, WebM, MKV, AVI or MPEG was expected",
-                "Convert it to MP4.",
+                f"video {key}: it holds no video stream that can be decoded", "Check that the right file was given."
             )
-        if not container.streams.video:
-            raise MediaError(f"video {key}: it holds no video stream", "Check that the right file was given.")
         stream = container.streams.video[0]
         if stream.width and stream.height:
             decode.check_size(stream.width, stream.height, key, limit)

@@ -1,0 +1,171 @@
+import asyncio
+import builtins
+from contextlib import suppress
+from io import BytesIO
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image as pillow
+
+from snellen.errors import MediaError, MissingExtraError
+from snellen.media import MediaCache, encode, frame_numbers, frames, open_image, read_header
+from snellen.sources import BytesBlob
+from snellen.types import Image, MediaSettings, Video
+
+
+def clip(count: int = 30, size: tuple[int, int] = (64, 48), kind: str = "mp4", codec: str = "mpeg4") -> bytes:
+    """Frame k is a flat grey of brightness 8 * k."""
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    out = BytesIO()
+    with av.open(out, "w", format=kind) as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        for number in range(count):
+            flat = np.full((size[1], size[0], 3), min(255, 8 * number), np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(flat, format="rgb24")))
+        container.mux(stream.encode())
+    return out.getvalue()
+
+
+class Counted:
+    key = "clips/1.mp4"
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.reads = data, 0
+
+    def read(self) -> bytes:
+        self.reads += 1
+        return self.data
+
+
+def shown_numbers(images: list[Image]) -> list[int]:
+    return [round(open_image(image, MediaSettings()).getpixel((20, 20))[0] / 8) for image in images]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 200))
+def test_frames_are_spread_evenly_from_the_first_to_the_last(total, wanted):
+    numbers = frame_numbers(total, wanted)
+    assert numbers == sorted(set(numbers)) and len(numbers) == min(total, wanted)
+    assert numbers[0] >= 0 and numbers[-1] <= total - 1
+    if len(numbers) > 1:
+        assert numbers[0] == 0 and numbers[-1] == total - 1
+        steps = [b - a for a, b in pairwise(numbers)]
+        assert max(steps) - min(steps) <= 1
+
+
+def test_the_documented_numbers_of_frames():
+    assert frame_numbers(30, 8) == [0, 4, 8, 12, 16, 20, 24, 29]
+    assert frame_numbers(30, 1) == [14]
+    assert frame_numbers(3, 8) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "codec"), [("mp4", "mpeg4"), ("matroska", "mpeg4"), ("avi", "mpeg4"), ("webm", "libvpx")]
+)
+def test_the_right_frames_come_out_of_every_container(kind, codec):
+    video = Video(blob=BytesBlob("clips/1", clip(30, kind=kind, codec=codec)))
+    assert shown_numbers(frames(video, MediaSettings(frames=8))) == [0, 4, 8, 12, 16, 20, 24, 29]
+
+
+def test_frames_are_fitted_and_encoded_once_and_sent_as_they_are():
+    settings = MediaSettings(frames=3, max_long_side=32, quality=80)
+    first, *_ = frames(Video(blob=BytesBlob("c", clip())), settings)
+    header = read_header(first.blob.read())
+    assert header is not None and (header.format, header.width, header.height) == ("jpeg", 32, 24)
+    assert encode(first.blob, settings).data == first.blob.read()
+    png = MediaSettings(frames=3, format="png")
+    other = frames(Video(blob=BytesBlob("c", clip())), png)[0]
+    assert encode(other.blob, png).mime == "image/png" and other.blob.key != first.blob.key
+
+
+def test_the_blind_control_greys_the_frames_of_a_video_too():
+    for image in frames(Video(blob=BytesBlob("c", clip())), MediaSettings(frames=2, blank=True)):
+        assert open_image(image, MediaSettings()).getextrema() == ((128, 128),) * 3
+
+
+def test_a_drawn_clip_is_thinned_by_the_same_rule_and_drawn_only_when_read():
+    def never() -> bytes:
+        raise AssertionError("drawn")
+
+    from snellen.sources import Drawn
+
+    drawn = tuple(Image(Drawn(f"f{number}", never)) for number in range(30))
+    picked = frames(Video(frames=drawn), MediaSettings(frames=8))
+    assert [image.blob.key for image in picked] == [f"f{n}" for n in (0, 4, 8, 12, 16, 20, 24, 29)]
+
+
+def test_a_video_is_decoded_once_however_many_ask():
+    blob = Counted(clip())
+    cache = MediaCache(MediaSettings(frames=4))
+
+    async def ask() -> list[tuple[Image, ...]]:
+        return await asyncio.gather(*(cache.fetch_frames(Video(blob=blob)) for _ in range(16)))
+
+    clips = asyncio.run(ask())
+    assert blob.reads == 1 and all(one is clips[0] for one in clips)
+    assert cache.frames(Video(blob=blob)) is clips[0] and cache.held_bytes > 0
+
+
+def test_an_empty_a_broken_and_a_cut_off_video_are_errors_that_name_it():
+    whole = clip(60, (160, 120))
+    for data in (b"", b"not a video at all" * 50, whole[:200], whole[: len(whole) // 2]):
+        with pytest.raises(MediaError, match=r"clips/1\.mp4"):
+            frames(Video(blob=BytesBlob("clips/1.mp4", data)), MediaSettings())
+
+
+def test_a_video_cut_off_in_a_container_that_streams_gives_what_is_there():
+    whole = clip(60, (160, 120), kind="matroska")
+    picked = frames(Video(blob=BytesBlob("c", whole[: len(whole) * 3 // 4])), MediaSettings(frames=4))
+    assert 1 <= len(picked) <= 4
+
+
+@pytest.mark.parametrize(
+    "playlist",
+    [
+        b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n",
+        b"ffconcat version 1.0\nfile /etc/hostname\n",
+    ],
+)
+def test_a_playlist_that_points_at_other_files_is_refused(playlist):
+    with pytest.raises(MediaError, match="Invalid"):
+        frames(Video(blob=BytesBlob("clips/1.mp4", playlist)), MediaSettings())
+
+
+def test_frames_over_the_pixel_limit_are_refused_before_they_are_decoded():
+    with pytest.raises(MediaError, match="64 x 48"):
+        frames(Video(blob=BytesBlob("c", clip())), MediaSettings(), limit=1000)
+
+
+def test_a_picture_is_no_video():
+    out = BytesIO()
+    pillow.new("RGB", (8, 8)).save(out, "PNG")
+    with pytest.raises(MediaError, match="cannot be decoded"):
+        frames(Video(blob=BytesBlob("c", out.getvalue())), MediaSettings())
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_damaged_video_gives_frames_or_a_media_error(data):
+    whole = bytearray(clip(6, (32, 32)))
+    for _ in range(data.draw(st.integers(1, 10))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(MediaError):
+        assert len(frames(Video(blob=BytesBlob("c", bytes(whole))), MediaSettings(frames=3), limit=1_000_000)) <= 3
+
+
+def test_without_pyav_the_extra_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name == "av":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"snellen\[video\]"):
+        frames(Video(blob=BytesBlob("c", b"x")), MediaSettings())
