@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
@@ -82,8 +83,8 @@ def read_short(reply: Reply, question: str) -> Reading:
     reading = conclude(reply.text, sentence, show=lambda key: shown.get(key, " ".join(key)), merge=merge)
     if reading.value is None:
         return reading
-    key = reading.value
-    return Reading(shown[key], None, also.get(key, ()))  # type: ignore[index]
+    key = cast("tuple[str, ...]", reading.value)
+    return Reading(shown[key], None, also.get(key, ()))
 
 
 def _merge(
