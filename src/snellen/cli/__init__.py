@@ -9,9 +9,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     from snellen.cli.app import build
-    from snellen.cli.faults import tell, tell_unexpected
     from snellen.cli.output import redacted_output
-    from snellen.errors import SnellenError
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     with redacted_output():
@@ -19,8 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             build(given)(args=given, prog_name="snellen")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 1
-        except SnellenError as error:
-            return tell(error)
         except Exception as error:  # noqa: BLE001 - the last place before the user
-            return tell_unexpected(error)
+            from snellen.cli.faults import tell, tell_unexpected
+            from snellen.errors import SnellenError
+
+            return tell(error) if isinstance(error, SnellenError) else tell_unexpected(error)
     return 0

@@ -57,7 +57,7 @@ LIGHTS = Benchmark(
 
 
 class Pixels:
-    """Answers with the nearest colour to the picture's most saturated pixel."""
+    """Answers with the colour that is nearest to the picture's most saturated one."""
 
     name = "pixels"
 
@@ -69,7 +69,7 @@ class Pixels:
     async def answer(self, prompt: Prompt) -> Response:
         images = [part for part in prompt.parts if isinstance(part, Image)]
         picture = Picture.open(BytesIO(images[0].blob.read()))
-        shown = max(picture.getdata(), key=lambda rgb: max(rgb) - min(rgb))
+        shown = max((rgb for _, rgb in picture.getcolors(10_000)), key=lambda rgb: max(rgb) - min(rgb))
         return Response(
             min(COLOURS, key=lambda name: sum(abs(a - b) for a, b in zip(COLOURS[name], shown, strict=True)))
         )

@@ -1,0 +1,164 @@
+"""The frame of the command line: quick help, lazy imports, errors with a way out, no keys anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from servers import fast
+from snellen.cli import main
+from snellen.cli.app import COMMANDS
+from snellen.errors import SnellenError
+
+KEY = "sk-test-4f9aQ81mZ0c7LxYv2Wb6"
+HEAVY = ("torch", "transformers", "pyarrow", "duckdb", "matplotlib")
+
+
+def cpu_s(*command: str, env: dict[str, str] | None = None) -> float:
+    """User and system seconds that a command takes."""
+    before = os.times()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(env or {})}, timeout=60)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def test_help_takes_less_than_a_quarter_of_a_second():
+    assert min(cpu_s(sys.executable, "-m", "snellen.cli", "--help") for _ in range(5)) < 0.25
+
+
+def test_help_imports_no_command():
+    code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stderr.split())
+    assert not loaded & {"numpy", "aiohttp", "msgspec", *HEAVY, "snellen.cli.run", "snellen.evaluation"}
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budget(lights, tmp_path, stub):
+    code = (
+        "import sys; from snellen.cli import main; main(sys.argv[1:]); "
+        "print(*sorted(sys.modules), file=open('modules', 'w'))"
+    )
+    words = ["run", "lights", "-m", f"api:{fast.MODEL}", "--base-url", stub.url, "--limit", "1"]
+    subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    assert not set(HEAVY) & set((tmp_path / "modules").read_text().split())
+    command = [sys.executable, "-m", "snellen.cli", *words, "--quiet", "--out"]
+    spent = [cpu_s(*command, str(tmp_path / f"run{i}"), env={"OMP_NUM_THREADS": "1"}) for i in range(3)]
+    assert stub.stats()["served"] == 4
+    assert min(spent) < 0.7, f"a whole run of one question took {min(spent):.2f} s of CPU"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "complaint"),
+    [
+        (("run", "lihgts", "-m", "pixels"), 2, "Did you mean lights?"),
+        (("run", "lights", "-m", "nokind:x"), 2, "there is no model kind 'nokind'"),
+        (("rerun", "nowhere"), 5, "there is no run in nowhere"),
+        (("report", "nowhere"), 5, "there is no run in nowhere"),
+    ],
+)
+def test_an_error_says_what_to_do_and_shows_no_traceback(snellen, words, status, complaint):
+    said = snellen(*words)
+    assert said.status == status
+    assert said.err.startswith("snellen: ") and complaint in said.err
+    assert "Traceback" not in said.err and said.out == ""
+
+
+def test_a_traceback_is_there_for_those_who_ask(snellen, monkeypatch):
+    monkeypatch.setenv("SNELLEN_DEBUG", "1")
+    assert "Traceback" in snellen("rerun", "nowhere").err
+
+
+def test_a_fault_in_the_program_says_so_and_keeps_keys_to_itself(snellen, monkeypatch):
+    def broken(_: object) -> None:
+        raise ZeroDivisionError(f"with {KEY}")
+
+    monkeypatch.setattr("snellen.cli.app.build", broken)
+    said = snellen("version")
+    assert said.status == 70
+    assert "this is a fault in snellen" in said.err and "snellen doctor" in said.err
+    assert KEY not in said.err and "[redacted]" in said.err
+
+
+def test_typing_mistakes_are_exit_status_2(snellen):
+    assert snellen("runn").status == 2
+    assert snellen("run", "lights").status == 2
+    assert snellen("run", "lights", "-m", "pixels", "--limit", 0).status == 2
+    assert snellen("run", "lights", "-m", "pixels", "--colour", "red").status == 2
+
+
+def test_no_command_takes_a_key_as_an_argument(snellen):
+    for name in COMMANDS:
+        assert not re.search(r"--(api-)?key\b(?!-env)", snellen(name, "--help").out)
+
+
+def test_a_key_in_an_error_reaches_neither_terminal_nor_disk(snellen, hostile, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = snellen("run", "lights", "-m", "api:m", "--base-url", hostile.url("echo_key"), "--limit", 3, "--out", "run")
+    assert KEY not in said.out + said.err
+    for path in Path("run").rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
+
+
+def test_doctor_says_whether_a_key_is_set_and_never_what_it_is(snellen, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = snellen("doctor", "--json")
+    assert KEY not in said.out and '"OPENAI_API_KEY","state":"ok"' in said.out
+
+
+def test_doctor_asks_an_endpoint_only_when_told_to(snellen, stub):
+    assert f"serves {fast.MODEL}" in snellen("doctor", "--base-url", stub.url).out
+    dead = snellen("doctor", "--base-url", "http://127.0.0.1:9/v1")
+    assert dead.status == 1 and "FAULT  endpoint" in dead.out
+
+
+def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
+    with fast.running(latency_s=0.2) as server:
+        words = ["run", "lights", "-m", f"api:{fast.MODEL}", "--base-url", server.url, "-c", "2", "--out", "run"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "snellen.cli", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as process:
+            for _ in range(200):
+                if server.stats()["served"] >= 4:
+                    break
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Run the same command again to go on" in err and "Traceback" not in err
+    assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
+
+
+def test_the_version_is_said_by_the_command_and_by_the_option(snellen):
+    assert snellen("version").out == snellen("--version").out != ""
+
+
+def test_list_names_benchmarks_profiles_and_kinds_of_models(snellen):
+    said = snellen("list", "--long")
+    assert said.status == 0
+    for word in ("lights", "chart", "strict", "api", "local", "embedded", "replay", "pixels"):
+        assert word in said.out
+    assert '"name":"lights"' in snellen("list", "--json").out
+
+
+def test_list_runs_shows_what_is_in_the_results_folder(snellen):
+    assert "no runs under results/" in snellen("list", "--runs").out
+    snellen("run", "lights", "-m", "pixels", "--limit", 3)
+    said = snellen("list", "--runs")
+    assert "results/lights-pixels" in said.out and "3 of 60" in said.out
+    assert '"state":"complete"' in snellen("list", "--runs", "--json").out
+
+
+def test_every_error_has_an_exit_status_of_its_own_kind():
+    def below(kind: type[SnellenError]) -> list[type[SnellenError]]:
+        return [kind, *(one for child in kind.__subclasses__() for one in below(child))]
+
+    assert all(0 < kind.exit_code < 256 for kind in below(SnellenError))
+    assert main(["--help"]) == 0
