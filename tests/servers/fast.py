@@ -42,6 +42,7 @@ class Board:
     def __init__(self, latency_s: float, texts: list[str]) -> None:
         self.latency_s = latency_s
         self.replies = [http(completion(text)) for text in texts]
+        self.many = len(texts) > 1
         self.served = self.in_flight = self.most = 0
 
     def stats(self) -> bytes:
@@ -53,39 +54,45 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.buffer = bytearray()
-        self.need = 0
+        self.head = b""
+        self.missing = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        buffer = self.buffer
-        buffer += data
-        if not self.need:
-            end = buffer.find(b"\r\n\r\n")
-            if end < 0:
+        # The body is counted and not kept: copying it would cost more than everything else here.
+        if self.missing == 0:
+            self.head += data
+            end = self.head.find(b"\r\n\r\n") + 4
+            if end < 4:
                 return
-            head = bytes(buffer[:end]).lower()
+            head = self.head[:end].lower()
             at = head.find(b"content-length:")
-            self.need = end + 4 + (int(head[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0)
-        if len(buffer) >= self.need:
-            request, self.buffer, self.need = bytes(buffer[: self.need]), buffer[self.need :], 0
-            self.reply(request)
+            self.missing = end + (int(head[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0)
+            data, self.head = self.head[end:], self.head[: end + 500]
+            self.missing -= end
+            self.checksum = 0
+        if self.board.many:
+            self.checksum = crc32(data, self.checksum)
+        self.missing -= len(data)
+        if self.missing == 0:
+            head, self.head = self.head, b""
+            self.reply(head)
 
-    def reply(self, request: bytes) -> None:
+    def reply(self, head: bytes) -> None:
+        """Answer the request that begins with `head`."""
         board = self.board
-        if request.startswith(b"GET"):
+        if head.startswith(b"GET"):
             listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
-            stats = b"/stats " in request[:100]
+            stats = b"/stats " in head[:100]
             self.transport.write(http(board.stats() if stats else json.dumps(listing).encode()))
-        elif b'"messages"' not in request:
+        elif head.endswith(b"{}"):
             self.transport.write(http(b'{"error": {"message": "messages is required"}}', "400 Bad Request"))
         else:
             board.in_flight += 1
             board.most = max(board.most, board.in_flight)
-            body = request[request.find(b"\r\n\r\n") :] if len(board.replies) > 1 else b""
-            answer = board.replies[crc32(body) % len(board.replies)]
+            answer = board.replies[self.checksum % len(board.replies)]
             if board.latency_s:
                 asyncio.get_running_loop().call_later(board.latency_s, self.send, answer)
             else:

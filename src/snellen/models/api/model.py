@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from snellen import secrets
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.api.body import Body, BodyWriter
 from snellen.models.api.endpoint import parse_endpoint
@@ -109,9 +110,11 @@ class ApiModel:
         started = perf_counter()
         reply = await transport.post(self._url, body.sent)
         latency = perf_counter() - started
+        # Here, before anything is read, so that a key that the server sends back is in no answer, error or trace.
+        data = secrets.redact_bytes(reply.body)
         if not 200 <= reply.status < 300:
-            raise from_status(reply.status, reply.headers, reply.body)
-        return read_reply(reply.body, latency, self._price, _trace(body, reply.body))
+            raise from_status(reply.status, reply.headers, data)
+        return read_reply(data, latency, self._price, _trace(body, data))
 
     def _open(self) -> Transport:
         # aiohttp takes a tenth of a second to import; whoever asks nothing does not pay for it.
