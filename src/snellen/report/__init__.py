@@ -1,0 +1,6 @@
+"""Reports: a run, or several side by side, as one HTML file that needs no network."""
+
+from snellen.report.page import render, write_report
+from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view
+
+__all__ = ["AnswerView", "Limits", "PairedView", "RunView", "answer_view", "render", "write_report"]

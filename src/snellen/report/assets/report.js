@@ -1,0 +1,282 @@
+"use strict";
+// The gallery. What is shown follows from the address after "#" alone, so every view can be linked to.
+// Text of replies and data only ever becomes text nodes; the page's policy refuses anything else.
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const { runs, questions, answers } = read("data");
+  const pictures = read("pictures");
+  const VERDICTS = ["wrong", "partial", "invalid", "error", "unscored", "correct"];
+  const PAGE = 48;
+  const byId = (id) => document.getElementById(id);
+  const cards = byId("cards"), detail = byId("detail"), more = byId("more");
+  let shown = PAGE, found = [], state = new URLSearchParams();
+
+  function el(tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "class") node.className = value;
+      else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else node.setAttribute(name, value === true ? "" : value);
+    }
+    for (const child of children.flat()) {
+      if (child === null || child === undefined || child === "") continue;
+      node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    }
+    return node;
+  }
+
+  const question = (answer) => questions[answer.q];
+  const key = (answer) => `${answer.r}:${answer.k}:${question(answer).id}`;
+  const byKey = new Map(answers.map((answer, at) => [key(answer), at]));
+
+  function judged(answer, profile) {
+    const names = runs[answer.r].profiles;
+    const at = profile ? names.indexOf(profile) : 0;
+    if (at < 0) return null;
+    const found = answer.v[at];
+    if (found) return { verdict: found[0], read: found[1], reason: found[2], value: found[3], profile: names[at] };
+    return { verdict: answer.s === "ok" ? "unscored" : "error", read: null, reason: null, value: null, profile: names[at] };
+  }
+
+  const disagree = (answer) => new Set(answer.v.filter(Boolean).map((v) => v[0])).size > 1;
+
+  function haystack(answer) {
+    if (!answer.words) {
+      const asked = question(answer);
+      answer.words = [asked.id, ...asked.parts.map((p) => p.t || ""), ...asked.options.flat(), asked.target, answer.t, answer.z,
+        answer.e && answer.e.join(" "), ...answer.v.filter(Boolean).map((v) => v[1])].filter(Boolean).join("\n").toLowerCase();
+    }
+    return answer.words;
+  }
+
+  function fits(answer, but) {
+    const verdicts = state.get("verdict"), profile = state.get("profile");
+    const one = judged(answer, profile);
+    if (!one) return false;
+    for (const [name, value] of state) {
+      if (name === but || value === "") continue;
+      if (name === "run" && runs[answer.r].name !== value) return false;
+      if (name === "verdict" && !verdicts.split(",").includes(one.verdict)) return false;
+      if (name === "error" && !(answer.e && answer.e[0] === value)) return false;
+      if (name === "target" && question(answer).target !== value) return false;
+      if (name === "read" && (value === "-" ? one.read !== null && one.read !== "" : one.read !== value)) return false;
+      if (name === "disagree" && !disagree(answer)) return false;
+      if (name === "q" && !value.toLowerCase().split(/\s+/).every((word) => haystack(answer).includes(word))) return false;
+      if (name.startsWith("by.") && question(answer).by[name.slice(3)] !== value) return false;
+    }
+    return true;
+  }
+
+  const SORTS = {
+    "as asked": null,
+    "not right first": (a, b) => rank(a) - rank(b),
+    "slowest first": (a, b) => (b.l || 0) - (a.l || 0),
+    "longest reply first": (a, b) => (b.t || "").length - (a.t || "").length,
+  };
+  const rank = (answer) => VERDICTS.indexOf((judged(answer, state.get("profile")) || {}).verdict);
+
+  const gallery = byId("gallery");
+  function set(changes, push) {
+    const next = new URLSearchParams(state);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null || value === "") next.delete(name); else next.set(name, value);
+    }
+    state = next;
+    const hash = String(next) ? `#${next}` : `#gallery`;
+    history[push ? "pushState" : "replaceState"](null, "", hash);
+    shown = PAGE;
+    draw();
+  }
+
+  function follow() {
+    const hash = location.hash.slice(1);
+    if (!hash.includes("=")) { if (!hash) { state = new URLSearchParams(); draw(); } return; }
+    const before = state.get("open");
+    state = new URLSearchParams(hash);
+    shown = PAGE;
+    draw();
+    if (!state.get("open") && !before) gallery.scrollIntoView();
+  }
+
+  function picture(part, eager) {
+    if (part.p === undefined) return el("span", { class: "none" }, part.note);
+    const uri = pictures[part.p] || "";
+    return el("img", { src: uri, alt: "picture of the question", loading: eager ? null : "lazy", class: uri.startsWith("data:image/png") ? "tiny" : null });
+  }
+
+  const sign = (verdict) => el("span", { class: `sign ${verdict}` });
+  const said = (text) => text === null || text === "" ? el("span", { class: "none" }, "nothing") : el("bdi", {}, text);
+  const link = (changes) => {
+    const next = new URLSearchParams(state);
+    for (const [name, value] of Object.entries(changes)) next.set(name, value);
+    return `#${next}`;
+  };
+
+  function card(answer) {
+    const asked = question(answer), one = judged(answer, state.get("profile"));
+    const shownParts = asked.parts.filter((p) => p.p !== undefined).slice(0, 4);
+    const text = asked.parts.filter((p) => p.t).map((p) => p.t).join(" ");
+    return el("li", {}, el("a", { class: "card", href: link({ open: key(answer) }) },
+      el("div", { class: "line" }, sign(one.verdict), el("span", {}, one.verdict), el("bdi", { class: "id" }, asked.id + (answer.k ? ` · repeat ${answer.k}` : ""))),
+      shownParts.length ? el("div", { class: "strip" }, shownParts.map((p) => picture(p))) : null,
+      el("bdi", { class: "question" }, text.slice(0, 400)),
+      el("dl", { class: "said" },
+        asked.target === null ? null : [el("dt", {}, "target"), el("dd", {}, el("bdi", {}, asked.target))],
+        answer.e ? [el("dt", {}, "failed"), el("dd", {}, answer.e[0])] : [el("dt", {}, "read"), el("dd", {}, said(one.read))],
+        runs.length > 1 ? [el("dt", {}, "run"), el("dd", {}, el("bdi", {}, runs[answer.r].name))] : null)));
+  }
+
+  function options(asked, one) {
+    return el("ul", { class: "options" }, asked.options.map(([letter, text]) => {
+      const tags = [[letter, text].includes(asked.target) ? "target" : "", one.read !== null && [letter, text].includes(one.read) ? "read" : ""];
+      return el("li", {}, el("b", {}, letter), el("bdi", {}, text), tags.filter(Boolean).map((tag) => el("span", { class: "tagged" }, tag)));
+    }));
+  }
+
+  function verdictTable(answer) {
+    const rows = runs[answer.r].profiles.map((profile) => {
+      const one = judged(answer, profile);
+      return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, profile)),
+        el("td", {}, sign(one.verdict), one.verdict, one.value !== null && one.value !== 0 && one.value !== 1 ? ` ${Math.round(100 * one.value)} %` : ""),
+        el("td", {}, said(one.read)), el("td", {}, el("bdi", {}, one.reason || "")));
+    });
+    const head = ["profile", "verdict", "read", "why"].map((name) => el("th", { scope: "col" }, name));
+    return el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
+  }
+
+  function others(answer) {
+    const same = answers.filter((other) => other !== answer && question(other).id === question(answer).id);
+    if (!same.length) return [];
+    return [el("h3", {}, "Other answers to this question"), el("ul", { class: "options" }, same.slice(0, 12).map((other) => {
+      const one = judged(other, null);
+      return el("li", {}, el("a", { href: link({ open: key(other) }) }, sign(one.verdict), el("bdi", {}, runs[other.r].name), other.k ? ` · repeat ${other.k}` : "", " · ", said(one.read)));
+    }))];
+  }
+
+  function open(at) {
+    const answer = answers[at], asked = question(answer), one = judged(answer, state.get("profile")) || judged(answer, null);
+    const place = found.indexOf(answer);
+    const step = (by) => { const next = found[place + by]; if (next) set({ open: key(next) }); };
+    const facts = [answer.l === null ? "" : `${answer.l < 1 ? Math.round(1000 * answer.l) + " ms" : answer.l.toFixed(1) + " s"}`,
+      answer.n === null ? "" : `${answer.n} tokens`, answer.s === "ok" ? "" : answer.s].filter(Boolean).join(" · ");
+    detail.replaceChildren(
+      el("div", { class: "bar-top" },
+        el("h2", { id: "detail-title" }, sign(one.verdict), el("bdi", {}, asked.id), el("small", {}, el("bdi", {}, runs[answer.r].name), answer.k ? ` · repeat ${answer.k}` : "", facts ? ` · ${facts}` : "", place >= 0 ? ` · ${place + 1} of ${found.length}` : "")),
+        el("div", { class: "pager" },
+          el("button", { type: "button", "aria-label": "Previous answer", disabled: place <= 0, onclick: () => step(-1) }, "←"),
+          el("button", { type: "button", "aria-label": "Next answer", disabled: place < 0 || place + 1 >= found.length, onclick: () => step(1) }, "→"),
+          el("button", { type: "button", "aria-label": "Close", onclick: () => detail.close() }, "✕"))),
+      el("div", { class: "detail" },
+        el("section", {},
+          asked.system ? el("details", {}, el("summary", {}, "System prompt"), el("p", { class: "text" }, asked.system)) : null,
+          el("h3", {}, "What the model was shown"),
+          el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? picture(p, true) : el("p", { class: "text", dir: "auto" }, p.t))),
+          asked.options.length ? [el("h3", {}, "Options"), options(asked, one)] : null,
+          el("details", {}, el("summary", {}, "Details of the question"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
+        el("section", {},
+          el("h3", {}, "Target"),
+          el("p", { class: "target" }, asked.target === null ? el("span", { class: "none" }, "not shown") : el("bdi", {}, asked.target)),
+          el("h3", {}, answer.e ? `No reply: ${answer.e[0]}` : "Reply"),
+          el("p", { class: "reply text", dir: "auto", tabindex: "0" }, answer.e ? answer.e[1] : answer.t === null || answer.t === "" ? "(empty)" : answer.t),
+          answer.z ? el("details", {}, el("summary", {}, "Reasoning"), el("p", { class: "reply text", dir: "auto" }, answer.z)) : null,
+          el("h3", {}, "How it was read"), verdictTable(answer), others(answer))));
+    if (!detail.open) detail.showModal();
+    detail.scrollTop = 0;
+    detail.onkeydown = (event) => {
+      if (event.target.matches(".reply") && event.target.scrollWidth > event.target.clientWidth) return;
+      if (event.key === "ArrowLeft" || event.key === "k") step(-1);
+      if (event.key === "ArrowRight" || event.key === "j") step(1);
+    };
+  }
+
+  detail.addEventListener("close", () => { if (state.get("open")) set({ open: null }); });
+  detail.addEventListener("click", (event) => { if (event.target === detail) detail.close(); });
+
+  function chips() {
+    const profile = state.get("profile"), chosen = (state.get("verdict") || "").split(",").filter(Boolean);
+    const counts = {};
+    for (const answer of answers) if (fits(answer, "verdict")) { const v = judged(answer, profile).verdict; counts[v] = (counts[v] || 0) + 1; }
+    byId("verdicts").replaceChildren(...VERDICTS.filter((v) => counts[v] || chosen.includes(v)).map((verdict) => el("button", {
+      type: "button", "aria-pressed": String(chosen.includes(verdict)),
+      onclick: () => {
+        const next = chosen.includes(verdict) ? chosen.filter((v) => v !== verdict) : [...chosen, verdict];
+        set({ verdict: next.join(",") });
+        const again = [...byId("verdicts").children].find((b) => b.textContent.startsWith(verdict));
+        if (again) again.focus();
+      } }, sign(verdict), `${verdict} ${(counts[verdict] || 0).toLocaleString("en")}`)));
+  }
+
+  function facets() {
+    const columns = new Map();
+    for (const asked of questions) for (const [name, value] of Object.entries(asked.by)) {
+      if (!columns.has(name)) columns.set(name, new Set());
+      columns.get(name).add(value);
+    }
+    const list = [...columns].filter(([, values]) => values.size > 1 && values.size <= 40).slice(0, 10).map(([name, values]) => [`by.${name}`, name, [...values].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
+    const profiles = [...new Set(runs.flatMap((run) => run.profiles))];
+    const errors = [...new Set(answers.flatMap((answer) => answer.e ? [answer.e[0]] : []))].sort();
+    const first = [];
+    if (runs.length > 1) first.push(["run", "run", runs.map((run) => run.name)]);
+    if (profiles.length > 1) first.push(["profile", "judged by", profiles]);
+    if (errors.length) list.push(["error", "error", errors]);
+    const selects = [...first, ...list].map(([name, label, values]) => el("label", {}, el("span", {}, label),
+      el("select", { name, onchange: (event) => set({ [name]: event.target.value }) },
+        name === "profile" ? null : el("option", { value: "" }, "all"), values.map((value) => el("option", { value }, value)))));
+    selects.push(el("label", {}, el("span", {}, "order"), el("select", { name: "sort", onchange: (event) => set({ sort: event.target.value }) },
+      Object.keys(SORTS).map((name) => el("option", { value: name === "as asked" ? "" : name }, name)))));
+    if (answers.some(disagree)) selects.push(el("label", { class: "check" }, el("input", { type: "checkbox", name: "disagree", onchange: (event) => set({ disagree: event.target.checked ? "1" : "" }) }), el("span", {}, "profiles disagree")));
+    byId("selects").replaceChildren(...selects);
+  }
+
+  function controls() {
+    chips();
+    for (const input of byId("selects").querySelectorAll("select, input")) {
+      const value = state.get(input.name) || "";
+      if (input.type === "checkbox") input.checked = value === "1";
+      else input.value = value || (input.name === "profile" ? runs[0].profiles[0] : "");
+    }
+    const search = byId("search");
+    if (document.activeElement !== search) search.value = state.get("q") || "";
+    const extra = [["target", "target"], ["read", "read"]].filter(([name]) => state.get(name)).map(([name, label]) => `, ${label} “${state.get(name) === "-" ? "nothing" : state.get(name)}”`).join("");
+    byId("count").value = `${found.length.toLocaleString("en")} of ${answers.length.toLocaleString("en")} answers${extra}`;
+    byId("clear").hidden = ![...state.keys()].some((name) => name !== "open");
+  }
+
+  function draw() {
+    found = answers.filter((answer) => fits(answer));
+    const order = SORTS[state.get("sort") || "as asked"];
+    if (order) found.sort(order);
+    cards.replaceChildren(...found.slice(0, shown).map(card));
+    if (!found.length) cards.append(el("li", { class: "empty" }, answers.length ? "No answer fits all these filters." : "This run has no answers yet."));
+    more.hidden = found.length <= shown;
+    more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} left)`;
+    controls();
+    const at = byKey.get(state.get("open"));
+    if (at !== undefined) open(at); else if (detail.open) detail.close();
+  }
+
+  more.addEventListener("click", () => {
+    const from = shown;
+    shown += PAGE;
+    cards.append(...found.slice(from, shown).map(card));
+    more.hidden = found.length <= shown;
+    more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} left)`;
+    const next = cards.children[from];
+    if (next) next.firstElementChild.focus();
+  });
+  let waiting = 0;
+  byId("search").addEventListener("input", (event) => { clearTimeout(waiting); waiting = setTimeout(() => set({ q: event.target.value }), 120); });
+  byId("clear").addEventListener("click", () => { state = new URLSearchParams(); set({}); byId("search").value = ""; });
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !detail.open && !event.target.matches("input, select, textarea")) { event.preventDefault(); byId("search").focus(); }
+  });
+  window.addEventListener("hashchange", follow);
+
+  byId("filters").hidden = false;
+  byId("keys").hidden = false;
+  facets();
+  draw();
+  follow();
+})();

@@ -1,0 +1,56 @@
+"""Links into the gallery: the part of the address after # says which answers are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from snellen.report.gather import Tally
+
+NOT_RIGHT = "wrong,partial,invalid,error"
+
+_VERDICT_METRICS = {
+    "invalid": "invalid",
+    "error": "error",
+    "wrong": "wrong",
+    "partial": "partial",
+    "correct": "correct",
+}
+
+
+def link(**filters: str | None) -> str:
+    """`#…` for these filters; an underscore at the end of a name is dropped, None and empty values are left out.
+
+    Keys are `run`, `profile`, `verdict` (several joined by commas), `error`, `target`, `read`, `q` and `by.<name>`.
+    """
+    pairs = [(name.rstrip("_"), value) for name, value in filters.items() if value]
+    return "#" + urlencode(pairs, quote_via=quote)
+
+
+def by(filters: Mapping[str, str]) -> dict[str, str]:
+    """Meta values as link filters: {"level": "species"} becomes {"by.level": "species"}."""
+    return {f"by.{name}": value for name, value in filters.items()}
+
+
+def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Which answers stand behind a metric, read from its name: `accuracy/short/species` is kind short, level species.
+
+    Each part after the first is looked up among the values of the meta columns, each column used once; a part that
+    no column knows filters nothing. `given` overrides.
+    """
+    if given is not None:
+        return dict(given)
+    found: dict[str, str] = {}
+    for part in metric.split("/")[1:]:
+        columns = sorted(tally.meta, key=lambda name: (name != "kind", name not in ("level", "task")))
+        for column in columns:
+            if column not in found and part in tally.meta[column]:
+                found[column] = part
+                break
+    return found
+
+
+def metric_link(metric: str, tally: Tally, run: str, profile: str, given: Mapping[str, str] | None = None) -> str:
+    """From a metric to the answers that count against it (or to those that it counts, for `invalid` and `error`)."""
+    verdict = _VERDICT_METRICS.get(metric.split("/")[0], NOT_RIGHT)
+    return link(run=run, profile=profile, verdict=verdict, **by(filters_for(metric, tally, given)))

@@ -1,0 +1,117 @@
+"""Matplotlib's SVG, made fit to stand in the page: no style attributes, no foreign names, the page's own colours."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SVG = "http://www.w3.org/2000/svg"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+
+COLOURS = {
+    "ink": "#0a0b01",
+    "muted": "#0a0b02",
+    "line": "#0a0b03",
+    "right": "#0a0b04",
+    "wrong": "#0a0b05",
+    "paper": "#0a0b06",
+    "series-1": "#0a0b11",
+    "series-2": "#0a0b12",
+    "series-3": "#0a0b13",
+    "series-4": "#0a0b14",
+    "series-5": "#0a0b15",
+    "series-6": "#0a0b16",
+}
+"""Names of the style sheet's colours, and the stand-ins that are drawn with: the page puts light or dark in."""
+
+_BY_STAND_IN = {code: f"var(--{name})" for name, code in COLOURS.items()}
+_KEPT = frozenset(
+    {"fill", "fill-opacity", "stroke", "stroke-width", "stroke-linecap", "stroke-linejoin", "stroke-dasharray"}
+    | {"stroke-dashoffset", "stroke-opacity", "opacity", "text-anchor", "font-size", "font-weight"}
+)
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "snellen",
+    "text.parse_math": False,
+    "axes.unicode_minus": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 10.0,
+    "axes.edgecolor": COLOURS["line"],
+    "axes.labelcolor": COLOURS["muted"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "text.color": COLOURS["ink"],
+    "xtick.color": COLOURS["line"],
+    "ytick.color": COLOURS["line"],
+    "xtick.labelcolor": COLOURS["muted"],
+    "ytick.labelcolor": COLOURS["muted"],
+    "xtick.major.size": 0.0,
+    "ytick.major.size": 0.0,
+    "grid.color": COLOURS["line"],
+    "grid.linewidth": 0.6,
+}
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _move_style(element: ElementTree.Element) -> None:
+    """Turn a style attribute into presentation attributes: the page's policy forbids inline style."""
+    for declaration in (element.attrib.pop("style", "") or "").split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name == "font":
+            size = re.search(r"([\d.]+)px", value)
+            if size:
+                element.set("font-size", size.group(1))
+        elif name in _KEPT:
+            element.set(name, value.removesuffix("px") if name == "font-size" else value)
+    for name in ("fill", "stroke"):
+        stand_in = _BY_STAND_IN.get(element.get(name, ""))
+        if stand_in:
+            element.set(name, stand_in)
+
+
+def inline(figure: Figure, name: str, label: str) -> str:
+    """The figure as an <svg> element that can stand in HTML under a policy without inline style.
+
+    Args:
+        figure: drawn with SETTINGS and COLOURS.
+        name: unique on the page; put before every id.
+        label: what the figure shows, for those who do not see it.
+    """
+    out = BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    root = ElementTree.fromstring(out.getvalue())  # noqa: S314 (matplotlib's own output, which escapes its texts)
+    ids = {element.get("id", "") for element in root.iter()}
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _tag(child) in ("metadata", "style"):
+                parent.remove(child)
+    for element in root.iter():
+        _move_style(element)
+        if "id" in element.attrib:
+            element.set("id", f"{name}-{element.get('id')}")
+        target = element.attrib.pop(_LINK, None)
+        if target is not None:
+            element.set("href", f"#{name}-{target[1:]}" if target[1:] in ids and _tag(element) == "use" else target)
+            element.attrib.pop("target", None)
+        for attribute, value in list(element.attrib.items()):
+            element.set(attribute, _REFERENCE.sub(lambda found: f"url(#{name}-{found.group(1)})", value))
+    for attribute in ("width", "height", "version"):
+        root.attrib.pop(attribute, None)
+    root.set("class", "plot")
+    root.set("role", "group")
+    root.set("aria-label", label)
+    root.set("stroke-linejoin", "round")
+    ElementTree.register_namespace("", _SVG)
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,125 @@
+"""What a report is made of. Whoever knows a run folder fills these; the report reads nothing from disk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from snellen.scoring.statistics import Comparison
+from snellen.types import Failure, Kind, Metric, Part, Record, Sample, Score, Status
+
+
+class AnswerView(Struct, frozen=True):
+    """One answer, with the question it belongs to. All text is untrusted; pictures are read when they are shown.
+
+    Attributes:
+        sample_id: the question; equal ids in several runs are the same question.
+        kind: which family of extractors read the reply.
+        parts: what the model was shown, in order.
+        scores: profile to score; the first profile is the one that filters go by at first.
+        target: the gold answer; None where it is hidden or there is none.
+        repeat: how many times the question had been asked before.
+        status: as in results.jsonl.
+        system: the system prompt.
+        options: letter to text, in the order shown.
+        reply: what the model wrote; None where nothing came.
+        reasoning: what it wrote before the answer, where the server tells the two apart.
+        meta: what answers can be filtered by.
+        error: why there is no reply.
+        latency_s: seconds from sending to the last byte; None where not known.
+        tokens: output tokens; None where not known.
+    """
+
+    sample_id: str
+    kind: Kind
+    parts: tuple[Part, ...]
+    scores: Mapping[str, Score]
+    target: Any = None
+    repeat: int = 0
+    status: Status = "ok"
+    system: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    reply: str | None = None
+    reasoning: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    error: Failure | None = None
+    latency_s: float | None = None
+    tokens: int | None = None
+
+
+class RunView(Struct, frozen=True):
+    """One run.
+
+    Attributes:
+        name: the run folder's name; unique among the runs of one report.
+        benchmark: e.g. `chart/creatures`.
+        model: as the user typed it.
+        metrics: profile to metrics, the default profile first.
+        answers: starts a new pass over the run's answers each time it is called; they are never all held.
+        facts: label to text, shown in the header in this order (fingerprint, versions, tokens, cost, times).
+        profiles: profile name to one line that says what it is.
+        notes: what a reader must know first (only 200 of 2,000 asked; gold hidden), shown above the scores.
+        filters: metric name to the meta values (and `kind`) of its answers, where its name does not say them.
+    """
+
+    name: str
+    benchmark: str
+    model: str
+    metrics: Mapping[str, Sequence[Metric]]
+    answers: Callable[[], Iterator[AnswerView]]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+class PairedView(Struct, frozen=True):
+    """One paired comparison: `first` and `second` are run names, `metric` says of what."""
+
+    first: str
+    second: str
+    profile: str
+    metric: str
+    comparison: Comparison
+
+
+class Limits(Struct, frozen=True):
+    """How much one page holds.
+
+    Attributes:
+        answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones.
+        picture_bytes: encoded thumbnails in all.
+        long_side: longest side of a thumbnail in pixels; smaller pictures keep their size.
+        pictures: thumbnails a question.
+        characters: of each text (question, reply, reasoning); what is beyond is counted and left out.
+    """
+
+    answers: int = 2_000
+    picture_bytes: int = 24_000_000
+    long_side: int = 320
+    pictures: int = 12
+    characters: int = 6_000
+
+
+def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, show_target: bool = True) -> AnswerView:
+    """The view of one record; `show_target` is False for restricted benchmarks unless the user asked."""
+    response = record.response
+    return AnswerView(
+        sample_id=sample.id,
+        kind=sample.kind,
+        parts=sample.prompt.parts,
+        scores=scores,
+        target=sample.target if show_target else None,
+        repeat=record.repeat,
+        status=record.status,
+        system=sample.prompt.system,
+        options=sample.options,
+        reply=response.text if response is not None else None,
+        reasoning=response.reasoning if response is not None else "",
+        meta=sample.meta,
+        error=record.error,
+        latency_s=response.latency_s if response is not None and response.latency_s > 0 else None,
+        tokens=response.usage.output_tokens or None if response is not None else None,
+    )
