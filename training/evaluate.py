@@ -12,6 +12,9 @@ import asyncio
 import sys
 from pathlib import Path
 
+import language
+import train
+
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART
 from snellen.models.base import ModelOptions
@@ -95,7 +98,18 @@ def main() -> int:
     print("\n".join(lines))
     missed = failures(seen, blind)
     print("\n".join(missed) or "every target is met")
-    card = CARD.read_text().replace("{{figures}}", "\n".join(lines)).replace("{{seed}}", str(SEED))
+    facts = {
+        "figures": "\n".join(lines),
+        "seed": SEED,
+        "train_seed": train.SEED,
+        "vision_steps": f"{train.VISION_STEPS:,}",
+        "vision_batch": train.VISION_BATCH,
+        "language_steps": f"{train.LANGUAGE_STEPS:,}",
+        "questions_trained": f"{2 * language.questions(train.LANGUAGE_STEPS) / 1e6:.1f}",
+    }
+    card = CARD.read_text()
+    for name, fact in facts.items():
+        card = card.replace("{{" + name + "}}", str(fact))
     (folder / "MODEL_CARD.md").write_text(card)
     return 1 if missed else 0
 
