@@ -1,4 +1,4 @@
-"""`python -m snellen.cli`, for where the script is not on the path."""
+"""`python -m snellen`, for where the script is not on the path."""
 
 import sys
 

@@ -1,0 +1,63 @@
+# What a newcomer needs: `make demo` and `make test`. Everything goes into .venv; a second call installs nothing.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+JOBS ?= 2
+
+.PHONY: demo test test-browser test-agents bench lint docs chromium clean
+
+demo: $(VENV)/.installed-local
+	$(BIN)/snellen run chart --model embedded --out results/demo --report
+
+test: $(VENV)/.installed-dev chromium lint
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
+
+test-browser: $(VENV)/.installed-dev chromium
+	$(BIN)/pytest -m browser
+
+test-agents:
+	@echo "This version has no agents, and so no tests of them."
+
+bench: $(VENV)/.installed-dev
+	@for script in bench/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# The first Python from 3.11 on that this machine has.
+$(BIN)/python:
+	@for python in python3 python3.13 python3.12 python3.11; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "$$python -m venv $(VENV)"; $$python -m venv $(VENV); exit $$?; \
+	  fi; \
+	done; echo "Python 3.11 or newer is needed, and was not found." >&2; exit 1
+
+# torch first and alone, so that a failure of the largest download is seen at once.
+$(VENV)/.installed-local: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[local]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed-local
+
+chromium:
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; \
+	then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update --quiet=2 \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium fonts-dejavu-core; \
+	then :; \
+	else echo "There is no Chromium here and it could not be installed: the browser tests are skipped, each saying so."; \
+	fi
