@@ -192,3 +192,17 @@ def test_an_extra_body_cannot_change_what_is_asked(field: str) -> None:
         ApiModel("m", ModelOptions(extra_body={field: 1}))
     with pytest.raises(UsageError, match=field):
         ApiModel("m", ModelOptions(generation=Generation(extra={field: 1})))
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        (ModelOptions(dtype="float16"), "--dtype"),
+        (ModelOptions(device="cuda"), "--device"),
+        (ModelOptions(stop_after_first_json=True), "--stop-after-first-json"),
+        (ModelOptions(revision="main"), "--revision"),
+    ],
+)
+def test_an_option_that_only_local_models_know_is_refused_by_name(options: ModelOptions, flag: str) -> None:
+    with pytest.raises(UsageError, match=flag):
+        ApiModel("m", options)

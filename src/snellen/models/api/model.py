@@ -22,6 +22,8 @@ from snellen.types import Prompt, Response
 if TYPE_CHECKING:
     from snellen.models.api.transport import Transport
 
+_DEFAULTS = ModelOptions()
+
 
 def open_model(name: str, options: ModelOptions) -> ApiModel:
     """The model behind `--model api:NAME`. Nothing is sent, and no key is read, until the first use."""
@@ -36,7 +38,8 @@ class ApiModel:
         options: base URL, name of the key's variable, generation and media settings, extra body, prices, timeout.
 
     Raises:
-        UsageError: no model name, an address or an extra body that cannot be used, no price for the model.
+        UsageError: no model name, an option that only local models know, an address or an extra body that cannot be
+            used, no price for the model.
     """
 
     def __init__(self, name: str, options: ModelOptions) -> None:
@@ -44,6 +47,7 @@ class ApiModel:
         self.name = f"api:{self._model}"
         if not self._model:
             raise UsageError("--model api: names no model.", "Write --model api:NAME, as the server calls it.")
+        _refuse_local_options(options)
         self._options = options
         self._endpoint = parse_endpoint(options.base_url)
         self._url = self._endpoint.url("/chat/completions")
@@ -129,6 +133,13 @@ class ApiModel:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+
+def _refuse_local_options(options: ModelOptions) -> None:
+    for field in ("dtype", "device", "batch_size", "stop_after_first_json", "revision"):
+        if getattr(options, field) != getattr(_DEFAULTS, field):
+            flag = f"--{field.replace('_', '-')}"
+            raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Leave {flag} out.")
 
 
 def _trace(body: Body, reply: bytes) -> dict[str, msgspec.Raw]:
