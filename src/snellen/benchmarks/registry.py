@@ -23,16 +23,15 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """The benchmark of that name, or `package.module:ATTRIBUTE` for one that is not registered.
 
     Third parties add theirs through the entry-point group `snellen.benchmarks`, whose objects are Benchmarks.
 
     Raises:
         UsageError: there is none; the message names near ones.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        found = getattr(import_module(module), attribute)
+    if name in BUILT_IN or ":" in name:
+        found = _load(BUILT_IN.get(name, name))
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:
@@ -43,3 +42,14 @@ def find(name: str) -> Benchmark:
     if not isinstance(found, Benchmark):
         raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")
     return found
+
+
+def _load(place: str) -> object:
+    module, _, attribute = place.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"benchmark {place!r} cannot be imported: {error}",
+            "Write it as package.module:ATTRIBUTE, on Python's path.",
+        ) from error
