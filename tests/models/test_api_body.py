@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
@@ -140,6 +142,24 @@ async def test_a_damaged_picture_is_an_input_error_that_names_it() -> None:
 async def test_a_missing_picture_is_an_input_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gone"):
         await written(Prompt((Image(FileBlob(tmp_path / "gone.jpg")), Text("?"))))
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+async def test_a_body_of_many_megabytes_arrives_whole() -> None:
+    arrived = []
+
+    async def chat(request: web.Request) -> web.StreamResponse:
+        arrived.append(await request.json())
+        return web.json_response({"choices": [{"message": {"content": "B"}}]})
+
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_post("/v1/chat/completions", chat)
+    text = "0123456789" * 600_000
+    async with TestServer(app) as server:
+        model = ApiModel("m", ModelOptions(base_url=str(server.make_url("/v1"))))
+        assert (await model.answer(Prompt((Text(text),)))).text == "B"
+        await model.close()
+    assert content(arrived[0]) == text
 
 
 async def test_text_that_is_not_unicode_is_an_input_error() -> None:
