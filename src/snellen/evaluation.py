@@ -19,7 +19,7 @@ from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
 from snellen.engine.progress import Display
 from snellen.engine.run import run
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation, MediaSettings, Metric
@@ -175,6 +175,49 @@ class Run:
             self._benchmark = benchmarks.find(self.meta.spec.benchmark)
         return self._benchmark
 
+    def moved(
+        self, data: str | Path | None, images: str | Path | None, options: Mapping[str, str] | None = None
+    ) -> Run:
+        """This run with its files elsewhere.
+
+        Raises:
+            DataError: what lies there is not what was asked about.
+        """
+        if data is None and images is None and not options:
+            return self
+        before = self.meta.spec.data
+        there = given_data(
+            self.benchmark,
+            data or before.path,
+            images or before.images,
+            {**before.options, **(options or {})},
+            before.seed,
+        )
+        spec = structs.replace(self.meta.spec, data=there)
+        found, recorded = self.benchmark.digest(there), self.meta.identity.get("data")
+        if found != recorded:
+            raise DataError(
+                f"{self.path}: the run's data has digest {recorded}, the data given now {found}",
+                "Give the data that the questions were made from.",
+            )
+        return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark)
+
+    def notes(self) -> list[str]:
+        """What a reader of the scores must know, one line each."""
+        lines, totals, coverage = [], self.meta.totals, self.meta.coverage
+        if not coverage.full:
+            lines.append(f"only the first {coverage.limit:,} samples were asked; they lower the coverage")
+        if totals.error or totals.timeout:
+            lines.append(f"{totals.error + totals.timeout:,} samples have no answer and count as wrong")
+        if self.meta.state != "complete":
+            lines.append(f"the run is not at its end ({self.meta.state})")
+        recorded = self.meta.identity.get("benchmark_version")
+        if recorded is not None and recorded != self.benchmark.version:
+            lines.append(
+                f"the run was made with version {recorded} of {self.benchmark.name}; this is {self.benchmark.version}"
+            )
+        return lines
+
     def records(self) -> pa.Table:
         """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
         input_tokens, output_tokens, cost, started_at, finished_at."""
@@ -221,14 +264,43 @@ class Run:
             each=each,
         )
         if save:
-            content = {
-                **summary_json(summary),
-                "fingerprint": self.meta.fingerprint,
-                "rows": summary.rows,
-                "expected": summary.expected,
-            }
-            self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+            self._save(summary)
         return summary
+
+    def _save(self, summary: Summary) -> None:
+        """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
+        head = {"fingerprint": self.meta.fingerprint, "rows": summary.rows, "expected": summary.expected}
+        new = summary_json(summary)
+        rows = {one["profile"]: one for one in new["profiles"]}
+        try:
+            old = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError):
+            old = {}
+        if set(rows) != set(self.benchmark.score) and {name: old.get(name) for name in head} == head:
+            kept = {one["profile"]: one for one in old["profiles"]} | rows
+            new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
+        content = {**new, **head}
+        self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def given_data(
+    benchmark: Benchmark,
+    data: str | Path | None,
+    images: str | Path | None,
+    options: Mapping[str, str] | None,
+    seed: int = 0,
+) -> Data:
+    """What the user says about the data. Raises UsageError for an option that the benchmark does not have."""
+    unknown = sorted(set(options or {}) - set(benchmark.options))
+    if unknown:
+        known = ", ".join(benchmark.options) or "none"
+        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    return Data(
+        path=None if data is None else Path(data),
+        images=None if images is None else Path(images),
+        options=dict(options or {}),
+        seed=seed,
+    )
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""snellen score"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from snellen.cli import options as given
+from snellen.cli.output import note, show, show_json
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from snellen.engine.rescore import Scored, Summary
+    from snellen.types import Metric
+
+FILES = "Answers of other programs"
+
+
+def score(
+    results: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS",
+            help="A run's folder, or a file of answers: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval.",
+        ),
+    ],
+    benchmark: Annotated[
+        str | None, typer.Option(help="Whose questions were answered.", show_default="the run's own")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark; may be repeated."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Scoring profiles, by comma, or all.", show_default="the benchmark's first"),
+    ] = None,
+    per_sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one JSON line a sample and profile, in the file's order.")
+    ] = None,
+    disagreements: Annotated[
+        bool,
+        typer.Option("--disagreements", help="List the samples on which the profiles differ, with what each read."),
+    ] = False,
+    id_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The file's field with the id.", rich_help_panel=FILES)
+    ] = None,
+    reply_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The file's field with the reply.", rich_help_panel=FILES)
+    ] = None,
+    id_is: Annotated[
+        str,
+        typer.Option(
+            metavar="id|position|META",
+            help="What the ids are: the samples' own, their position from 0, or a meta field of theirs.",
+            rich_help_panel=FILES,
+        ),
+    ] = "id",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
+    ] = False,
+) -> None:
+    """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
+    from snellen.engine.per_sample import PerSampleFile, disagreement
+    from snellen.evaluation import summary_json
+    from snellen.rescoring import score_answers
+
+    if disagreements and profile is None:
+        profile = "all"
+    if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
+        raise UsageError("--disagreements compares profiles, and one was named", "Name two by comma, or --profile all.")
+    seen = differing = 0
+
+    with ExitStack() as files:
+        writer = None if per_sample is None else files.enter_context(PerSampleFile(per_sample))
+
+        def each(scored: Scored) -> None:
+            nonlocal seen, differing
+            seen += 1
+            if writer is not None:
+                writer.add(scored)
+            if disagreements and (lines := disagreement(scored)):
+                differing += 1
+                for line in lines:
+                    note(line) if as_json else print(line)
+
+        summary, notes = score_answers(
+            results,
+            benchmark,
+            data=data,
+            images=images,
+            benchmark_options=given.pairs(option),
+            profile=profile,
+            id_field=id_field,
+            reply_field=reply_field,
+            id_is=id_is,
+            each=each if writer is not None or disagreements else None,
+        )
+    if disagreements:
+        notes = [f"the profiles differ on {differing:,} of {seen:,} answers", *notes]
+    if as_json:
+        show_json(summary_json(summary))
+    else:
+        show(_table(summary))
+    for line in notes:
+        note(f"note: {line}" if not line.startswith(" ") else line)
+
+
+def _table(summary: Summary) -> Table:
+    """Every profile side by side; where there is one, a column for each figure of a metric."""
+    from rich.table import Table
+
+    table = Table(title=f"{summary.benchmark} · {summary.rows:,} of {summary.expected:,} answers", title_justify="left")
+    table.add_column("metric", no_wrap=True)
+    by_name: dict[str, dict[str, Metric]] = {}
+    for profile, metrics in summary.metrics.items():
+        for metric in metrics:
+            by_name.setdefault(metric.name, {})[profile] = metric
+        for heading in (profile, "95 % interval", "n"):
+            table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("coverage", "chance"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, found in by_name.items():
+        cells = [cell for profile in summary.metrics for cell in _cells(found.get(profile))]
+        coverages = sorted({f"{metric.coverage:.1%}" for metric in found.values()}, key=lambda text: float(text[:-1]))
+        chance = next((metric.chance for metric in found.values() if metric.chance is not None), None)
+        table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")
+    return table
+
+
+def _cells(metric: Metric | None) -> tuple[str, str, str]:
+    if metric is None:
+        return "", "", ""
+    if metric.value is None:
+        value = "–"
+    else:
+        value = f"{metric.value:.4f}" if metric.unit == "fraction" else f"{metric.value:,.4g} {metric.unit}"
+    interval = "" if metric.ci95 is None else f"{metric.ci95[0]:.4f} – {metric.ci95[1]:.4f}"
+    return value, interval, f"{metric.n:,}"

@@ -1,0 +1,141 @@
+"""Answers that somebody else's program wrote: which question, which reply, and where in the file it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.types import Failure, Status
+
+SHOWN = 20
+NO_ANSWER = "no_answer"
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """One row of an answer file.
+
+    Attributes:
+        sample_id: the question, as the file calls it.
+        text: the reply; None where the row holds none.
+        where: line, row or member of the file.
+        repeat: how often the question had been asked before, from 0.
+        status: as in results.jsonl; other people's rows are `ok` with a reply and `error` without one.
+        failure: why there is no reply.
+    """
+
+    sample_id: str
+    text: str | None
+    where: str
+    repeat: int = 0
+    status: Status = "ok"
+    failure: Failure | None = None
+
+
+def missing(sample_id: str, where: str, why: str, repeat: int = 0) -> Answer:
+    """An answer that is none: it stays in the denominator as a failed sample."""
+    return Answer(sample_id, None, where, repeat, "error", Failure(NO_ANSWER, f"{where}: {why}"))
+
+
+@dataclass
+class Problems:
+    """What is wrong with rows of a file: all are counted, the first are kept in words."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, where: str, what: str) -> None:
+        """Note one row."""
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(f"{where}: {what}")
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """A file of answers that can be read more than once.
+
+    Attributes:
+        path: the file.
+        form: `plain`, `snellen`, `vlmevalkit`, `lmms-eval` or `inspect`.
+        read: starts a new pass over the rows, in the order of the file; rows that cannot be used go to the Problems.
+        about: how ids and replies were found, for people.
+    """
+
+    path: Path
+    form: str
+    read: Callable[[Problems], Iterator[Answer]]
+    about: str = ""
+
+
+@dataclass
+class Survey:
+    """What one pass over a file tells: which questions it answers, how often, and which rows count.
+
+    Ids are held as 64-bit hashes, so that a million take about 70 MB.
+
+    Attributes:
+        rows: usable rows.
+        repeats: 1 + the highest repeat.
+        ids: hash of every sample id.
+        problems: rows that cannot be used, and answers given twice.
+    """
+
+    rows: int = 0
+    repeats: int = 1
+    ids: set[int] = field(default_factory=set)
+    problems: Problems = field(default_factory=Problems)
+    _counting: dict[tuple[str, int], int] = field(default_factory=dict)
+    _twice: set[tuple[str, int]] = field(default_factory=set)
+
+
+def survey(file: AnswerFile) -> Survey:
+    """Read the file once.
+
+    An answer replaces an earlier failure of the same question (a journal with retries); of two answers the first
+    counts and the other is reported.
+    """
+    found = Survey()
+    first: set[int] = set()
+    later: set[int] = set()
+    for number, answer in enumerate(file.read(found.problems)):
+        found.rows = number + 1
+        key = (answer.sample_id, answer.repeat)
+        if answer.repeat:
+            seen, code = later, hash(key)
+            found.repeats = max(found.repeats, answer.repeat + 1)
+        else:
+            seen, code = first, hash(answer.sample_id)
+        if code not in seen:
+            seen.add(code)
+            if answer.text is None:
+                found._counting[key] = number
+            if answer.repeat:
+                found.ids.add(hash(answer.sample_id))
+        elif key in found._counting and key not in found._twice:
+            found._counting[key] = number
+            if answer.text is not None and answer.status == "ok":
+                found._twice.add(key)
+        else:
+            found._twice.add(key)
+            found.problems.add(answer.where, f"{answer.sample_id!r} is answered a second time; the first answer counts")
+    found.ids |= first
+    return found
+
+
+def final(file: AnswerFile, found: Survey) -> Iterator[Answer]:
+    """The rows that count, in the order of the file: each question (and repeat) once."""
+    given: set[tuple[str, int]] = set()
+    for number, answer in enumerate(file.read(Problems())):
+        key = (answer.sample_id, answer.repeat)
+        if key in found._counting:
+            if found._counting[key] == number:
+                yield answer
+        elif key in found._twice:
+            if key not in given:
+                given.add(key)
+                yield answer
+        else:
+            yield answer

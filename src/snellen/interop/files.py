@@ -1,0 +1,89 @@
+"""From a path to its answers: which harness wrote the file is told by what is in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.errors import DataError
+from snellen.interop.answers import Answer, AnswerFile, Problems
+from snellen.interop.lines import JSON_LINES, json_rows
+from snellen.interop.plain import plain
+from snellen.sources.confine import regular_file
+
+JSON_BYTES = 1 << 31
+READ = ".jsonl, .json, .csv, .tsv, .parquet, .xlsx, .eval, or a run's folder"
+
+
+def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: str | None = None) -> AnswerFile:
+    """The answers in a file of any known harness, or in a run's folder.
+
+    Args:
+        path: .jsonl (plain rows, Snellen's results.jsonl, lmms-eval's samples), .csv, .tsv, .parquet, .xlsx (plain or
+            VLMEvalKit's), .json (a list of rows, or an Inspect log), .eval (Inspect), or a run's folder.
+        id_field: the field with the question's id; None: found by name (fields.toml).
+        reply_field: the same for the reply.
+
+    Raises:
+        DataError: nothing there, not such a file, or the fields cannot be told; rows that are damaged are reported
+            while reading and stop nothing.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return open_answers(_inside(path), id_field=id_field, reply_field=reply_field)
+    regular_file(path)
+    suffix = path.suffix.lower()
+    if suffix == ".eval":
+        from snellen.interop.inspect_logs import inspect_zip
+
+        return inspect_zip(path)
+    named = id_field is not None or reply_field is not None
+    if suffix in JSON_LINES and not named:
+        from snellen.interop.harnesses import lmms, own
+
+        _, row = next(itertools.islice(json_rows(path, Problems()), 1), (0, {}))
+        if "sample_id" in row and "status" in row and ("response" in row or "error" in row):
+            return own(path)
+        if "doc_id" in row and ("resps" in row or "filtered_resps" in row):
+            return lmms(path)
+    if suffix == ".json" and isinstance(log := _json(path), dict):
+        from snellen.interop.inspect_logs import inspect_json
+
+        if isinstance(log.get("samples"), list) and isinstance(log.get("eval"), dict):
+            return inspect_json(path, log)
+        raise DataError(
+            f"{path}: an object with {', '.join(sorted(map(str, log))[:10])} was found; "
+            "a list of rows or an Inspect log with its samples was expected",
+            "Give the file that holds the replies.",
+        )
+    if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx"):
+        raise DataError(f"{path}: answers are read from {READ}", "Rename the file, or convert it.")
+    return plain(path, id_field, reply_field)
+
+
+def read_answers(path: Path | str, *, id_field: str | None = None, reply_field: str | None = None) -> Iterator[Answer]:
+    """The rows of `open_answers`, in the order of the file; rows that cannot be used are left out."""
+    return open_answers(path, id_field=id_field, reply_field=reply_field).read(Problems())
+
+
+def _inside(folder: Path) -> Path:
+    if (folder / "results.jsonl").is_file():
+        return folder / "results.jsonl"
+    found = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in (".jsonl", ".eval", ".xlsx", ".csv", ".tsv"))
+    raise DataError(
+        f"{folder}: there is no results.jsonl in this folder",
+        f"Name one file of it: {', '.join(found[:10])}." if found else "Give a run's folder, or a file of answers.",
+    )
+
+
+def _json(path: Path) -> Any:
+    if path.stat().st_size > JSON_BYTES:
+        raise DataError(f"{path}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (msgspec.DecodeError, RecursionError):
+        return None  # the reader of rows says what is wrong, with the line

@@ -1,0 +1,93 @@
+"""JSON lines of lmms-eval (`*_samples_<task>.jsonl`) and of Snellen itself (results.jsonl)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.interop.answers import Answer, AnswerFile, Problems, missing
+from snellen.interop.fields import id_of
+from snellen.interop.lines import json_rows, raw_lines
+from snellen.types import Failure, Status
+
+
+class _Reply(Struct, frozen=True, gc=False):
+    text: str
+
+
+class _Own(Struct, frozen=True, gc=False):
+    sample_id: str
+    status: Status
+    repeat: int = 0
+    response: _Reply | None = None
+    error: Failure | None = None
+
+
+def own(path: Path) -> AnswerFile:
+    """results.jsonl: a later answer to a sample replaces its failures (see `answers.final`)."""
+    return AnswerFile(path, "snellen", lambda problems: _own(path, problems), "Snellen's own records")
+
+
+def _own(path: Path, problems: Problems) -> Iterator[Answer]:
+    decode = msgspec.json.Decoder(_Own).decode
+    for number, line in raw_lines(path, problems):
+        try:
+            row = decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problems.add(f"line {number}", f"not a record: {error}")
+            continue
+        text = None if row.response is None or row.status != "ok" else row.response.text
+        failure = row.error
+        if text is None and failure is None:
+            failure = Failure(row.status, f"line {number}: the record holds no reply")
+        yield Answer(row.sample_id, text, f"line {number}", row.repeat, row.status, failure)
+
+
+def lmms(path: Path) -> AnswerFile:
+    """lmms-eval's samples: `resps` is what the model said, a list for each request of a list for each repeat.
+
+    `filtered_resps` is read only where there are no `resps`; lmms-eval leaves them out where the two are equal.
+    """
+    return AnswerFile(
+        path, "lmms-eval", lambda problems: _lmms(path, problems), "ids from 'doc_id', replies from 'resps'"
+    )
+
+
+def _lmms(path: Path, problems: Problems) -> Iterator[Answer]:
+    for number, row in json_rows(path, problems):
+        where = f"line {number}"
+        try:
+            sample_id = id_of(row.get("doc_id"))
+        except ValueError as error:
+            problems.add(where, f"doc_id: {error}")
+            continue
+        try:
+            texts = list(_leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))
+        except ValueError as error:
+            problems.add(where, str(error))
+            yield missing(sample_id, where, str(error))
+            continue
+        if not texts:
+            yield missing(sample_id, where, "the row holds no reply")
+        for repeat, text in enumerate(texts):
+            if text is None:
+                yield missing(sample_id, where, "the reply is null", repeat)
+            else:
+                yield Answer(sample_id, text, where, repeat)
+
+
+def _leaves(value: Any) -> Iterator[str | None]:
+    if isinstance(value, list):
+        for item in value:
+            if item is None:
+                yield None
+            else:
+                yield from _leaves(item)
+    elif isinstance(value, str):
+        yield value
+    elif value is not None:
+        raise ValueError("resps hold numbers, not replies: a log-likelihood task has no text to score")

@@ -1,0 +1,77 @@
+"""Scoring again, from Python: a run of ours, or answers that another harness wrote. The command line calls this too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from snellen.benchmarks import registry as benchmarks
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import answers as meeting
+from snellen.engine import rescore
+from snellen.engine.folder import RunFolder
+from snellen.engine.rescore import Scored, Summary
+from snellen.errors import UsageError
+from snellen.evaluation import given_data, load_run
+from snellen.interop import open_answers
+
+
+def score_answers(
+    answers: str | Path,
+    benchmark: str | Benchmark | None = None,
+    *,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    benchmark_options: Mapping[str, str] | None = None,
+    profile: str | None = None,
+    id_field: str | None = None,
+    reply_field: str | None = None,
+    id_is: str = "id",
+    each: Callable[[Scored], None] | None = None,
+) -> tuple[Summary, list[str]]:
+    """Score a run again, or answers that another harness wrote; nothing is asked.
+
+    A run's folder brings its benchmark and data along, and its summary.json is rewritten. Any other file (see
+    docs/interop.md) needs `benchmark`, and the data where the benchmark has none of its own.
+
+    Args:
+        answers: a run's folder, or a file of answers.
+        benchmark, data, images, benchmark_options: as for `evaluate`; for a run only what has moved since.
+        profile: None: the first; `all`, or several by comma.
+        id_field, reply_field: the fields of the file, where they cannot be told by their names.
+        id_is: what the file's ids are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        each: sees every scored row, in the order of the file.
+
+    Returns:
+        The metrics by profile, and what a reader must know beside them, one line each.
+
+    Raises:
+        SnellenError: see snellen.errors.
+    """
+    path = Path(answers)
+    folder = RunFolder(path if path.is_dir() else path.parent)
+    own = folder.exists() and path in (folder.path, folder.results)
+    if own and (benchmark is None or path.is_dir()) and id_field is None and reply_field is None:
+        run = load_run(folder.path, benchmark=benchmark if isinstance(benchmark, Benchmark) else None)
+        moved = run.moved(data, images, benchmark_options)
+        if benchmark is not None and moved.benchmark.name != (getattr(benchmark, "name", benchmark)):
+            raise UsageError(
+                f"{folder.path} is a run of {moved.benchmark.name}, not of {benchmark}",
+                f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
+            )
+        return moved.summarize(profile, each=each), moved.notes()
+    if benchmark is None:
+        raise UsageError(
+            f"{path} is not a run's folder, so it does not say which benchmark it answers", "Name it: --benchmark NAME."
+        )
+    asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
+    where = given_data(asked, data, images, benchmark_options)
+    summary, tally = meeting.score_file(
+        open_answers(path, id_field=id_field, reply_field=reply_field),
+        asked,
+        where,
+        rescore.profiles_of(asked, profile),
+        id_is=id_is,
+        each=each,
+    )
+    return summary, tally.notes()

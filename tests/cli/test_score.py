@@ -1,0 +1,163 @@
+"""`snellen score`: runs of our own and answers of other harnesses, under any profile."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.stubs import ARITHMETIC, Calculator
+from snellen import evaluate
+from snellen.benchmarks import registry
+from snellen.types import Score
+
+
+def lenient(sample: Any, reply: str) -> Score:
+    """Right where the number is anywhere in the reply."""
+    right = str(sample.target) in reply
+    return Score(float(right), reply[-1:] or None, "correct" if right else "wrong", None if right else "not in it")
+
+
+SUMS = replace(
+    ARITHMETIC,
+    score={**ARITHMETIC.score, "lenient": lenient},
+    profiles={**ARITHMETIC.profiles, "lenient": "the number is somewhere in the reply"},
+)
+
+
+@pytest.fixture(autouse=True)
+def arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub benchmark, under its name."""
+    monkeypatch.setitem(registry.BUILT_IN, "arithmetic", f"{__name__}:SUMS")
+
+
+def answers(path: str, rows: list[Any]) -> Path:
+    Path(path).write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows))
+    return Path(path)
+
+
+def right(i: int) -> dict[str, Any]:
+    return {"id": f"q{i}", "reply": str(i % 7)}
+
+
+Snellen = Callable[..., Any]
+
+
+def test_answers_of_another_program_are_scored_into_one_json_object(snellen: Snellen):
+    file = answers("a.jsonl", [right(i) for i in range(90)] + [{"id": f"q{i}", "reply": "?"} for i in range(90, 100)])
+    said = snellen("score", file, "--benchmark", "arithmetic", "--json", "--profile", "all")
+    assert said.status == 0 and said.err == ""
+    found = json.loads(said.out)
+    assert list(found) == ["benchmark", "profiles"] and found["benchmark"] == "arithmetic"
+    assert [p["profile"] for p in found["profiles"]] == ["strict", "lenient"]
+    first = found["profiles"][0]["metrics"][0]
+    assert set(first) == {"name", "value", "n", "ci95", "unit", "coverage", "chance"}
+    assert first["name"] == "accuracy" and first["value"] == 0.9 and first["n"] == 100 and first["coverage"] == 1.0
+    assert first["ci95"][0] < 0.9 < first["ci95"][1]
+
+
+def test_per_sample_rows_keep_the_order_of_the_file(snellen: Snellen):
+    order = list(range(100))
+    random.Random(1).shuffle(order)
+    file = answers("a.jsonl", [right(i) for i in order])
+    said = snellen("score", file, "--benchmark", "arithmetic", "--profile", "all", "--per-sample", "rows.jsonl")
+    assert said.status == 0
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
+    assert [(r["sample_id"], r["profile"]) for r in rows] == [
+        (f"q{i}", p) for i in order for p in ("strict", "lenient")
+    ]
+    assert list(rows[0]) == ["sample_id", "profile", "value", "extracted", "verdict", "reason"]
+    assert rows[0] == {
+        "sample_id": f"q{order[0]}",
+        "profile": "strict",
+        "value": 1.0,
+        "extracted": str(order[0] % 7),
+        "verdict": "correct",
+        "reason": None,
+    }
+
+
+def test_what_is_missing_unknown_or_broken_is_counted_and_lowers_the_coverage(snellen: Snellen):
+    rows = [right(i) for i in range(40)] + [{"id": "q40", "reply": None}, {"id": "elsewhere", "reply": "1"}, "{broken"]
+    file = answers("a.jsonl", rows)
+    said = snellen("score", file, "--benchmark", "arithmetic", "--json", "--per-sample", "rows.jsonl")
+    metric = json.loads(said.out)["profiles"][0]["metrics"][0]
+    assert metric["n"] == 41 and metric["value"] == pytest.approx(40 / 41) and metric["coverage"] == 0.41
+    assert "59 of 100 samples have no answer" in said.err
+    assert "1 rows belong to no sample" in said.err and "line 42: 'elsewhere'" in said.err
+    assert "1 rows cannot be used" in said.err and "line 43: not JSON" in said.err
+    last = json.loads(Path("rows.jsonl").read_text().splitlines()[-1])
+    assert last["sample_id"] == "q40" and last["verdict"] == "error" and last["reason"] == "no_answer"
+
+
+def test_an_unknown_id_at_the_start_costs_nothing_but_itself(snellen: Snellen):
+    file = answers("a.jsonl", [{"id": "elsewhere", "reply": "1"}, *(right(i) for i in range(9000))])
+    said = snellen("score", file, "--benchmark", "arithmetic", "-o", "n=9000", "--json")
+    metric = json.loads(said.out)["profiles"][0]["metrics"][0]
+    assert metric["n"] == 9000 and metric["value"] == 1.0 and metric["coverage"] == 1.0
+
+
+def test_a_file_of_which_no_id_is_known_says_what_ids_look_like_on_both_sides(snellen: Snellen):
+    file = answers("a.jsonl", [{"id": i, "reply": str(i % 7)} for i in range(100)])
+    said = snellen("score", file, "--benchmark", "arithmetic")
+    assert said.status == 3 and "'0'" in said.err and "'q0'" in said.err and "--id-is position" in said.err
+    said = snellen("score", file, "--benchmark", "arithmetic", "--id-is", "position", "--json")
+    assert json.loads(said.out)["profiles"][0]["metrics"][0]["value"] == 1.0
+    said = snellen("score", file, "--benchmark", "arithmetic", "--id-is", "number")
+    assert said.status == 2 and "no meta field" in said.err
+
+
+def test_profiles_that_disagree_are_listed_with_what_each_read(snellen: Snellen):
+    file = answers("a.jsonl", [right(0), {"id": "q1", "reply": "it is 1"}, {"id": "q2", "reply": "none"}])
+    said = snellen("score", file, "--benchmark", "arithmetic", "--disagreements")
+    assert said.status == 0
+    assert "q1\n  strict   wrong 0, read 'it is 1'\n  lenient  correct 1, read '1'" in said.out
+    assert "q2" not in said.out and "the profiles differ on 1 of 3 answers" in said.err
+    assert snellen("score", file, "--benchmark", "arithmetic", "--disagreements", "--profile", "strict").status == 2
+
+
+def test_a_run_is_scored_again_with_its_own_benchmark_and_its_summary_is_rewritten(snellen: Snellen):
+    run = evaluate(SUMS, Calculator(), out="run", limit=50)
+    run.folder.summary.unlink()
+    said = snellen("score", "run", "--json")
+    metric = json.loads(said.out)["profiles"][0]["metrics"][0]
+    assert metric["value"] == 0.9 and metric["n"] == 50 and metric["coverage"] == 0.5
+    assert "only the first 50" in said.err
+    assert [p["profile"] for p in json.loads(run.folder.summary.read_text())["profiles"]] == ["strict"]
+    snellen("score", "run", "--profile", "lenient")
+    saved = json.loads(run.folder.summary.read_text())
+    assert [p["profile"] for p in saved["profiles"]] == ["strict", "lenient"] and saved["rows"] == 50
+
+
+def test_the_records_of_a_run_give_the_same_scores_as_the_run(snellen: Snellen):
+    evaluate(SUMS, Calculator(), out="run", repeats=3, limit=30)
+    own = snellen("score", "run", "--json", "--profile", "all", "--per-sample", "own.jsonl")
+    file = snellen(
+        "score",
+        "run/results.jsonl",
+        "--benchmark",
+        "arithmetic",
+        "--json",
+        "--profile",
+        "all",
+        "--per-sample",
+        "f.jsonl",
+    )
+    assert own.out == file.out
+    assert Path("own.jsonl").read_bytes() == Path("f.jsonl").read_bytes()
+
+
+def test_a_file_that_does_not_say_its_benchmark_needs_one(snellen: Snellen):
+    said = snellen("score", answers("a.jsonl", [right(0)]))
+    assert said.status == 2 and "--benchmark NAME" in said.err
+
+
+def test_a_run_of_another_benchmark_is_not_scored_by_mistake(snellen: Snellen):
+    evaluate(SUMS, Calculator(), out="run", limit=5)
+    said = snellen("score", "run", "--benchmark", "lights")
+    assert said.status == 2 and "is a run of arithmetic, not of lights" in said.err
