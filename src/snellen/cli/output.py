@@ -7,10 +7,24 @@ import sys
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from snellen.secrets import redact
+from snellen.secrets import redact, redact_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+class RedactingBytes:
+    """The same for the bytes beneath a text stream."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        self._stream.write(redact_bytes(data))
+        return len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Redacting:
@@ -26,6 +40,10 @@ class Redacting:
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
             self.write(line)
+
+    @property
+    def buffer(self) -> RedactingBytes:
+        return RedactingBytes(self._stream.buffer)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
