@@ -195,9 +195,22 @@ async def test_nothing_is_sent_that_nobody_set() -> None:
     ],
 )
 async def test_the_limit_on_tokens_goes_out_under_the_name_that_the_model_knows(model: str, field: str) -> None:
-    prompt = Prompt((Text("?"),), generation=Generation(max_tokens=9))
-    body = await written(prompt, model=model)
+    body = await written(Prompt((Text("?"),)), ModelOptions(generation=Generation(max_tokens=9)), model)
     assert {key: value for key, value in body.items() if key.startswith("max")} == {field: 9}
+
+
+@pytest.mark.parametrize(
+    ("model", "sent"), [("gpt-5-mini", {"seed"}), ("gpt-4o", {"max_tokens", "temperature", "seed"})]
+)
+async def test_a_reasoning_model_gets_no_temperature_and_no_token_limit_that_only_a_benchmark_asked_for(
+    model: str, sent: set[str]
+) -> None:
+    asked = Generation(max_tokens=16, temperature=0.0, seed=1)
+    assert set(await written(Prompt((Text("?"),), generation=asked), model=model)) == {"model", "messages", *sent}
+    mine = ModelOptions(generation=Generation(max_tokens=4096, temperature=1.0))
+    body = await written(Prompt((Text("?"),), generation=asked), mine, model)
+    assert body["temperature"] == 1.0
+    assert 4096 in (body.get("max_tokens"), body.get("max_completion_tokens"))
 
 
 async def test_a_limit_named_in_the_extra_body_takes_the_place_of_ours() -> None:

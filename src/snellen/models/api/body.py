@@ -10,14 +10,16 @@ import re
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
 from snellen.media import MediaCache
 from snellen.models.base import ModelOptions, effective
 from snellen.types import Generation, Image, MediaSettings, Part, Prompt, Text
 
-# OpenAI's reasoning models refuse max_tokens; nearly every other server knows max_tokens and not all know the new name.
-_NEW_TOKENS_NAME = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])", re.IGNORECASE)
+# OpenAI's reasoning models. They refuse max_tokens, which nearly every other server knows (and not all know the newer
+# name), and any temperature or top_p; and the limit on new tokens counts their reasoning, which no benchmark allows for.
+_REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])", re.IGNORECASE)
 
 _TEXT, _IMAGE, _END = b'{"type":"text","text":', b'{"type":"image_url","image_url":{"url":"', b'"}},'
 
@@ -37,7 +39,8 @@ class BodyWriter:
 
     def __init__(self, model: str, options: ModelOptions) -> None:
         _refuse_fixed_fields(options)
-        self.tokens_field = "max_completion_tokens" if _NEW_TOKENS_NAME.match(model) else "max_tokens"
+        self._reasons = _REASONING_MODEL.match(model) is not None
+        self.tokens_field = "max_completion_tokens" if self._reasons else "max_tokens"
         self._head = b'{"model":' + msgspec.json.encode(model) + b',"messages":['
         self._generation = options.generation
         self._extra = dict(options.extra_body)
@@ -116,7 +119,12 @@ class BodyWriter:
         return self._tail[2]
 
     def settings(self, prompted: Generation | None) -> dict[str, Any]:
-        """Members of the request besides model and messages, under the names that the protocol gives them."""
+        """Members of the request besides model and messages, under the names that the protocol gives them.
+
+        A reasoning model by name gets the temperature, top_p and token limit that the user set, not the benchmark's.
+        """
+        if self._reasons and prompted is not None:
+            prompted = structs.replace(prompted, max_tokens=None, temperature=None, top_p=None)
         chosen = effective(self._generation, prompted)
         fields = {
             self.tokens_field: chosen.max_tokens,
