@@ -18,6 +18,9 @@ RIGHT = ("correct", "unscored")
 FEW = 12
 """A confusion matrix is drawn for at most so many targets."""
 
+_NAMED = ("short", "choice_text", "open")
+"""Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
+
 _VALUES = 400
 """Different values of one meta column that are kept for naming filters."""
 
@@ -75,7 +78,8 @@ class Tally:
             return
         score = next(iter(answer.scores.values()))
         where: list[tuple[str, str]] = [("kind", answer.kind)]
-        where += [(name, str(answer.meta[name])) for name in ("task", "level") if name in answer.meta]
+        names = ("task", "level") if answer.kind in _NAMED else ("task",)
+        where += [(name, str(answer.meta[name])) for name in names if name in answer.meta]
         extracted = plain(score.extracted, 40)
         if score.verdict in ("error", "unscored"):
             return
@@ -88,10 +92,10 @@ def disagree(answer: AnswerView) -> bool:
 
 
 def filters_of(answer: AnswerView) -> dict[str, str]:
-    """What an answer can be filtered by: its kind and its short meta values."""
+    """What an answer can be filtered by: its kind and its short meta values, but for `chance`."""
     found = {"kind": str(answer.kind)}
     for name, value in answer.meta.items():
-        if isinstance(value, (str, int, float)) and name != "kind":
+        if isinstance(value, (str, int, float)) and name not in ("kind", "chance"):
             text = plain(value, 80)
             if text is not None and len(text) <= 80:
                 found[visible(name)[:60]] = text

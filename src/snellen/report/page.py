@@ -141,6 +141,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
             "chart": tables.eye_chart(one),
             "facts": [*tables.answer_facts(one.tally), *((k, str(v)) for k, v in run.facts.items())],
             "wrong": tables.wrong_link(one),
+            "not_right": tables.not_right(one),
         }
         for run, one in zip(runs, first, strict=True)
     ]

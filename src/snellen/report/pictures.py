@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from base64 import b64encode
 from hashlib import blake2b
-from io import BytesIO
+from typing import Literal
 
 from snellen.errors import MissingExtraError, SnellenError
-from snellen.media import frames, open_image
+from snellen.media import frames, open_image, read_header
+from snellen.media.encode import compress
+from snellen.media.headers import Header
 from snellen.report.text import visible
 from snellen.report.view import Limits
+from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 
-_TINY = 160
+TINY = 160
 """Pictures up to so many pixels a side are kept without loss: icons, digits, drawings."""
+
+_KEPT = 16_000
+"""A file of at most so many bytes goes into the page as it is."""
+
+_SHOWN = ("png", "jpeg", "webp")
 
 
 class Album:
@@ -74,11 +82,19 @@ def _why(error: Exception, blob: Blob | None) -> str:
 
 
 def _thumbnail(image: Image, long_side: int) -> tuple[bytes, str]:
-    """PNG for small pictures, WebP at quality 72 for the rest; decoded under the limits of snellen.media."""
-    picture = open_image(image, MediaSettings(max_long_side=long_side))
-    out = BytesIO()
-    if max(picture.size) <= _TINY:
-        picture.save(out, "PNG", optimize=True)
-        return out.getvalue(), "image/png"
-    picture.save(out, "WEBP", quality=72, method=4)
-    return out.getvalue(), "image/webp"
+    """The original bytes where they are small already; else PNG for small pictures and JPEG at quality 80.
+
+    Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
+    """
+    data = image.blob.read()
+    header = read_header(data)
+    if header is not None and len(data) <= _KEPT and _as_it_is(header, long_side):
+        return data, f"image/{header.format}"
+    picture = open_image(Image(BytesBlob(image.blob.key, data)), MediaSettings(max_long_side=long_side))
+    kind: Literal["png", "jpeg"] = "png" if max(picture.size) <= TINY else "jpeg"
+    return compress(picture, kind, 80), f"image/{kind}"
+
+
+def _as_it_is(header: Header, long_side: int) -> bool:
+    usual = header.plain and header.complete and header.orientation == 1 and header.format in _SHOWN
+    return usual and max(header.width, header.height) <= long_side

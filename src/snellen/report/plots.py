@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH = 5.6
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "subspecies", "variety")
-_FOREST_ROWS = 48
+_FOREST_ROWS = 30
 
 
 class Series(Struct, frozen=True):
@@ -41,7 +41,6 @@ class Plot(Struct, frozen=True):
     title: str
     caption: str
     svg: str
-    wide: bool = False
 
 
 def colour(number: int) -> str:
@@ -79,41 +78,55 @@ def _percent_axis(axes: Axes, axis: str) -> None:
 
 def forest(series: Sequence[Series]) -> Plot | None:
     """Metrics with their intervals, one colour a series, and a tick where guessing is."""
-    names = list(
-        dict.fromkeys(m.name for one in series for m in one.metrics if m.unit == "fraction" and m.value is not None)
-    )
-    names = names[:_FOREST_ROWS]
-    if not names:
+    found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
+    names = list(dict.fromkeys(m.name for metrics in found for m in metrics))
+    depth = next((d for d in (9, 3, 2, 1) if sum(n.count("/") <= d for n in names) <= _FOREST_ROWS), 0)
+    names = [n for n in names if n.count("/") <= depth][:_FOREST_ROWS]
+    if len(names) < 2:
         return None
-    step = 0.17 + 0.11 * len(series)
-    figure, axes = _canvas(0.7 + step * len(names), 8.4)
+    figure, axes = _canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
     place = {name: -row for row, name in enumerate(names)}
-    for number, one in enumerate(series):
-        shift = ((len(series) - 1) / 2 - number) * 0.7 / max(1, len(series))
-        for metric in one.metrics:
-            if metric.name not in place or metric.value is None or metric.unit != "fraction":
-                continue
-            y = place[metric.name] + shift
-            tint = colour(one.colour)
-            if metric.chance is not None and number == 0:
-                base = place[metric.name]
-                axes.plot(
-                    [metric.chance] * 2, [base - 0.42, base + 0.42], color=COLOURS["muted"], lw=1.2, ls=(0, (1, 1))
-                )
-            if metric.ci95 is not None:
-                axes.plot(metric.ci95, [y, y], color=tint, lw=2.0, solid_capstyle="butt", alpha=0.55)
-            url = metric_link(metric.name, one.tally, one.run, one.profile)
-            axes.scatter([metric.value], [y], s=26, color=tint, zorder=3, linewidths=0, urls=[url])
-    axes.set_yticks([place[name] for name in names], [short(name, 40) for name in names])
+    chances: dict[str, float] = {}
+    for number, (one, metrics) in enumerate(zip(series, found, strict=True)):
+        shift = ((len(series) - 1) / 2 - number) * 0.72 / max(1, len(series))
+        shown = [m for m in metrics if m.name in place]
+        chances.update({m.name: m.chance for m in shown if m.chance is not None})
+        at = [place[m.name] + shift for m in shown]
+        ranges = [(y, m.ci95) for y, m in zip(at, shown, strict=True) if m.ci95 is not None]
+        tint = colour(one.colour)
+        axes.hlines(
+            [y for y, _ in ranges],
+            [c[0] for _, c in ranges],
+            [c[1] for _, c in ranges],
+            colors=tint,
+            lw=2.4,
+            alpha=0.45,
+        )
+        urls = [metric_link(m.name, one.tally, one.run, one.profile) for m in shown]
+        axes.scatter([m.value or 0.0 for m in shown], at, s=18, color=tint, zorder=3, linewidths=0, urls=urls)
+    ticks = [(chance, place[name]) for name, chance in chances.items()]
+    axes.vlines(
+        [x for x, _ in ticks],
+        [y - 0.42 for _, y in ticks],
+        [y + 0.42 for _, y in ticks],
+        colors=COLOURS["muted"],
+        lw=1.2,
+        linestyles="dotted",
+    )
+    axes.set_yticks([place[name] for name in names], [_end(name) for name in names])
     axes.set_ylim(-len(names) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
     _percent_axis(axes, "x")
     return Plot(
-        "Scores side by side",
-        "Dots are scores, bars their 95 % intervals, dotted ticks what guessing reaches. A dot leads to its wrong answers.",
+        "Scores and their intervals",
+        "Dots are scores, bars 95 % intervals, dotted ticks what guessing reaches. A dot leads to its wrong answers.",
         inline(figure, "forest", "Scores with intervals, by metric"),
-        wide=True,
     )
+
+
+def _end(name: str) -> str:
+    """The last two parts of a metric's name, for the axis."""
+    return short(" · ".join(name.split("/")[-2:]), 26)
 
 
 def level_order(values: Sequence[str]) -> list[str]:
@@ -208,13 +221,13 @@ def errors(one: Series, name: str) -> Plot | None:
     if not one.tally.errors:
         return None
     kinds = one.tally.errors.most_common(12)
-    figure, axes = _canvas(0.7 + 0.26 * len(kinds))
+    figure, axes = _canvas(0.35 + 0.28 * len(kinds))
     bars = axes.barh(
-        [-i for i in range(len(kinds))], [n for _, n in kinds], height=0.62, color=COLOURS["wrong"], alpha=0.8
+        [-i for i in range(len(kinds))], [n for _, n in kinds], height=0.56, color=COLOURS["wrong"], alpha=0.8
     )
     for bar, (kind, count) in zip(bars, kinds, strict=True):
         bar.set_url(link(run=one.run, error=kind))
-        axes.annotate(f" {count:,}", (count, bar.get_y() + bar.get_height() / 2), va="center")
+        axes.annotate(f"{count:,}", (count, bar.get_y() + 0.28), (4, 0), textcoords="offset points", va="center")
     axes.set_yticks([-i for i in range(len(kinds))], [short(kind, 26) for kind, _ in kinds])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set_xticks([])
@@ -300,7 +313,7 @@ def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
         matplotlib.rcParams.update(SETTINGS)
-        plots = [forest(series) if len(series) > 1 else None]
+        plots = [forest(series)]
         for number, one in enumerate(first):
             own = [fall(one, f"fall-{number}"), errors(one, f"errors-{number}"), latency(one, f"latency-{number}")]
             own += confusions(one, f"confusion-{number}")
@@ -309,4 +322,4 @@ def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
 
 
 def _named(plot: Plot, one: Series, runs: int) -> Plot:
-    return plot if runs == 1 else Plot(f"{plot.title} · {one.label}", plot.caption, plot.svg, plot.wide)
+    return plot if runs == 1 else Plot(f"{plot.title} · {one.label}", plot.caption, plot.svg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -38,10 +38,11 @@ class Cell(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One metric over all columns; `depth` counts the slashes of its name."""
+    """One metric over all columns: its own label, the path to it, and how many of its wholes are in the table."""
 
     name: str
     label: str
+    path: str
     depth: int
     chance: str
     cells: tuple[Cell | None, ...]
@@ -98,10 +99,10 @@ def _track(share: float | None) -> float | None:
 
 
 def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
-    """Every metric of any column, in order of first appearance."""
+    """Every metric of any column, parts after their whole, otherwise in order of first appearance."""
     at = [{metric.name: metric for metric in one.metrics} for one in columns]
     by_name = {run.name: run for run in runs}
-    names = dict.fromkeys(name for metrics in at for name in metrics)
+    names = tree_order(dict.fromkeys(name for metrics in at for name in metrics))
     found = []
     for name in names:
         chances = [m[name].chance for m in at if name in m]
@@ -112,6 +113,7 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
             Row(
                 name=name,
                 label=(name[len(parents[-1]) + 1 :] if parents else name).replace("/", " · ") if head else tail,
+                path=parents[-1].replace("/", " · ") + " · " if parents else "",
                 depth=len(parents),
                 chance="" if chance is None else percent(chance),
                 cells=tuple(
@@ -121,6 +123,25 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
             )
         )
     return found
+
+
+def tree_order(names: Iterable[str]) -> dict[str, None]:
+    """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short`."""
+    found = dict.fromkeys(names)
+    children: dict[str, list[str]] = {}
+    for name in found:
+        parent = next((p for p in reversed(_parents(name)) if p in found), "")
+        children.setdefault(parent, []).append(name)
+    ordered: dict[str, None] = {}
+
+    def put(name: str) -> None:
+        ordered[name] = None
+        for child in children.get(name, ()):
+            put(child)
+
+    for name in children.get("", ()):
+        put(name)
+    return ordered
 
 
 def _parents(name: str) -> list[str]:
@@ -209,6 +230,12 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def not_right(one: Series) -> str:
+    """How many answers are not right under the series' profile."""
+    counts = one.tally.verdicts.get(one.profile, Counter())
+    return f"{sum(counts[verdict] for verdict in NOT_RIGHT.split(',')):,}"
 
 
 def wrong_link(one: Series) -> str:

@@ -9,7 +9,7 @@
   const PAGE = 48;
   const byId = (id) => document.getElementById(id);
   const cards = byId("cards"), detail = byId("detail"), more = byId("more");
-  let shown = PAGE, found = [], state = new URLSearchParams();
+  let shown = PAGE, found = [], drawn = null, state = new URLSearchParams();
 
   function el(tag, attributes, ...children) {
     const node = document.createElement(tag);
@@ -77,15 +77,13 @@
   const rank = (answer) => VERDICTS.indexOf((judged(answer, state.get("profile")) || {}).verdict);
 
   const gallery = byId("gallery");
-  function set(changes, push) {
+  function set(changes) {
     const next = new URLSearchParams(state);
     for (const [name, value] of Object.entries(changes)) {
       if (value === null || value === "") next.delete(name); else next.set(name, value);
     }
     state = next;
-    const hash = String(next) ? `#${next}` : `#gallery`;
-    history[push ? "pushState" : "replaceState"](null, "", hash);
-    shown = PAGE;
+    history.replaceState(null, "", String(next) ? `#${next}` : "#gallery");
     draw();
   }
 
@@ -94,15 +92,14 @@
     if (!hash.includes("=")) { if (!hash) { state = new URLSearchParams(); draw(); } return; }
     const before = state.get("open");
     state = new URLSearchParams(hash);
-    shown = PAGE;
     draw();
     if (!state.get("open") && !before) gallery.scrollIntoView();
   }
 
-  function picture(part, eager) {
+  function picture(part) {
     if (part.p === undefined) return el("span", { class: "none" }, part.note);
     const uri = pictures[part.p] || "";
-    return el("img", { src: uri, alt: "picture of the question", loading: eager ? null : "lazy", class: uri.startsWith("data:image/png") ? "tiny" : null });
+    return el("img", { src: uri, alt: "picture of the question", decoding: "async", class: uri.startsWith("data:image/png") ? "tiny" : null });
   }
 
   const sign = (verdict) => el("span", { class: `sign ${verdict}` });
@@ -171,7 +168,7 @@
         el("section", {},
           asked.system ? el("details", {}, el("summary", {}, "System prompt"), el("p", { class: "text" }, asked.system)) : null,
           el("h3", {}, "What the model was shown"),
-          el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? picture(p, true) : el("p", { class: "text", dir: "auto" }, p.t))),
+          el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? picture(p) : el("p", { class: "text", dir: "auto" }, p.t))),
           asked.options.length ? [el("h3", {}, "Options"), options(asked, one)] : null,
           el("details", {}, el("summary", {}, "Details of the question"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
         el("section", {},
@@ -190,7 +187,13 @@
     };
   }
 
-  detail.addEventListener("close", () => { if (state.get("open")) set({ open: null }); });
+  detail.addEventListener("close", () => {
+    const at = byKey.get(state.get("open"));
+    if (at === undefined) return;
+    const place = found.indexOf(answers[at]);
+    set({ open: null });
+    if (place >= 0 && place < shown) cards.children[place].firstElementChild.focus();
+  });
   detail.addEventListener("click", (event) => { if (event.target === detail) detail.close(); });
 
   function chips() {
@@ -243,15 +246,28 @@
     byId("clear").hidden = ![...state.keys()].some((name) => name !== "open");
   }
 
-  function draw() {
-    found = answers.filter((answer) => fits(answer));
+  function list() {
+    const filters = new URLSearchParams(state);
+    filters.delete("open");
+    if (String(filters) === drawn) return;
+    drawn = String(filters);
+    shown = PAGE;
+    found = answers.filter((answer) => fits(answer, "open"));
     const order = SORTS[state.get("sort") || "as asked"];
     if (order) found.sort(order);
     cards.replaceChildren(...found.slice(0, shown).map(card));
     if (!found.length) cards.append(el("li", { class: "empty" }, answers.length ? "No answer fits all these filters." : "This run has no answers yet."));
+    left();
+    controls();
+  }
+
+  function left() {
     more.hidden = found.length <= shown;
     more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} left)`;
-    controls();
+  }
+
+  function draw() {
+    list();
     const at = byKey.get(state.get("open"));
     if (at !== undefined) open(at); else if (detail.open) detail.close();
   }
@@ -260,8 +276,7 @@
     const from = shown;
     shown += PAGE;
     cards.append(...found.slice(from, shown).map(card));
-    more.hidden = found.length <= shown;
-    more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} left)`;
+    left();
     const next = cards.children[from];
     if (next) next.firstElementChild.focus();
   });
