@@ -15,7 +15,7 @@ def terms(text: str) -> frozenset[str]:
 
 
 _SKIP = terms("a an the")
-_MODIFIERS = terms(
+MODIFIERS = terms(
     "red green blue yellow orange purple pink brown black white gray grey dark light golden silver beige "
     "bright pale small large big little tiny huge tall short long old young new adult juvenile immature male "
     "female mature baby wild domestic common typical single real toy wooden metal plastic glass ceramic paper "
@@ -23,7 +23,7 @@ _MODIFIERS = terms(
     "northern southern eastern western vintage modern classic standard beautiful cute simple ordinary regular "
     "colorful"
 )
-_CLASSES = terms(
+CLASSES = terms(
     "bird dog cat fish flower plant tree animal insect butterfly aircraft airplane plane jet airliner car "
     "vehicle sedan suv truck coupe hatchback convertible wagon van species breed family mammal reptile food "
     "dish fruit vegetable building tower landmark digit number creature object toy logo brand character class "
@@ -100,13 +100,13 @@ def names(value: str, gold: str) -> bool:
             bool(said)
             and len(wanted) > len(said)
             and wanted[: len(said)] == said
-            and all(w in _CLASSES for w in wanted[len(said) :])
+            and all(w in CLASSES for w in wanted[len(said) :])
         )
     for start in range(len(said) - len(wanted) + 1):
         if said[start : start + len(wanted)] == wanted:
             before, after = said[:start], said[start + len(wanted) :]
-            if all(w in _MODIFIERS or w.isdigit() for w in before) and (
-                all(w in _CLASSES for w in after) or _phrase(after)
+            if all(w in MODIFIERS or w.isdigit() for w in before) and (
+                all(w in CLASSES for w in after) or _phrase(after)
             ):
                 return True
     return False

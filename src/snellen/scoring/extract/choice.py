@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.listing import take_listed, verdict
 from snellen.scoring.extract.mentions import Mention, Options, find, prepare, status, stems
 from snellen.scoring.extract.sentences import CHOICE_DENIED, Sentence, tokenize
 from snellen.scoring.names import stem, terms
@@ -32,6 +34,12 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...]) -> Reading:
     text = _without_echo(reply.text, options)
     if not text:
         return Reading(None, "only repeats the options")
+    rest, judged = take_listed(text, options)
+    if judged:
+        found = conclude(rest, sentence, universe=options.order) if rest else Reading(None, "no answer")
+        if found.value is None:
+            found = verdict(judged, options) or found
+        return found
     reading = conclude(text, sentence, universe=options.order)
     if reading.value is None and reading.reason == "no answer":
         return _by_rare_words(text, options) or reading
@@ -53,7 +61,7 @@ def _without_echo(text: str, options: Options) -> str:
 
 
 def _echoed(line: str, options: Options) -> str | None:
-    if len(line) > 300:
+    if len(line) > 300 or "✓" in line or "✗" in line:
         return None
     found = stems(line)
     for letter, text in options.texts.items():
@@ -74,9 +82,12 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
         if announced:
             return _rare(words, options)
         return NOTHING
-    if denied and not any(m.how == "text" and "none" in words[m.start : m.end] for m in mentions):
-        if not any(m.start < 3 for m in mentions):
-            return Finding(problem="none of the options")
+    none_is_option = any(m.how == "text" and "none" in words[m.start : m.end] for m in mentions)
+    if denied and not none_is_option and not any(m.start < 3 for m in mentions):
+        return Finding(problem="none of the options")
+    spared = _EVERYTHING_BUT.search(text)
+    if spared is not None and len(mentions) == 1:
+        return Finding((mentions[0].letter,), firm=True)
     values: list[str] = []
     weak: list[str] = []
     against: list[str] = []
@@ -84,15 +95,66 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     for mention, group in zip(mentions, groups, strict=True):
         if mention.letter == "!":
             return Finding(problem="contradicts itself: letter and text differ", firm=True)
-        verdict = status(words, mention, group)
-        {"yes": values, "no": against, "weak": weak}[verdict].append(mention.letter)
-    firm = bool(values) and (len(words) <= 4 or (mentions[0].start <= 1 and mentions[0].how == "letter"))
-    asserted = tuple(dict.fromkeys(v for v in values))
+        said = status(words, mention, group)
+        if said == "yes" and not announced and _described(words, mention):
+            said = "weak"
+        {"yes": values, "no": against, "weak": weak}[said].append(mention.letter)
+    leads = _leads(words, mentions[0])
+    firm = bool(values) and (len(words) <= 4 or leads)
+    if leads and len(values) > 1 and mentions[1].start - mentions[0].end > 4:
+        values = values[:1]  # `B. …`, and then talk about the others
     return Finding(
-        asserted,
+        tuple(dict.fromkeys(values)),
         tuple(dict.fromkeys(v for v in weak if v not in values)),
         tuple(v for v in dict.fromkeys(against) if v not in values),
         firm,
+    )
+
+
+_EVERYTHING_BUT = re.compile(
+    r"\b(?:everything|all|any|every (?:option|one|choice)|anything|(?:all|every|any)(?: of)? (?:the )?(?:other |options?|choices)?)\s*(?:options? |choices? )?(?:but|except(?: for)?|besides|apart from|other than)\b"
+    r".*\b(?:excluded?|ruled out|rule out|eliminated?|wrong|incorrect|no|not|n't|out|unlikely|impossible|false)\b|除了?.{1,8}(?:都|以外|之外)",
+    re.IGNORECASE,
+)
+_DESCRIBING = terms(
+    "is are was has have had shows show looks look would could might may can does do lacks seems appears tends tend describes depicts refers features "
+    "displays typically usually often generally which typical have's"
+)
+_JUDGING = terms(
+    "correct right best answer match matches matching fits fit true only most likely closest visible shown depicted present pictured it the "
+    "consistent seen clearly here accurate appropriate plausible yes left remaining one obvious good what winner wrong incorrect not"
+)
+
+
+def _described(words: list[str], mention: Mention) -> bool:
+    """Whether the mention is the subject of a description (`Option C has a rounded tail`) and not an answer."""
+    if mention.start > 2 or any(w not in _BEFORE_SUBJECT for w in words[: mention.start]):
+        return False
+    at = mention.end
+    if words[at : at + 1] == [","] and words[at + 1 : at + 2] and words[at + 1] in _DESCRIBING:
+        at += 1
+    elif at < len(words) and words[at] in (",", "("):
+        closing = ")" if words[at] == "(" else ","
+        while at + 1 < len(words) and words[at + 1] != closing and at < mention.end + 8:
+            at += 1
+        at += 2
+    elif at < len(words) and words[at] == ")":
+        at += 1
+    return at < len(words) and words[at] in _DESCRIBING and _JUDGING.isdisjoint(words[at + 1 : at + 6])
+
+
+_BEFORE_SUBJECT = terms('option choice answer the a an ( " image')
+
+
+def _leads(words: list[str], mention: Mention) -> bool:
+    """Whether the sentence opens with the answer: `B. …`, `(b) because …`, `Red kite - …`."""
+    if mention.start > 1 or any(w not in _BEFORE_SUBJECT for w in words[: mention.start]):
+        return False
+    if mention.start == 1 and words[0] in ("option", "choice") and words[mention.end : mention.end + 1] == [","]:
+        return False
+    after = words[mention.end] if mention.end < len(words) else ""
+    return after in ("", ".", ":", ")", "-", ";", "because", "since", "as", "!", "]", '"') or (
+        after == "," and mention.how == "letter"
     )
 
 

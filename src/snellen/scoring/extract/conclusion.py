@@ -15,7 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from snellen.scoring.extract.sentences import CONCLUSION, CORRECTION, FINAL, REFUSAL, UNSURE, split
+from snellen.scoring.extract.sentences import (
+    CONCLUSION,
+    CORRECTION,
+    FINAL,
+    HEADER,
+    REFUSAL,
+    SUPERSEDED,
+    SUPERSEDING,
+    UNSURE,
+    split,
+)
 
 
 class Reading(NamedTuple):
@@ -41,6 +51,7 @@ class Finding(NamedTuple):
         weak: only considered or hedged.
         denied: said not to be the answer.
         firm: the sentence is an answer by itself (`Yes, …`, `B`, `There are 3 birds`).
+        final: it says that it is the end of the matter (`3 in total`, `2 + 1 = 3`).
         problem: why the sentence, taken as the answer, names none (`range`, `none of the options`).
     """
 
@@ -48,6 +59,7 @@ class Finding(NamedTuple):
     weak: tuple[Any, ...] = ()
     denied: tuple[Any, ...] = ()
     firm: bool = False
+    final: bool = False
     problem: str | None = None
 
 
@@ -97,10 +109,12 @@ def conclude(
     pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
     only = len(sentences) == 1
     for index, sentence in enumerate(sentences):
-        if sentence[-1] == "?" and not only and len(sentence) > 12 and not pending:
+        if sentence[-1] == "?" and len(sentence) > (30 if only else 12) and not pending:
             continue  # a question that the reply asks itself, or repeats
         unsure |= _take(sentence, index == 0, pending, read, claims, denied)
-        pending = sentence[-1] in ":>=-" and FINAL.search(sentence) is not None
+        pending = len(sentence) < 160 and (
+            HEADER.match(sentence) is not None or (sentence[-1] in ":>=-" and FINAL.search(sentence) is not None)
+        )
     return _weigh(claims, denied, unsure, text, universe, show, merge)
 
 
@@ -120,6 +134,19 @@ def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[C
 
 
 def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> None:
+    old = SUPERSEDED.search(part) if len(part) > 20 else None
+    if old is not None:
+        new = SUPERSEDING.search(part, old.end())
+        end = new.start() if new is not None else len(part)
+        before = read(part[: old.start()].rstrip(" ,"), pending) if old.start() > 3 else NOTHING
+        thought = read(part[old.end() : end], False)
+        considered = tuple(v for v in (*thought.values, *thought.weak) if v not in before.values)
+        if considered:
+            claims.append(Claim(considered, CONSIDERED, None))
+        rest = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
+        if rest and rest != part:
+            _part(rest, head, pending, read, claims, denied)
+        return
     marker = None
     for marker in FINAL.finditer(part):
         pass
@@ -136,7 +163,7 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
             return
     found = read(part, pending)
     denied.extend(found.denied)
-    if pending:
+    if pending or found.final:
         tier = MARKED
     elif found.firm:
         tier = FIRM

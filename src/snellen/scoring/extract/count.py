@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
@@ -26,7 +27,8 @@ _BOUNDS = re.compile(
     re.IGNORECASE,
 )
 _BOUND_AFTER = re.compile(
-    r"^\s*(?:\w+\s+)?(?:or more|or so more|or fewer|or less|plus\b|\+|and (?:more|counting))", re.IGNORECASE
+    r"^\s*(?:\w+\s+)?(?:or more|or so more|or fewer|or less|plus\b(?!\s*\w*\d)|\+(?!\s*\d)|and (?:more|counting))",
+    re.IGNORECASE,
 )
 _RANGE_AFTER = re.compile(r"^\s*(?:-|~|to|or|–|至|到|或|/)\s*$", re.IGNORECASE)
 _VAGUE = re.compile(
@@ -55,6 +57,12 @@ _HOW_MANY = re.compile(
 _NOUN_STOP = terms(
     "are is do does did can in on of that there were was you the this appear shown visible have has different "
     "distinct image picture total"
+)
+_NOUN_ENDS = terms("and or , ; : ( ) . of in on at with to is are - but from near")
+_PART = re.compile(
+    r"\b(?:(?:on|to|at|in|from) (?:the |its )?(?:far |upper |lower |top |bottom )?(?:left|right|top|bottom|front|back|middle|cent(?:er|re)|foreground|background|first|second|third|fourth|other|upper|lower|distance|sky|corner|ground|water)|"
+    r"(?:first|second|third|fourth|left|right|top|bottom|upper|lower|middle|front|back) (?:row|shelf|image|picture|photo|side|half|group|column|panel|branch|frame|section|part|region)|in (?:image|picture|photo|frame) \d|another|more|behind)\b|左|右",
+    re.IGNORECASE,
 )
 _ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+\S")
 
@@ -90,74 +98,112 @@ def read_count(reply: Reply, question: str) -> Reading:
 def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
     spoken = tokenize(text)
     words = spoken.words
-    found = list(_numbers(spoken))
+    found = _numbers(spoken)
+    zero = _none_of(words, nouns) or _ZERO.search(text) is not None
+    if zero and not any(_names(words, n, nouns) for n in found):
+        return Finding((0,), firm=True)
     if not found:
-        if _ZERO.search(text):
-            return Finding((0,), firm=True)
         if _VAGUE.search(text):
-            return NOTHING if not announced else Finding(problem="no exact number")
+            return Finding(problem="no exact number") if announced else NOTHING
         return _single(words, nouns)
-    for _, start, end in found:
-        before = text[: spoken.spans[start][0]]
-        after = text[spoken.spans[end - 1][1] :]
-        if _BOUNDS.search(before) or _BOUND_AFTER.match(after):
-            return Finding(problem="a bound, not a count")
-    for (low, _, end), (high, start, _) in zip(found, found[1:], strict=False):
-        between = text[spoken.spans[end - 1][1] : spoken.spans[start][0]]
-        if low != high and (
-            _RANGE_AFTER.match(between)
-            or (
-                between.strip().lower() == "and"
-                and re.search(r"\bbetween\s*$", text[: spoken.spans[found[0][1]][0]], re.IGNORECASE)
-            )
-        ):
-            return Finding(problem=f"a range: {low} to {high}")
-    equal = text.rfind("=")
-    if equal >= 0:
-        after_equal = [n for n in found if spoken.spans[n[1]][0] > equal]
-        if after_equal:
-            return Finding((after_equal[0][0],), firm=True)
-    total = _TOTAL.search(text)
-    if total is not None and len(found) > 1:
-        near = min(
-            found,
-            key=lambda n: min(abs(spoken.spans[n[1]][0] - total.end()), abs(total.start() - spoken.spans[n[2] - 1][1])),
-        )
-        return Finding((near[0],), firm=True)
-    if total is not None:
-        return Finding((found[0][0],), firm=True)
-    if len(words) <= 3 + (found[0][2] - found[0][1]) and found[0][1] <= 1:
-        return Finding(tuple(dict.fromkeys(n[0] for n in found)), firm=True)
-    if announced and found[0][1] <= 3:
-        return Finding((found[0][0],), firm=True)
-    named = [n for n in found if nouns and any(stem(w) in nouns for w in words[n[2] : n[2] + 4])]
+    problem = _inexact(text, spoken, found)
+    if problem:
+        return Finding(problem=problem)
+    summed = _summed(text, spoken, found)
+    if summed is not None:
+        return Finding((summed,), final=True)
+    values = tuple(dict.fromkeys(n[0] for n in found))
+    first = found[0]
+    if first[1] <= 1 and len(words) <= 3 + first[2] - first[1]:
+        return Finding(values, firm=True)
+    if announced and first[1] <= 3:
+        return Finding(values[:1], firm=True)
+    part = _PART.search(text) is not None
+    named = [n for n in found if _names(words, n, nouns)]
     exists = _EXISTS.search(text)
     if named:
         first = named[0]
         values = tuple(dict.fromkeys(n[0] for n in named))
         led = exists is not None and exists.start() < spoken.spans[first[1]][0]
-        if led and len(values) > 1 and ":" in words[first[2] : named[1][1]]:
+        if led and len(values) > 1 and (":" in words[first[2] : named[1][1]] or "including" in words):
             values = values[:1]
-        return Finding(values, firm=len(values) == 1 and (led or first[1] <= 1))
+        return Finding(values, firm=len(values) == 1 and not part and (led or first[1] <= 1))
     if exists is not None and not nouns:
-        return Finding((found[0][0],), firm=True)
-    return Finding(
-        tuple(dict.fromkeys(n[0] for n in found)),
-        firm=found[0][1] == 0 and len(words) > 1 and words[found[0][2]] in (".", ",", ":", "-")
-        if found[0][2] < len(words)
-        else False,
+        return Finding(values[:1], firm=not part)
+    after = words[first[2]] if first[2] < len(words) else ""
+    if first[1] == 0 and after in (".", ",", ":", "-", ";", "("):
+        return Finding(values[:1], firm=True)
+    return Finding(values)
+
+
+def _names(words: list[str], number: tuple[int, int, int], nouns: frozenset[str]) -> bool:
+    """Whether the thing asked about follows the number, with up to three words (`small red`) in between."""
+    for word in words[number[2] : number[2] + 4]:
+        if word in _NOUN_ENDS:
+            return False
+        if stem(word) in nouns:
+            return True
+    return False
+
+
+def _none_of(words: list[str], nouns: frozenset[str]) -> bool:
+    """`no birds`, `no visible birds`."""
+    return any(
+        word == "no"
+        and words[i + 1 : i + 2]
+        and (stem(words[i + 1]) in nouns or any(stem(w) in nouns for w in words[i + 2 : i + 3]))
+        for i, word in enumerate(words)
     )
 
 
+def _inexact(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> str | None:
+    """Why the numbers of a sentence give no count: a bound (`at least 3`), a range (`2 or 3`); None where they do."""
+    spans = spoken.spans
+    for _, start, end in found:
+        if _BOUNDS.search(text[max(0, spans[start][0] - 24) : spans[start][0]]) or _BOUND_AFTER.match(
+            text[spans[end - 1][1] :]
+        ):
+            return "a bound, not a count"
+    for (low, begin, end), (high, start, _) in pairwise(found):
+        between = text[spans[end - 1][1] : spans[start][0]].strip().lower()
+        if low == high:
+            continue
+        if _RANGE_AFTER.match(between) or (between == "and" and spoken.words[max(0, begin - 1)] == "between"):
+            return f"a range: {low} to {high}"
+    return None
+
+
+def _summed(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> int | None:
+    """The number that a sentence gives as total: after `=`, `makes`, `total of`, or before `in total`."""
+    equal = text.rfind("=")
+    total = None
+    for total in _TOTAL.finditer(text):
+        pass
+    at = equal + 1 if equal >= 0 else total.end() if total is not None else -1
+    if at < 0:
+        return None
+    after = [n for n in found if spoken.spans[n[1]][0] >= at - 1]
+    if after:
+        return after[0][0]
+    return found[-1][0] if equal < 0 else None
+
+
 def _single(words: list[str], nouns: frozenset[str]) -> Finding:
-    """`a bird`, `only a single one`: one; weak where it is only an article."""
+    """`a pair of birds`: two; `a single bird`: one; `a bird`: one, if nothing else is said."""
     for i, word in enumerate(words):
+        if word in ("pair", "couple", "twice") and not (word == "couple" and words[i + 1 : i + 2] != ["of"] and nouns):
+            return Finding((2,))
+        if word == "both" and i <= 1:
+            return Finding(weak=(2,))
         if word in ("single", "sole") or (word == "once" and len(words) < 3):
-            return Finding((1,), firm=False)
-        if word in ("pair", "couple", "both", "twice") and (word != "both" or i == 0):
-            return Finding((2,) if word != "both" else (), weak=(2,))
-        if word in ("a", "an") and nouns and any(stem(w) in nouns for w in words[i + 1 : i + 4]):
-            return Finding((), weak=(1,))
+            return Finding((1,))
+    for i, word in enumerate(words):
+        if word in ("a", "an") and nouns:
+            for other in words[i + 1 : i + 4]:
+                if other in _NOUN_ENDS:
+                    break
+                if stem(other) in nouns:
+                    return Finding(weak=(1,))
     return NOTHING
 
 
@@ -173,6 +219,9 @@ def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
         if word[0].isdigit():
             value = digits(word)
         elif word in CJK_DIGITS or word in CJK_SCALES:
+            if words[i + 1 : i + 2] and words[i + 1] in "些样起定般直边切共旦":
+                i += 2
+                continue
             cjk = cjk_at(words, i)
             if cjk is not None:
                 value, end = cjk

@@ -179,6 +179,8 @@ def _is_letter(sentence: Sentence, i: int, options: Options, announced: bool) ->
             return True
         return announced and i == 0 and (not after or after in _LETTER_AFTER)
     if letter == "A":
+        if "\u3040" <= after[:1] <= "\u9fff" or "\u3040" <= before[:1] <= "\u9fff":
+            return True
         if not after or after in _LETTER_AFTER or bracketed:
             return True
         if before in _CALLED or after in _VERBS:
@@ -222,6 +224,11 @@ _REFUTE = terms("no incorrect wrong false ✗ not doesn't isn't unlikely elimina
 _DENYING = terms(
     "incorrect wrong false untrue out eliminated excluded ruled unlikely ✗ lacks lack fails fail rejected "
     "inconsistent implausible absent different impossible"
+)
+
+
+_TENTATIVE = terms(
+    "could might may would possible plausible similar close seemed unsure tempting attractive alternative"
 )
 
 
@@ -285,7 +292,7 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
             negations += 1
         elif word in _DENYING:
             negations += 1
-        elif word in ("could", "might", "may", "possible", "plausible", "similar", "close", "seemed", "unsure"):
+        elif word in _TENTATIVE:
             weak = True
         i += 1
         steps += 1

@@ -36,6 +36,8 @@ _EXACT = re.compile(
     re.IGNORECASE,
 )
 _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.IGNORECASE)
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_IN = re.compile(r"\b(?:in|since|from|by|until|as of|year|during)\s*$", re.IGNORECASE)
 _SCALE = {"million": 1e6, "billion": 1e9, "thousand": 1e3, "hundred": 1e2, "k": 1e3, "m": 1e6}
 _COMPOUND = {"ft": "in", "m": "cm", "h": "min", "min": "s", "lb": "oz", "kg": "g", "km": "m", "cm": "mm"}
 _STOP = terms(
@@ -93,7 +95,7 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
             values,
             firm=announced
             or (lone.start <= 1 and len(text) - amounts[-1].end < 12)
-            or (exact and bool(nouns) and _about(text, lone, nouns)),
+            or (exact and _about(text, lone, nouns) > 0),
         )
     equal = max(text.rfind("="), text.rfind("≈"))
     after = [a for a in amounts if a.start > equal] if equal >= 0 else []
@@ -101,6 +103,10 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
         return Finding((after[0].value,), firm=True)
     if announced and amounts[0].start <= 24:
         return Finding((amounts[0].value,), firm=True)
+    if nouns:
+        scores = [_about(text, a, nouns) for a in amounts]
+        if scores.count(max(scores)) == 1 and max(scores):
+            return Finding((amounts[scores.index(max(scores))].value,), firm=True)
     exact_ones = [a for a in amounts if _EXACT.search(text[: a.start])]
     asked = [a for a in exact_ones if _about(text, a, nouns)]
     for some in (asked, exact_ones):
@@ -111,10 +117,10 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
     return Finding(values)
 
 
-def _about(text: str, amount: Amount, nouns: frozenset[str]) -> bool:
-    """Whether the clause before the number speaks of what the question asks."""
+def _about(text: str, amount: Amount, nouns: frozenset[str]) -> int:
+    """How many words of the question the clause before the number takes up."""
     clause = re.split(r"[,;(]|\b(?:and|while|whereas|but)\b", text[max(0, amount.start - 120) : amount.start])[-1]
-    return any(stem(w) in nouns for w in tokenize(clause.lower()).words)
+    return len({s for w in tokenize(clause.lower()).words if (s := stem(w)) in nouns})
 
 
 def _distinct(amounts: list[Amount]) -> tuple[float, ...]:
@@ -143,6 +149,12 @@ def _amounts(text: str, wanted: str | None) -> list[Amount]:
 def _counts(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 12) : match.start()]
     if (before[-1:].isalpha() and before[-1:].isascii()) or _INDEXED.search(before):
+        return False
+    if (before[-1:] == ":" and before[-2:-1].isdigit()) or (
+        text[match.end() : match.end() + 1] == ":" and text[match.end() + 1 : match.end() + 2].isdigit()
+    ):
+        return False  # a time of day
+    if _YEAR.fullmatch(match.group().strip()) and _IN.search(before):
         return False
     return not text[match.end() : match.end() + 2].lower().startswith(("st", "nd", "rd", "th"))
 

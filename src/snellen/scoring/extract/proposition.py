@@ -139,20 +139,47 @@ def _negations(words: list[str]) -> int:
     return sum(1 for w in words if (w in _NEGATORS and w != "different") or w.endswith("n't"))
 
 
-def compare(sentence: Sentence, claim: Proposition) -> bool | None:
-    """True where the sentence says the claim, False where it says the opposite, None where it says neither."""
+class Said(NamedTuple):
+    """What a sentence says of a claim; `strict`: it takes up every word of it; `weak`: with `could`, `might` …"""
+
+    value: bool
+    strict: bool
+    weak: bool
+
+
+_REASON = re.compile(
+    r"\b(?:because|since|as|due to|given|so|which|with|based on|despite|although|though|even|judging|considering|while|whereas|instead|but|rather than)\b|[;:(]| - ",
+    re.IGNORECASE,
+)
+_POINTING = terms(
+    "it this that these those they the both there he she i we all neither image picture its it's they're each two yes no here none"
+)
+_TENTATIVE = terms("could might may possibly perhaps maybe possible")
+
+
+def compare(sentence: Sentence, claim: Proposition) -> Said | None:
+    """What the main clause of a sentence says of the claim; None where it says neither that nor its opposite."""
     short = _SHORT.match(sentence.text)
     if short is not None:
-        return (short.group("not") is None) != claim.negated if len(sentence.words) < 8 else None
+        if len(sentence.words) >= 8:
+            return None
+        return Said((short.group("not") is None) != claim.negated, True, False)
+    reason = _REASON.search(sentence.text, 12)
+    if reason is not None:
+        sentence = tokenize(sentence.text[: reason.start()])
     said = _content(sentence)
-    if not said:
+    if not said or "or" in sentence.words or not any(w in _POINTING or w.endswith("'s") for w in sentence.words[:4]):
         return None
     heard = set(said)
+    weak = not _TENTATIVE.isdisjoint(sentence.words)
     shared = [word for word in claim.content if word in heard]
     flips = [w for w in claim.content if w not in heard and not heard.isdisjoint(_OPPOSITE.get(w, ()))]
-    negated = _negations(sentence.words) % 2 == 1
-    if (len(flips) == 1 and len(shared) + 1 >= (len(claim.content) + 1) // 2) or (flips and len(sentence.words) <= 6):
-        return (not negated) == claim.negated
-    if len(shared) >= max(1, -(-2 * len(claim.content) // 3)) and (claim.content[-1] in heard):
-        return negated == claim.negated
+    spoken = sentence.words[1:] if sentence.words[0] in ("no", "yes") else sentence.words
+    negated = _negations(spoken) % 2 == 1
+    if len(flips) == 1 and (len(shared) + 1 >= (len(claim.content) + 1) // 2 or len(sentence.words) <= 7):
+        return Said(negated != claim.negated, False, weak)
+    relation = any(word in _OPPOSITE for word in shared) and len(sentence.words) <= 6
+    enough = len(shared) >= max(1, -(-2 * len(claim.content) // 3)) and claim.content[-1] in heard
+    if not flips and (relation or enough):
+        return Said(negated == claim.negated, len(shared) == len(claim.content), weak)
     return None

@@ -97,8 +97,8 @@ _OPENERS = terms(
 FINAL = re.compile(
     r"(?P<last>\bfinal\s+|\bultimate\s+)?(?:"
     r"\b(?:the|my|your|our|correct|right|best|likely|possible|probable|short|overall|matching|appropriate|suitable|closest)?\s{0,2}"
-    r"\b(?:answers?|ans|choice|option|response|verdict|conclusion|prediction|guess|selection|pick|label|identification|"
-    r"determination|result|solution|estimate|count|total|letter|species)\b"
+    r"(?:\b(?:answers?|ans|choice|option|response|reply|verdict|conclusion|prediction|guess|selection|pick)|"
+    r"(?:(?<=^)|(?<=\n)|(?<=the )|(?<=my )|(?<=final ))(?:label|identification|determination|result|solution|estimate|count|total|letter|species))\b"
     r"(?:\s+(?:here|choice|option|letter|to (?:the|this|that|your) question|for (?:this|the) (?:question|image|picture)|"
     r"number|value|of (?:the )?[a-z]+(?: [a-z]+)?|(?:that|which) (?:best )?(?:matches|fits|describes)[a-z ]{0,40}))?"
     r"\s*(?:(?:is|was|=|are|be|'s|would be|should be|must be|has to be|will be|can only be|seems to be|appears to be|remains|->|=>|--|-)\b\s*:?|:|=|->|=>|--)"
@@ -131,8 +131,23 @@ CORRECTION = re.compile(
     r"upon (?:closer|further|careful|a closer|re-?)\s?\w+|i mean|i meant|or rather|no,? rather|reconsider\w*|strike that|oops|"
     r"hmm,? no|no,? wait|re-?(?:evaluating|examining|checking|counting|thinking|assessing|considering)|taking a (?:closer|second) look|"
     r"i (?:should|need to|must|have to) (?:correct|revise|change)|change my (?:answer|mind)|changed my mind|revised?(?: answer)?|"
-    r"edit:|never ?mind|that(?:'s| is| was) (?:not right|wrong|incorrect))"
+    r"edit:|never ?mind)"
     r"|不对[,，]|等等|等一下|更正|其实|实际上|不,|いや|待って",
+    re.IGNORECASE,
+)
+SUPERSEDED = re.compile(
+    r"\b(?:at first(?: glance| sight| look)?|initially|originally|(?:my )?(?:first|initial) (?:impression|thought|instinct|guess)(?: was)?|first glance|"
+    r"i (?:had |first |previously )*(?:thought|assumed|considered|was (?:going to|about to|inclined|tempted))|(?:you|one|some|people|it) (?:might|may|could) (?:\w+ )?(?:think|say|argue|expect|assume|mistake|confuse|seem|look|appear|be mistaken)|"
+    r"it is tempting|it's tempting|could be mistaken|might be mistaken|easily (?:confused|mistaken)|similar to|resembles?|looks similar|reminiscent of|as opposed to|compared (?:to|with)|in contrast to|unlike)\b"
+    r"|起初|一开始|最初|乍一看",
+    re.IGNORECASE,
+)
+SUPERSEDING = re.compile(
+    r"[,;:]?\s*\b(?:but|however|yet|until|though|then|so|it's actually|it is actually|nevertheless|this is|it is|it's)\b|但|不过|然而|[.;]|, (?=the |this |that |both |a )",
+    re.IGNORECASE,
+)
+HEADER = re.compile(
+    r"^\W*(?:the |my )?(?:final |correct |best )*(?:answer|conclusion|verdict|result|decision|answer is|答案|结论|最终答案)\W*$",
     re.IGNORECASE,
 )
 REFUSAL = re.compile(

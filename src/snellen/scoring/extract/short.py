@@ -3,172 +3,215 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
-from snellen.scoring.extract.sentences import UNSURE
-from snellen.scoring.names import _CLASSES, terms, words
+from snellen.scoring.extract.phrases import (
+    BRACKET,
+    CALLED,
+    CJK_IS,
+    IS,
+    LABEL,
+    LEAD,
+    NO_NAME,
+    NOT_BUT,
+    OR,
+    OTHER_LABEL,
+    SCIENTIFIC,
+    TAIL,
+    VERB,
+    WEAK_WORDS,
+)
+from snellen.scoring.extract.sentences import REFUSAL, UNSURE
+from snellen.scoring.names import CLASSES, stem, words
 
-_SUBJECT = (
-    r"(?:it|this|that|these|those|they|the\s+(?:[\w'-]+\s+){0,5}?[\w'-]+|here|there|what\s+(?:you|we|i)\s+(?:see|are seeing|have)(?:\s+here)?"
-    r"|(?:my|our|your)\s+(?:[\w'-]+\s+){0,2}[\w'-]+)"
+Key = tuple[str, ...]
+
+
+class Asked(NamedTuple):
+    """What the question asks for.
+
+    Attributes:
+        nouns: stems of the things asked about, places (`on the table`) left out.
+        finer: it asks for a species, model, breed …: the class alone is no answer.
+        quality: it asks for a colour, shape, size …: an adjective is an answer.
+    """
+
+    nouns: frozenset[str] = frozenset()
+    finer: bool = False
+    quality: bool = False
+
+
+class _Names:
+    """Names met in one reply: how they were written, and what stood in brackets after them."""
+
+    def __init__(self) -> None:
+        self.written: dict[Key, str] = {}
+        self.also: dict[Key, tuple[str, ...]] = {}
+        self.scientific: list[str] = []
+
+    def key(self, name: str) -> Key:
+        key = words(name)
+        self.written.setdefault(key, " ".join(name.split()))
+        return key
+
+
+_PLACE = re.compile(
+    r"\b(?:on|in|at|behind|near|above|under|below|beside|next to|inside|from)\s+(?:the|this|these|that|a|an)\s+\w+",
+    re.I,
 )
-_HEDGE = r"(?:most\s+|very\s+|quite\s+|almost\s+|highly\s+)?(?:likely|probably|certainly|definitely|clearly|possibly|perhaps|indeed|actually|in fact|obviously|commonly|apparently|either|also|simply|just|undoubtedly|presumably)"
-_IS = re.compile(
-    rf"(?:^|[\s,;:(\"']){_SUBJECT}(?:\s+(?:in|on|of|at|from)\s+(?:the|this|your)\s+[\w'-]+(?:\s+[\w'-]+)?)?"
-    rf"\s*(?:\s(?P<verb>is|are|was|were)|'s|'re|\s(?P<modal>could|might|may|would|must|should|can|has to|will)\s+(?:\w+ly\s+)?be|\s(?P<seem>appears?|seems?|looks?|sounds?)\s+(?:\w+ly\s+)?(?:to\s+(?:\w+ly\s+)?be|like|to\s+(?:show|depict|resemble))|\s(?P<like>resembles?))"
-    rf"(?P<hedge>(?:\s+{_HEDGE})*)\s*:?\s+(?P<name>(?!not\b|n't)[^\s].*)$",
-    re.IGNORECASE,
+_FINER = re.compile(r"\b(?:species|model|breed|variety|make|type|kind|variant|cultivar|scientific name|genus)\b", re.I)
+_QUALITY = re.compile(
+    r"\b(?:colou?r|shape|size|material|texture|pattern|word|action|doing|direction|side|where|attribute|weather|season|mood|"
+    r"emotion|activity|state|condition|style|position|gender|language|time|day|month)s?\b",
+    re.I,
 )
-_CALLED = re.compile(
-    r"\b(?:known as|called|named|identified as|recogni[sz](?:ed|able) as|classified as|referred to as|identify (?:it|this|the \w+) as|recogni[sz]e (?:it|this) as|"
-    r"characteristics? of|typical of|consistent with|indicative of|belongs? to|points? to(?:wards?)?|suggests? (?:that )?(?:it is|it's|this is)?|indicates? (?:that )?(?:it is|it's|this is)?|"
-    r"match(?:es|ing)? (?:those of|that of|the description of)?|diagnostic (?:of|for)|features of|depiction of|picture of|photo(?:graph)? of|image of|example of|"
-    r"(?:image|picture|photo|photograph|figure|scene) (?:\w+ )?(?:shows?|depicts?|features?|displays?|contains?|captures?)|i (?:can )?(?:see|recogni[sz]e)|"
-    r"i(?:'d|'m| would| am)? ?(?:think|believe|say|guess|suspect|go with|fairly sure|pretty sure|confident|reckon|identify)(?: (?:that )?(?:it is|it's|this is|that is|that's|this|it))?(?: as)?|must be|has to be|likely|probably|looks like|appears to be|seems to be)"
-    r"\s+(?P<name>(?!not\b)[^\s].*)$",
-    re.IGNORECASE,
-)
-_NOT_BUT = re.compile(
-    r"^(?:not\s+(?:an?\s+|the\s+)?[^,;]{1,60}?(?:,\s*(?:but\s+)?(?:rather\s+)?|\s+but\s+(?:rather\s+)?|;\s*))(?P<name>.+)$",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(
-    r"^\(?(?:the\s+)?(?:[\w-]+\s+){0,2}(?:answer|species|name|common name|identification|object|animal|bird|plant|flower|class|category|label|breed|genus|model|type|subject|title|id|prediction|dish|brand|make and model|landmark|variety|aircraft|digit|colou?r|shape|result|digit|response)\s*(?::|=|-\s)\s*(?P<name>.+)$",
-    re.IGNORECASE,
-)
-_CUT = re.compile(
-    r"\s+(?:with|because|since|as (?:it|its|the|indicated|evidenced|shown|seen|can|they|suggested|this)|which|that|who|whose|where|while|based on|due to|given|in (?:the|this|its|a|an|flight|my)|"
-    r"on (?:the|a|an|this|its|top)|standing|sitting|perched|flying|swimming|from|at (?:the|a)|by (?:its|the|their)|judging|considering|according|has|have|is|are|was|were|rather than|instead of|"
-    r"not|but|though|although|however|so|and (?:not|it|the|its|this|has|is)|featuring|showing|seen|shown|visible|resting|holding|wearing|against|facing|known|if|for (?:sure|its)|"
-    r"thanks to|(?:here|again|too|indeed|instead|then)$|in (?:english|colou?r)|native to|commonly|or (?:something|a similar|similar))\b.*$"
-    r"|\s*(?:;|:|\s-+\s|->|\.\s|!|\?\s).*$|\s*,\s*(?!\d{3}\b).*$",
-    re.IGNORECASE | re.DOTALL,
-)
-_OR = re.compile(
-    r"\s+(?:or|or possibly|or maybe|and/or|vs\.?)\s+(?:an?\s+|the\s+|maybe\s+|possibly\s+|perhaps\s+)?|\s+/\s+|或",
-    re.IGNORECASE,
-)
-_BRACKET = re.compile(r"\s*[(\[]([^()\[\]]{1,120})[)\]]?")
-_LEAD = re.compile(
-    r"^(?:[\s\"'*:,.-]+|(?:an?|the|some|my answer|answer|likely|probably|possibly|perhaps|maybe|definitely|clearly|most likely|certainly|obviously|simply|actually|either|called|named|"
-    r"(?:species|kind|type|member|breed|variety|photo|picture|image|close-up|pair|group|specimen|example|individual|genus|drawing|illustration)\s+of|specifically|namely|sure|well|hmm|okay|ok|yes|indeed|oh|ah|that|thus|so|therefore|"
-    r"it's|it is|this is|i think|i believe|i'd say|i would say|looks like|to be|be|as)\b(?!-)[\s,:]*)+",
-    re.IGNORECASE,
-)
-_NO_NAME = terms(
-    "it this that they yes no i unknown none nothing image picture photo question answer unclear not sure here "
-    "there following above below one unidentified unsure hard difficult impossible clear visible shown very "
-    "too likely similar same different able unable sorry n/a na"
-)
-_CJK_IS = re.compile(
-    r"(?:这|那|它|图中|图片|照片|此)[^是,，。]{0,14}(?:是|为|显示了?)(?:一|两)?(?:只|个|种|条|朵|棵|张|辆|架|匹|头|名|位|座|幅)?(?P<name>[^,，。;；的\n]{1,20})|(?:看起来|应该|可能)(?:像|是)(?:一)?(?:只|个|种|条|朵|棵|辆|架)?(?P<name2>[^,，。\n]{1,20})"
-)
-_WEAK = terms("could might may possibly perhaps maybe can")
+
+
+@lru_cache(maxsize=2_048)
+def _asked(question: str) -> Asked:
+    text = question[-600:]
+    nouns = frozenset(words(_PLACE.sub(" ", text)))
+    return Asked(nouns - NO_NAME, _FINER.search(text) is not None, _QUALITY.search(text) is not None)
 
 
 def read_short(reply: Reply, question: str) -> Reading:
-    """The name that the reply gives, cleaned; `also` holds what it adds in brackets."""
-    shown: dict[tuple[str, ...], str] = {}
-    also: dict[tuple[str, ...], tuple[str, ...]] = {}
-    asked = {w for w in words(question) if w in _CLASSES} if question else set()
+    """The name that the reply gives, cleaned; `also` holds what it adds in brackets or as scientific name."""
+    met = _Names()
+    asked = _asked(question) if question else Asked()
+    lone = "\n" not in reply.text
 
     def sentence(text: str, announced: bool) -> Finding:
-        return _read(text, announced, shown, also)
+        return _read(text, announced, met, asked, lone)
 
-    def merge(values: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        return _merge(values, asked, also)
+    def merge(values: list[Key]) -> list[Key]:
+        return _merge(values, asked, met)
 
-    reading = conclude(reply.text, sentence, show=lambda key: shown.get(key, " ".join(key)), merge=merge)
+    def show(key: Key) -> str:
+        return met.written.get(key, " ".join(key))
+
+    reading = conclude(reply.text, sentence, show=show, merge=merge)
     if reading.value is None:
         return reading
-    key = cast("tuple[str, ...]", reading.value)
-    return Reading(shown[key], None, also.get(key, ()))
+    key = cast(Key, reading.value)
+    if asked.finer and len(key) == 1 and key[0] in CLASSES:
+        return Reading(None, f"no answer: {show(key)} is only the class asked about")
+    return Reading(show(key), None, (*met.also.get(key, ()), *(s for s in met.scientific if words(s) != key)))
 
 
-def _merge(
-    values: list[tuple[str, ...]], asked: set[str], also: dict[tuple[str, ...], tuple[str, ...]]
-) -> list[tuple[str, ...]]:
-    """Names that are not names of one thing: a general name gives way to a finer one, a bracketed one to its owner."""
-    kept: list[tuple[str, ...]] = []
+def _merge(values: list[Key], asked: Asked, met: _Names) -> list[Key]:
+    """Names of different things: a general name gives way to a finer one, a name in brackets to its owner."""
+    kept: list[Key] = []
     for value in dict.fromkeys(values):
-        if any(value == words(other) for key in kept for other in also.get(key, ())):
+        if any(value == words(other) for key in kept for other in met.also.get(key, ())):
             continue
-        if any(key[-len(value) :] == value for key in kept):
+        if any(_within(value, key) for key in kept):
             continue
         kept = [
             key
             for key in kept
-            if value[-len(key) :] != key and not any(key == words(other) for other in also.get(value, ()))
+            if not _within(key, value) and not any(key == words(other) for other in met.also.get(value, ()))
         ]
         kept.append(value)
-    fine = [key for key in kept if not (len(key) == 1 and (key[0] in _CLASSES or key[0] in asked))]
+    fine = [key for key in kept if not (key[-1] in CLASSES or (len(key) == 1 and key[0] in asked.nouns))]
     return fine or kept
 
 
-def _read(
-    text: str, announced: bool, shown: dict[tuple[str, ...], str], also: dict[tuple[str, ...], tuple[str, ...]]
-) -> Finding:
-    if UNSURE.search(text) and len(text) > 4:
+def _within(general: Key, fine: Key) -> bool:
+    return fine[-len(general) :] == general or fine[: len(general)] == general
+
+
+def _read(text: str, announced: bool, met: _Names, asked: Asked, lone: bool) -> Finding:
+    if UNSURE.search(text) or REFUSAL.search(text):
+        said = re.split(r"\b(?:but|however|though)\b", text, maxsplit=1)
+        if len(said) < 2 or UNSURE.search(said[1]):
+            return NOTHING
+        text = said[1]
+    if (text[-1:] == "?" and len(text.split()) > 6) or (text[-1:] == ":" and not lone):
         return NOTHING
-    label = _LABEL.match(text)
-    bare = announced or label is not None
-    body = label.group("name") if label is not None else text
-    hedged = False
-    found = None
-    if not body.isascii():
-        cjk = _CJK_IS.search(body)
+    scientific = SCIENTIFIC.match(text)
+    if scientific is not None:
+        name = BRACKET.sub(" ", scientific.group("name")).strip(" .,;\"'")
+        met.scientific.append(name)
+        return Finding(weak=(met.key(name),))
+    label = LABEL.match(text)
+    if label is not None:
+        return _named(label.group("name"), met, False, True, True)
+    if not announced and not lone and OTHER_LABEL.match(text):
+        return NOTHING
+    if not text.isascii():
+        cjk = CJK_IS.search(text)
         if cjk is not None:
-            return _named(cjk.group("name") or cjk.group("name2"), shown, also, False, True)
-    turned = _NOT_BUT.match(body)
+            return _named(cjk.group("name") or cjk.group("name2") or "", met, False, True, True)
+    return _stated(text, announced, met, asked)
+
+
+def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
+    turned = NOT_BUT.match(text)
     if turned is not None:
-        body, bare = turned.group("name"), True
-    found = _IS.search(body) if not bare or len(body.split()) > 3 else None
-    if found is not None and _LEAD.sub("", found.group("name")):
-        hedged = (found.group("modal") or "").lower() in _WEAK or any(
-            w in _WEAK for w in (found.group("hedge") or "").lower().split()
-        )
-        name = found.group("name")
-        deeper = _CALLED.search(name)
-        if deeper is not None:
-            name = deeper.group("name")
-        turned = _NOT_BUT.match(name)
-        return _named(turned.group("name") if turned else name, shown, also, hedged, False)
-    found = _CALLED.search(body)
+        return _named(turned.group("name"), met, False, True, True)
+    found = IS.search(text) if not announced or len(text.split()) > 3 else None
     if found is not None:
-        return _named(found.group("name"), shown, also, False, bare)
-    if bare or len(body.split()) <= 7 or len(_CUT.sub("", body).split()) <= 4:
-        return _named(body, shown, also, body.lower().startswith(("possibly", "maybe", "perhaps")), True)
+        name = found.group("name")
+        if CALLED.match(name) is None and _can_be_named(found, name, asked):
+            weak = (found.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
+                (found.group("hedge") or "").lower().split()
+            )
+            turned = NOT_BUT.match(name)
+            return _named(turned.group("name") if turned else name, met, weak, False, asked.quality)
+    called = CALLED.search(text)
+    if called is not None:
+        return _named(called.group("name"), met, False, announced, asked.quality)
+    if found is not None and not announced:
+        return NOTHING
+    if announced or VERB.search(text) is None:
+        return _named(text, met, text.lower().startswith(("possibly", "maybe", "perhaps")), True, True)
     return NOTHING
 
 
-def _named(
-    text: str, shown: dict[tuple[str, ...], str], also: dict[tuple[str, ...], tuple[str, ...]], hedged: bool, firm: bool
-) -> Finding:
-    others = tuple(m.group(1).strip() for m in _BRACKET.finditer(text[:200]))
-    text = _BRACKET.sub(" ", text)
-    name = _LEAD.sub("", text.strip(" .,;:!?\"'*-"))
-    if name.lower().startswith(("not ", "neither ", "n't")):
+def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
+    """Whether `subject is name` gives a name: with an article, a capital, or said of what was asked."""
+    first = LEAD.sub("", name)[:1]
+    if (
+        re.match(r"(?:\w+ly\s+)?(?:an?|the|some|two|three|one)\s", name, re.IGNORECASE)
+        or first.isupper()
+        or first.isdigit()
+    ):
+        return True
+    subject = (found.group("noun") or found.group("pronoun")).lower().split()
+    if name.split()[0].lower().endswith("ly") or re.match(
+        r"\w+(?:ed|ing)\s+(?:in|on|at|by|with|across|throughout|from|to)\b", name
+    ):
+        return False
+    if subject[0] == "the" or subject[0] in ("my", "our", "your"):
+        return any(stem(w) in asked.nouns for w in subject[1:])
+    return asked.quality or len(name.split()) <= 4
+
+
+def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> Finding:
+    others = tuple(m.group(1).strip(" .,;\"'") for m in BRACKET.finditer(text[:200]))
+    text = BRACKET.sub(" ", text)
+    name = LEAD.sub("", text.strip(" .,;:!?\"'*-"))
+    if name.lower().startswith(("not ", "neither ", "n't", "no ")):
         return NOTHING
-    name = _CUT.sub("", " " + name).strip(" .,;:!?\"'*-")
-    name = _LEAD.sub("", name).strip(" .,;:!?\"'")
-    if _OR.search(name):
-        parts = [p.strip(" .,;:!?\"'") for p in _OR.split(name)]
-        keys = tuple(dict.fromkeys(_key(p, shown) for p in parts if p))
+    name = TAIL.sub("", name).strip(" .,;:!?\"'*-")
+    name = LEAD.sub("", name).strip(" .,;:!?\"'")
+    if OR.search(name):
+        parts = [part.strip(" .,;:!?\"'") for part in OR.split(name)]
+        keys = tuple(dict.fromkeys(met.key(part) for part in parts if part))
         return Finding(keys, firm=firm) if len(keys) > 1 else NOTHING
     if not name or len(name.split()) > 9:
         return NOTHING
-    key = _key(name, shown)
-    if not key or key[0] in _NO_NAME:
+    key = met.key(name)
+    if (
+        not key
+        or key[0] in NO_NAME
+        or (len(key) == 1 and len(key[0]) == 1 and not key[0].isdigit() and key[0].isascii())
+    ):
         return NOTHING
     extra = tuple(o for o in others if 0 < len(o.split()) <= 5)
     if extra:
-        also.setdefault(key, extra)
-    return Finding((), weak=(key,)) if hedged else Finding((key,), firm=firm)
-
-
-def _key(name: str, shown: dict[tuple[str, ...], str]) -> tuple[str, ...]:
-    key = words(name)
-    shown.setdefault(key, " ".join(name.split()))
-    return key
+        met.also.setdefault(key, extra)
+    return Finding(weak=(key,)) if hedged else Finding((key,), firm=firm)

@@ -34,7 +34,7 @@ _THINGS = terms(
 )
 _CLAIMS = terms("statement claim assertion sentence description proposition caption")
 _ECHO = re.compile(
-    r"\(?\"?\b(?:yes\"?\s*(?:/|or|,)\s*\"?no|true\"?\s*(?:/|or|,)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?/\s?F|T or F|y\s?/\s?n)\b\"?\)?",
+    r"\(?\"?\b(?:yes\"?\s*(?:/|or)\s*\"?no|true\"?\s*(?:/|or)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?/\s?F|T or F|y\s?/\s?n)\b\"?\)?",
     re.IGNORECASE,
 )
 _BOTH = re.compile(
@@ -42,7 +42,17 @@ _BOTH = re.compile(
     re.IGNORECASE,
 )
 _EITHER = re.compile(r"\beither\b", re.IGNORECASE)
-_DOUBT = re.compile(r"\b(?:no|without(?: a)?|beyond) (?:doubt|question)\b", re.IGNORECASE)
+_SO = re.compile(
+    r"\b(?P<no>(?:do not|don't|doubt|wouldn't|would not) (?:think|believe|say|suppose)? ?(?:so|it|that)\b(?! (?:is|was|are|it|this|the))|"
+    r"(?:afraid|unfortunately|definitely|certainly|absolutely|probably|possibly|course|surely|clearly|most likely|think|hope|guess|suppose|obviously|say|is|sadly|likely|evidently) not(?= *(?:$|[,.;:!-]))|"
+    r"not (?:at all|really|quite|exactly|likely)\b|(?:it|that|this) (?:is|does|do|has|was)(?:n't| not)(?= *(?:$|[,.;:!-]| the case))|far from it|by no means|no way)|"
+    r"\b(?P<yes>(?:think|believe|guess|suppose|say|appears?|seems?|looks) so\b|of course\b(?! not)|for sure\b|without (?:a |any )?doubt|no doubt|it (?:is|does|has)(?= *(?:$|[,.;:!-]| the case)))",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\b(?:whether|asks?|asked|asking|the question|wants to know|determine|claims? that|says? that|states? that|stating that|claiming that|need to|if)\b",
+    re.IGNORECASE,
+)
 _CJK_NO = re.compile(
     r"不是|不对|不正确|不一样|不同|不属于|不符合|不存在|没有|错误|错的|错|假的|否|(?:^|[,，\s])不(?:$|[,，。\s])|いいえ|違います|ではありません|じゃない|間違い|아니|誤り"
 )
@@ -84,8 +94,6 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         if announced or _EITHER.search(text[: echo.start()]):
             return Finding(problem="two answers: yes, no")
         text = _ECHO.sub(" ", text)
-    if "doubt" in text or "question" in text:
-        text = _DOUBT.sub(" ", text)
     spoken = tokenize(text)
     words = spoken.words
     values: list[bool] = []
@@ -96,10 +104,12 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         value: bool | None = None
         after = words[i + 1] if i + 1 < len(words) else ""
         if word in _YES:
-            if head or (i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=")):
+            if after != "not" and (
+                head or (i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "="))
+            ):
                 value = not _negated(words, i)
         elif word in _NO:
-            if word == "no" and not _interjection(words, i, head):
+            if word == "no" and (after in ("doubt", "question", "wait") or not _interjection(words, i, head)):
                 pass
             elif head or (
                 i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=", "but", ",")
@@ -111,9 +121,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
                 if i and any(w in ("if", "whether", "could", "might", "may") for w in words[max(0, i - 5) : i]):
                     weak.append(value)
                     value = None
-        elif (
-            head and word in ("t", "f", "y", "n") and (len(words) <= 2 or (announced and after in ("", ".", ",", ")")))
-        ):
+        elif head and word in ("t", "f", "y", "n") and (len(text) <= 4 or (announced and not after.isalpha())):
             value = word in ("t", "y")
         elif head and word == "not" and after in ("", ".", "really", "at", "exactly", "quite", ","):
             value = False
@@ -125,12 +133,21 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         if head and word not in _FILLERS:
             head = False
     if not values and not weak:
-        if UNSURE.search(text):
+        so = _SO.search(text)
+        if so is not None:
+            return Finding((so.group("no") is None,), firm=so.start() < 12)
+        if UNSURE.search(text) or _QUOTED.search(text):
             return NOTHING
-        said = compare(spoken, claim) if claim is not None else None
-        if said is not None:
-            return Finding((said,), firm=False)
-        return NOTHING
+    if claim is not None and len(text) < 600 and not _QUOTED.search(text):
+        said = compare(spoken, claim)
+        if not values and not weak:
+            return (
+                Finding()
+                if said is None
+                else Finding(*((), (said.value,)) if said.weak else ((said.value,),), firm=said.strict)
+            )
+        if said is not None and said.strict and not said.weak and said.value not in values and values:
+            return Finding((values[0], said.value), firm=True, problem="contradicts itself: yes, no")
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) == 2 and firm:
         # `No, it is not correct that …` agrees; `Yes, that is false` does not
