@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from typer.models import ArgumentInfo, OptionInfo
+from typer.models import ArgumentInfo
 
 from snellen.cli.app import COMMANDS, load
 
@@ -49,8 +49,9 @@ def words(function: Callable[..., Any]) -> Iterator[Word]:
         said = "" if required or default is None or isinstance(default, bool) else f" Default: {default}."
         many = list in {get_origin(one) or one for one in (type_, *get_args(type_))}
         argument = isinstance(info, ArgumentInfo)
-        assert isinstance(info, (ArgumentInfo, OptionInfo)), name
-        given = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]  # as typer reads them
+        given = [
+            one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)
+        ]  # as typer reads them
         names = tuple(name for one in given for name in one.split("/") if name.startswith("-"))
         if not names:
             names = (info.metavar or name.upper(),) if argument else (f"--{name.replace('_', '-')}",)

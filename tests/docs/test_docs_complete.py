@@ -1,0 +1,106 @@
+"""Nothing that a user can meet is undocumented: commands, options, profiles, errors, exit statuses, dependencies."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from snellen import errors
+from snellen.benchmarks import registry
+from snellen.cli import faults, outcome
+from snellen.cli.app import COMMANDS
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "_scripts"))
+import cli_page  # noqa: E402
+
+
+def classes(kind: type[errors.SnellenError]) -> list[type[errors.SnellenError]]:
+    return [kind, *(one for child in kind.__subclasses__() for one in classes(child))]
+
+
+ALL = [one for one in classes(errors.SnellenError) if one.__module__.startswith("snellen.")]
+
+
+def row(page: str, *cells: str) -> re.Pattern[str]:
+    """A table row that begins with these cells."""
+    return re.compile(r"^\| " + r" \| ".join(map(re.escape, cells)) + r" \|", re.M)
+
+
+def test_the_page_of_commands_is_what_the_commands_say():
+    written = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert written == cli_page.page(), "run: python docs/_scripts/cli_page.py"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_documented(name):
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    section = text.split(f"## snellen {name}\n")[1].split("\n## ")[0]
+    for word in cli_page.words(cli_page.load(COMMANDS[name])):
+        assert word.text, f"{name} {word.names}: has no help"
+        for one in word.names:
+            assert f"`{one}`" in section, one
+
+
+def test_every_profile_of_every_benchmark_is_documented_with_its_own_words():
+    rows = [
+        line.split(" | ") for line in (DOCS / "profiles.md").read_text(encoding="utf-8").splitlines() if " | `" in line
+    ]
+    documented = {
+        (name.strip("| `"), cells[1].strip("` "), cells[2].strip(" |"))
+        for cells in rows
+        for name in cells[0].split(",")
+    }
+    for name in registry.BUILT_IN:
+        benchmark = registry.find(name)
+        assert set(benchmark.profiles) == set(benchmark.score), name
+        for profile, words in benchmark.profiles.items():
+            assert (name, profile, words) in documented
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_error_is_documented_with_its_exit_status_or_kind(kind):
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    if issubclass(kind, errors.ModelError):
+        again = "yes" if kind.retry else "no"
+        assert row("errors.md", f"`{kind.kind}`", f"`{kind.__name__}`", kind.status, again).search(text)
+    else:
+        assert row("errors.md", f"`{kind.__name__}`", str(kind.exit_code)).search(text)
+
+
+def test_every_exit_status_is_documented():
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    for status in {0, outcome.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}:
+        assert row("errors.md", str(status)).search(text), status
+
+
+def test_every_dependency_is_documented_with_a_reason():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {re.split(r"[\[<>=;! ]", one)[0] for one in needed} - {"snellen"}
+    text = (DOCS / "dependencies.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([\w-]+)` \|[^|]*\| \S[^|]+ \|$", text, re.M))
+    assert names == documented
+
+
+def test_every_page_is_in_the_navigation_and_the_site_builds_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "site" / "cli.html").is_file()
+
+
+def test_no_page_asks_a_reader_to_put_a_key_on_the_command_line():
+    for page in [*DOCS.glob("*.md"), ROOT / "README.md"]:
+        assert "--api-key " not in page.read_text(encoding="utf-8"), page
