@@ -105,9 +105,7 @@ async def test_parts_keep_their_order_and_the_system_text_goes_first(opened):
     model = await opened()
     prompt = Prompt((Text("first"), picture(1), Text("second"), picture(2)), system="Be brief.")
     reply = await model.answer(prompt)
-    assert reply.trace["request"]["prompt"] == (
-        "<s><|system|>Be brief.<|user|>first<image>second<image><|assistant|>"
-    )
+    assert reply.trace["request"]["prompt"] == ("<s><|system|>Be brief.<|user|>first<image>second<image><|assistant|>")
     # 4 markers, 9 + 5 + 6 letters, and 4 tokens a picture.
     assert reply.usage.input_tokens == 4 + 20 + 8
 
@@ -183,7 +181,11 @@ async def test_settings_that_generate_does_not_know_are_a_bad_request(opened):
 
 @pytest.mark.parametrize(
     "error",
-    [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("[enforce fail] not enough memory: you tried"), MemoryError()],
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("[enforce fail] not enough memory: you tried"),
+        MemoryError(),
+    ],
     ids=["accelerator", "processor", "python"],
 )
 async def test_out_of_memory_halves_the_batch_and_loses_nothing(opened, monkeypatch, error):

@@ -1,0 +1,142 @@
+"""How batches form and come apart, with arithmetic in place of a model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from snellen.errors import ModelError
+from snellen.models.local.batches import Batches, Job
+
+POISON = 666
+
+
+class Doubler:
+    """Doubles numbers, in batches; `started` is set when a batch is under way, which then waits for `go`."""
+
+    def __init__(self, most: int) -> None:
+        self.sizes: list[int] = []
+        self.batches: list[list[int]] = []
+        self.go = threading.Event()
+        self.started = threading.Event()
+        self.go.set()
+        self.line: Batches[int] = Batches(self.encode, self.generate, lambda error: False, lambda: None, most)
+
+    def encode(self, jobs: Sequence[Job[int]]) -> list[int]:
+        return [job.opened.result() for job in jobs]
+
+    def generate(self, jobs: Sequence[Job[int]], inputs: list[int], stopped: Callable[[], bool]) -> list[int]:
+        self.started.set()
+        self.sizes.append(len(inputs))
+        self.batches.append(inputs)
+        while not self.go.wait(0.01) and not stopped():
+            continue
+        if POISON in inputs:
+            raise RuntimeError(f"{POISON} cannot be doubled")
+        return [2 * number for number in inputs]
+
+    def ask(self, number: int, together: Any = None, size: int = 0) -> Future[int]:
+        opened: Future[int] = Future()
+        opened.set_result(number)
+        job: Job[int] = Job(opened, together, (size,))
+        self.line.submit(job)
+        return job.answer
+
+
+@pytest.fixture
+def doubler() -> Iterator[Doubler]:
+    made = Doubler(most=8)
+    yield made
+    made.go.set()
+    made.line.close()
+
+
+def test_each_asker_gets_its_own_answer(doubler):
+    answers = [doubler.ask(i) for i in range(100)]
+    assert [answer.result(5) for answer in answers] == [2 * i for i in range(100)]
+
+
+def test_prompts_that_wait_share_a_batch_of_at_most_the_size_set(doubler):
+    doubler.go.clear()
+    first = doubler.ask(0)
+    assert doubler.started.wait(5)
+    rest = [doubler.ask(i) for i in range(1, 25)]
+    doubler.go.set()
+    for answer in [first, *rest]:
+        answer.result(5)
+    assert max(doubler.sizes) == 8
+    assert sum(doubler.sizes) == 25
+    assert len(doubler.sizes) <= 6
+
+
+def test_a_lone_prompt_does_not_wait_for_company(doubler):
+    began = time.monotonic()
+    assert doubler.ask(4).result(5) == 8
+    assert time.monotonic() - began < 2
+
+
+def test_only_prompts_with_the_same_settings_share_a_batch(doubler):
+    doubler.go.clear()
+    first = doubler.ask(0)
+    assert doubler.started.wait(5)
+    rest = [doubler.ask(i, together=i % 2) for i in range(1, 21)]
+    doubler.go.set()
+    for answer in [first, *rest]:
+        answer.result(5)
+    assert all(len({number % 2 for number in batch}) == 1 for batch in doubler.batches)
+
+
+def test_prompts_of_one_size_go_together_and_the_oldest_is_never_left_behind(doubler):
+    doubler.go.clear()
+    blockers = [doubler.ask(-1), doubler.ask(-2)]
+    assert doubler.started.wait(5)
+    doubler.ask(-3)
+    time.sleep(0.2)  # one batch runs, one is ready, and the preparing thread holds a third: now they really wait
+    sizes = [1, 900] * 8
+    rest = [doubler.ask(i, size=size) for i, size in enumerate(sizes)]
+    doubler.go.set()
+    for answer in [*blockers, *rest]:
+        answer.result(5)
+    mixed = [batch for batch in doubler.batches if len({sizes[i] for i in batch if i >= 0}) > 1]
+    assert not mixed, doubler.batches
+
+
+def test_the_one_that_fails_fails_alone(doubler):
+    numbers = [*range(9), POISON, *range(10, 20)]
+    answers = [doubler.ask(number) for number in numbers]
+    for number, answer in zip(numbers, answers, strict=True):
+        if number == POISON:
+            with pytest.raises(ModelError, match="666 cannot be doubled"):
+                answer.result(5)
+        else:
+            assert answer.result(5) == 2 * number
+
+
+def test_work_that_nobody_waits_for_is_given_up(doubler):
+    doubler.go.clear()
+    answer = doubler.ask(1)
+    assert doubler.started.wait(5)
+    answer.cancel()
+    # The batch above ends although `go` was never set, or this one would never be answered.
+    later = doubler.ask(2)
+    while len(doubler.sizes) < 2:
+        time.sleep(0.01)
+    doubler.go.set()
+    assert later.result(5) == 4
+
+
+def test_closing_settles_every_question_and_ends_both_threads():
+    doubler = Doubler(most=2)
+    doubler.go.clear()
+    answers = [doubler.ask(i) for i in range(9)]
+    assert doubler.started.wait(5)
+    doubler.line.close()
+    assert all(answer.done() for answer in answers)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("snellen-")]
+    with pytest.raises(ModelError, match="closed"):
+        doubler.ask(1)

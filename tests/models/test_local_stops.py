@@ -1,0 +1,61 @@
+"""Where an answer ends: stop strings and whole JSON objects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snellen.models.local.stops import answer_end, first_json_end
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), values, max_size=4)
+prose = st.text(st.characters(exclude_characters='{}"<'))
+
+
+@given(prose, objects, st.text(), st.booleans())
+def test_an_object_ends_where_its_json_ends_whatever_stands_around_it(before, value, after, ascii_only):
+    written = json.dumps(value, ensure_ascii=ascii_only)
+    assert first_json_end(before + written + after) == len(before) + len(written)
+
+
+@given(prose, objects, st.data())
+def test_an_object_that_is_not_whole_yet_does_not_end_the_answer(before, value, data):
+    written = json.dumps(value)
+    cut = data.draw(st.integers(0, len(written) - 1))
+    assert first_json_end(before + written[:cut]) is None
+
+
+@given(st.text(st.sampled_from('{}[]"\\:,ab1 \n<>/think')))
+def test_any_text_at_all_is_survived(text):
+    end = first_json_end(text)
+    assert end is None or text[end - 1] == "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("so \\boxed{5} and {x}", None),
+        ('\\boxed{5} {"a": 1} more', '\\boxed{5} {"a": 1}'),
+        ('<think>maybe {"a": 1}', None),
+        ('<think>maybe {"a": 1}</think>{"a": 2}!', '<think>maybe {"a": 1}</think>{"a": 2}'),
+        ("{'a': 1}", None),
+        ("{}", "{}"),
+    ],
+)
+def test_only_real_json_outside_of_thoughts_counts(text, answer):
+    end = first_json_end(text)
+    assert (None if end is None else text[:end]) == answer
+
+
+def test_the_earliest_end_counts():
+    text = 'a {"b": 1} c'
+    assert answer_end(text, ["c"], first_json=True) == len('a {"b": 1}')
+    assert answer_end(text, ["a", "c"], first_json=True) == 0
+    assert answer_end(text, [], first_json=False) is None
