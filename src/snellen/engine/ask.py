@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -15,6 +17,8 @@ from snellen.errors import DataError, InputError, ModelError, RateLimitError
 from snellen.models.base import Model
 from snellen.secrets import redact
 from snellen.types import Failure, Generation, Prompt, Record, Response, Sample
+
+AnswerFor: TypeAlias = Callable[[str, int, Prompt], Awaitable[Response]]
 
 
 class Asker:
@@ -37,6 +41,8 @@ class Asker:
         self._progress = progress
         self._stop = stop
         self._seed = seed
+        # A model that knows samples by their ids (replay), or keeps files by them (the judge), is asked with the id.
+        self._answer_for: AnswerFor | None = getattr(model, "answer_for", None)
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
     async def ask(self, sample: Sample, repeat: int) -> Record:
@@ -47,7 +53,7 @@ class Asker:
         while True:
             attempt += 1
             try:
-                response = await self._once(prompt)
+                response = await self._once(prompt, sample.id, repeat)
             except ModelError as error:
                 if error.retry and attempt < self._backoff.attempts and not self._stop.asked():
                     self._progress.retries += 1
@@ -59,18 +65,22 @@ class Asker:
             if response.trace is not None:
                 self._traces.add(sample.id, repeat, attempt, response.trace)
                 response = structs.replace(response, trace=None)
-            if (text := redact(response.text)) != response.text:
-                response = structs.replace(response, text=text)
+            text, reasoning = redact(response.text), redact(response.reasoning)
+            if text != response.text or reasoning != response.reasoning:
+                response = structs.replace(response, text=text, reasoning=reasoning)
             return Record(sample.id, "ok", repeat, response, None, attempt, started, time.time())
 
-    async def _once(self, prompt: Prompt) -> Response:
+    async def _once(self, prompt: Prompt, sample_id: str, repeat: int) -> Response:
         gate = self._gate
         if gate.active >= int(gate.limit):
             await gate.enter()
         else:
             gate.active += 1
         try:
-            response = await self._model.answer(prompt)
+            if self._answer_for is None:
+                response = await self._model.answer(prompt)
+            else:
+                response = await self._answer_for(sample_id, repeat, prompt)
         except RateLimitError:
             gate.refused(time.monotonic())
             raise

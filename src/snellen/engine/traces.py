@@ -8,6 +8,7 @@ from typing import IO, Any
 import msgspec
 
 from snellen.engine.journal import storage_error
+from snellen.secrets import redact_bytes
 
 SHARD_BYTES = 64 << 20
 
@@ -27,7 +28,7 @@ class Traces:
             if self._file is None or self._file.tell() > SHARD_BYTES:
                 self._next()
             line = self._encode({"sample_id": sample_id, "repeat": repeat, "attempt": attempt, "trace": trace})
-            self._file.write(line + b"\n")  # type: ignore[union-attr]
+            self._file.write(redact_bytes(line) + b"\n")  # type: ignore[union-attr]
         except OSError as error:
             raise storage_error(self._folder, error) from error
 
