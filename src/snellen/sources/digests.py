@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -128,4 +129,5 @@ def _remember(note: Path, entry: _Remembered) -> None:
         part.write_bytes(msgspec.json.encode(entry))
         part.replace(note)
     except OSError:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()

@@ -1,8 +1,8 @@
 """Reading anywhere in a gzip file without unpacking it.
 
-While the stream is read the first time, the state of the decompressor is kept every few megabytes (zlib can copy it, about
+While the stream is read the first time, the state of the decompressor is kept every megabyte (zlib can copy it, about
 40 kB). A later read starts from the nearest kept state and decompresses at most one interval more than it needs. The
-interval doubles when there are too many states, so memory stays under about 20 MB whatever the file's size.
+interval doubles when there are too many states, so memory stays under about 40 MB whatever the file's size.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from snellen.sources.archives import Limits, check_unpacked, too_much
 
 CHUNK = 1 << 16
 STEP = 1 << 20
-INTERVAL = 4 << 20
-MOST_STATES = 512
+INTERVAL = 1 << 20
+MOST_STATES = 1024
 GZIP = 16 + zlib.MAX_WBITS
 
 

@@ -64,6 +64,9 @@ class TarTree:
                 while (info := tar.next()) is not None:
                     self._admit(info, members)
                     tar.members.clear()  # type: ignore[attr-defined]  # it would keep every header it has met
+                stream.seek(tar.offset)
+                if stream.read(512) != bytes(512):  # tarfile takes the end of the file for the end of the archive
+                    raise EOFError("the mark at its end is missing; it is cut off")
         except (tarfile.TarError, OSError, ValueError, EOFError, OverflowError, RecursionError) as error:
             raise DataError(
                 f"{self.path}: cannot be read as a tar file: {error}",
