@@ -114,7 +114,7 @@ class Failing:
     def see(self, record: Record) -> None:
         if record.status in ("ok", "refused"):
             self._row = 0
-        else:
+        elif record.error is None or record.error.kind != "no_answer":  # a file that lacks answers is not a dead server
             self._row += 1
             self._last = record
 

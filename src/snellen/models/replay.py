@@ -1,0 +1,156 @@
+"""A model that was asked before: answers from any results file, `--model replay:PATH`.
+
+The answers are copied once, in a form that is the same for every source, into a temporary file, and found there by a hash
+of sample id and repeat: memory is 24 bytes an answer, whatever their length.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from snellen.errors import DataError, NoAnswerError, PreflightError, RefusalError, UsageError
+from snellen.models.base import ModelOptions
+from snellen.types import Failure, Prompt, Response, Status
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One line of the temporary file."""
+
+    sample_id: str
+    repeat: int
+    status: Status
+    text: str | None
+    failure: Failure | None
+
+
+def open_model(name: str, options: ModelOptions) -> ReplayModel:
+    """The model behind `--model replay:PATH`. Nothing is read but the file's digest until preflight."""
+    return ReplayModel(name)
+
+
+class ReplayModel:
+    """Gives the answers that a file holds; the engine asks it by sample id (`answer_for`), not by prompt.
+
+    Args:
+        name: a run's folder, or a file in any form that `snellen score` reads.
+
+    Raises:
+        UsageError: no path is named.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not name:
+            raise UsageError("--model replay: names no file.", "Write --model replay:results/run, or replay:FILE.")
+        self.name = f"replay:{name}"
+        self._path = Path(name)
+        self._file: IO[bytes] | None = None
+        self._codes = array("q")
+        self._rows = array("q")
+        self._starts = array("q")
+
+    def identity(self) -> Mapping[str, Any]:
+        """What the file holds, not where it lies."""
+        from snellen.sources.digests import digest
+
+        path = self._path / "results.jsonl" if self._path.is_dir() else self._path
+        try:
+            return {"kind": "replay", "answers": digest(path)}
+        except DataError as error:
+            raise PreflightError(f"--model {self.name}: {error.message}", error.hint) from error
+
+    async def preflight(self) -> None:
+        """Read the file and index it.
+
+        Raises:
+            PreflightError: it cannot be read, holds no answer, or there is no room for the temporary copy.
+        """
+        if self._file is not None:
+            return
+        try:
+            self._index()
+        except DataError as error:
+            raise PreflightError(f"--model {self.name}: {error.message}", error.hint) from error
+        except OSError as error:
+            raise PreflightError(
+                f"--model {self.name}: the answers cannot be copied to {tempfile.gettempdir()}: {error.strerror}",
+                "Make room there, or set TMPDIR to a folder with room.",
+            ) from error
+        if not self._codes:
+            raise PreflightError(f"--model {self.name}: no row of the file holds an answer")
+
+    def _index(self) -> None:
+        import numpy as np
+
+        from snellen.interop import final, open_answers, survey
+
+        source = open_answers(self._path)
+        found = survey(source)
+        encode = msgspec.json.Encoder().encode
+        codes, starts, at = array("q"), array("q", [0]), 0
+        file = tempfile.TemporaryFile(prefix="snellen-replay-")  # noqa: SIM115 - closed in close()
+        try:
+            for answer in final(source, found):
+                line = encode(_Entry(answer.sample_id, answer.repeat, answer.status, answer.text, answer.failure))
+                at += file.write(line)
+                starts.append(at)
+                codes.append(_code(answer.sample_id, answer.repeat))
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
+        unsorted = np.frombuffer(codes, dtype=np.int64) if codes else np.empty(0, dtype=np.int64)
+        order = np.argsort(unsorted, kind="stable")
+        self._codes = array("q", unsorted[order].tobytes())
+        self._rows = array("q", order.astype(np.int64).tobytes())
+        self._starts = starts
+        self._file = file
+
+    async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
+        """The answer to one sample. Raises NoAnswerError where the file has none, RefusalError where it was refused."""
+        entry = self._find(sample_id, repeat)
+        if entry is None:
+            again = f", repeat {repeat}" if repeat else ""
+            raise NoAnswerError(f"{self._path} holds no answer to {sample_id!r}{again}")
+        if entry.text is not None:
+            return Response(entry.text)
+        why = entry.failure.message if entry.failure is not None else "no reason is given"
+        if entry.status == "refused":
+            raise RefusalError(why)
+        raise NoAnswerError(f"{self._path} holds a failure for {sample_id!r}: {why}")
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """A prompt alone does not say which sample it belongs to."""
+        raise NoAnswerError("replay finds answers by sample id; ask it through a run")
+
+    async def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _find(self, sample_id: str, repeat: int) -> _Entry | None:
+        if self._file is None:
+            raise NoAnswerError(f"{self._path} was not read yet: preflight comes first")
+        code = _code(sample_id, repeat)
+        at = bisect_left(self._codes, code)
+        while at < len(self._codes) and self._codes[at] == code:
+            row = self._rows[at]
+            start = self._starts[row]
+            line = os.pread(self._file.fileno(), self._starts[row + 1] - start, start)
+            entry = msgspec.json.decode(line, type=_Entry)
+            if (entry.sample_id, entry.repeat) == (sample_id, repeat):
+                return entry
+            at += 1
+        return None
+
+
+def _code(sample_id: str, repeat: int) -> int:
+    return int.from_bytes(blake2b(f"{repeat}\0{sample_id}".encode(), digest_size=8).digest(), "little", signed=True)
