@@ -26,7 +26,7 @@ MODIFIERS = terms(
 CLASSES = terms(
     "bird dog cat fish flower plant tree animal insect butterfly aircraft airplane plane jet airliner car "
     "vehicle sedan suv truck coupe hatchback convertible wagon van species breed family mammal reptile food "
-    "dish fruit vegetable building tower landmark digit number creature object toy logo brand character class "
+    "dish fruit vegetable building tower landmark digit number puppy kitten chick cub calf foal duckling plush figurine statue creature object toy logo brand character class "
     "genus game aeroplane mushroom shape type variety cultivar model dinosaur shark"
 )
 

@@ -147,10 +147,9 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
         if rest and rest != part:
             _part(rest, head, pending, read, claims, denied)
         return
-    marker = None
-    for marker in FINAL.finditer(part):
-        pass
-    if marker is not None:
+    markers = list(FINAL.finditer(part))
+    if markers:
+        marker = markers[-1]
         announced = part[marker.end() :].strip(" ,")
         if announced:
             found = read(announced, True)
@@ -158,8 +157,7 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
             if found.values or found.weak or found.problem:
                 _claim(found, MARKED + (marker.group("last") is not None), claims)
                 return
-        before = part[: marker.start()].strip()
-        if not announced and not before:
+        if not announced and not part[: marker.start()].strip():
             return
     found = read(part, pending)
     denied.extend(found.denied)

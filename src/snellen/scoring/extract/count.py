@@ -43,7 +43,7 @@ _ZERO = re.compile(
     re.IGNORECASE,
 )
 _TOTAL = re.compile(
-    r"\b(?:in total|total(?:ing|s)?|altogether|in all|overall|all together|combined|sum|all told|makes|making|giving|gives|leaves|leaving|for a total)\b|总共|一共|共",
+    r"\b(?:in total|total(?:ing|s)?|altogether|in all|overall|all together|combined|sum|all told|i\.e|in other words|makes|making|giving|gives|leaves|leaving|for a total)\b|总共|一共|共",
     re.IGNORECASE,
 )
 _EXISTS = re.compile(
@@ -176,10 +176,8 @@ def _inexact(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> 
 def _summed(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> int | None:
     """The number that a sentence gives as total: after `=`, `makes`, `total of`, or before `in total`."""
     equal = text.rfind("=")
-    total = None
-    for total in _TOTAL.finditer(text):
-        pass
-    at = equal + 1 if equal >= 0 else total.end() if total is not None else -1
+    totals = list(_TOTAL.finditer(text))
+    at = equal + 1 if equal >= 0 else totals[-1].end() if totals else -1
     if at < 0:
         return None
     after = [n for n in found if spoken.spans[n[1]][0] >= at - 1]
@@ -191,7 +189,7 @@ def _summed(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> i
 def _single(words: list[str], nouns: frozenset[str]) -> Finding:
     """`a pair of birds`: two; `a single bird`: one; `a bird`: one, if nothing else is said."""
     for i, word in enumerate(words):
-        if word in ("pair", "couple", "twice") and not (word == "couple" and words[i + 1 : i + 2] != ["of"] and nouns):
+        if word in ("pair", "couple") and (not nouns or any(stem(w) in nouns for w in words[i + 1 : i + 5])):
             return Finding((2,))
         if word == "both" and i <= 1:
             return Finding(weak=(2,))

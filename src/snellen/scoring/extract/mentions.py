@@ -30,6 +30,7 @@ _ORDINALS = {
     for w in pair.split("/")
 }
 _CALLED = terms("option choice answer letter answers options choices alternative candidate")
+_ALSO_CALLED = terms("description statement sentence caption possibility entry item proposal")
 _LETTER_BEFORE = (
     _CALLED
     | terms(
@@ -211,11 +212,15 @@ def _ordinal(words: list[str], i: int, options: Options) -> tuple[int, str] | No
                 return j + 1, options.order[value - 1]
         return None
     after = words[i + 1] if i + 1 < len(words) else ""
-    if after in _CALLED or after in ("one", "listed", "of") or (not after and i <= 2):
+    if after in _CALLED or after in ("one", "listed", "of", *_ALSO_CALLED) or (not after and i <= 2):
         at = n - 1 if word == "last" else _ORDINALS[word]
         if after == "one" and i + 2 < len(words) and words[i + 2] in ("is", "has", "shows") and i > 1:
             return None
-        return (i + 1 + (after in _CALLED or after == "one"), options.order[at]) if 0 <= at < n else None
+        return (
+            (i + 1 + (after in _CALLED or after == "one" or after in _ALSO_CALLED), options.order[at])
+            if 0 <= at < n
+            else None
+        )
     return None
 
 

@@ -38,6 +38,14 @@ _EXACT = re.compile(
 _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _IN = re.compile(r"\b(?:in|since|from|by|until|as of|year|during)\s*$", re.IGNORECASE)
+_DRAWN = re.compile(
+    r"\b(?:so|therefore|thus|hence|giving|which gives|which means|meaning|making|yielding|resulting in|comes to|i\.e\.)\b|[=≈]|=>|->",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\b(?:considering|given|based on|since|because|assuming|if|compared|relative to|using|as the|while|whereas)\b",
+    re.IGNORECASE,
+)
 _SCALE = {"million": 1e6, "billion": 1e9, "thousand": 1e3, "hundred": 1e2, "k": 1e3, "m": 1e6}
 _COMPOUND = {"ft": "in", "m": "cm", "h": "min", "min": "s", "lb": "oz", "kg": "g", "km": "m", "cm": "mm"}
 _STOP = terms(
@@ -72,7 +80,7 @@ def _nouns(question: str) -> frozenset[str]:
 
 
 def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
-    amounts = _amounts(text, wanted)
+    amounts = _main(text, _amounts(text, wanted), wanted)
     if not amounts:
         return NOTHING
     for low, high in zip(amounts, amounts[1:], strict=False):
@@ -117,6 +125,21 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
     return Finding(values)
 
 
+def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:
+    """The amounts that can be the answer: drawn ones before their premises, those of the right dimension before others."""
+    if len(amounts) < 2:
+        return amounts
+    if wanted and any(a.unit == wanted for a in amounts):
+        amounts = [a for a in amounts if a.unit is None or a.unit == wanted]
+    drawn = list(_DRAWN.finditer(text))
+    after = [a for a in amounts if drawn and a.start >= drawn[-1].end()]
+    if after:
+        return after
+    reason = _REASON.search(text)
+    before = [a for a in amounts if reason is not None and a.end <= reason.start()]
+    return before or amounts
+
+
 def _about(text: str, amount: Amount, nouns: frozenset[str]) -> int:
     """How many words of the question the clause before the number takes up."""
     clause = re.split(r"[,;(]|\b(?:and|while|whereas|but)\b", text[max(0, amount.start - 120) : amount.start])[-1]
@@ -148,7 +171,7 @@ def _amounts(text: str, wanted: str | None) -> list[Amount]:
 
 def _counts(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 12) : match.start()]
-    if (before[-1:].isalpha() and before[-1:].isascii()) or _INDEXED.search(before):
+    if before[-1:] == "^" or (before[-1:].isalpha() and before[-1:].isascii()) or _INDEXED.search(before):
         return False
     if (before[-1:] == ":" and before[-2:-1].isdigit()) or (
         text[match.end() : match.end() + 1] == ":" and text[match.end() + 1 : match.end() + 2].isdigit()

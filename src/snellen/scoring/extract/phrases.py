@@ -68,19 +68,20 @@ _ENDS = (
     r"usually|typically|often|probably|likely|possibly|i (?:think|believe|guess|would|suspect)|is|are|was|were|has|have|appears|it's"
 )
 TAIL = re.compile(
-    rf"(?<=\S)\s+(?:{_ENDS})\b.*$|\s*(?:;|:\s|\s-+\s|->|\.\s|!|\?\s|\n).*$|\s*,\s*(?!\d{{3}}\b).*$",
+    rf"(?<=\S)\s+(?:{_ENDS})\b.*$|\s*(?:;|:\s|\s-+\s|->|\.\s|!|\?\s|\n).*$|\s*,(?!\d{{3}}\b|\s*(?:or\b|(?:could|might|may) be\b|maybe\b|perhaps\b|possibly\b)).*$",
     re.IGNORECASE | re.DOTALL,
 )
 OR = re.compile(
-    r",?\s+(?:or|or possibly|or maybe|or perhaps|and/or|vs\.?)\s+(?:an?\s+|the\s+|maybe\s+|possibly\s+|perhaps\s+)?|\s+/\s+|或者?|还是",
+    r"(?:,?\s+(?:or|or possibly|or maybe|or perhaps|or even|and/or|vs\.?)\s+|,\s*(?:(?:it )?(?:could|might|may) (?:also )?be|maybe|perhaps|possibly)\s+)"
+    r"(?:an?\s+|the\s+|maybe\s+|possibly\s+|perhaps\s+)*|\s+/\s+|或者?|还是",
     re.IGNORECASE,
 )
 BRACKET = re.compile(r"\s*[(\[]([^()\[\]]{1,120})[)\]]?")
 LEAD = re.compile(
-    r"^(?:[\s\"'*:,.-]+|(?:an?|the|some|my answer|answer|(?:most |very |almost )?(?:likely|probably|possibly|certainly|definitely|clearly|obviously)|perhaps|maybe|simply|actually|"
+    r"^(?:[\s\"'*:,.-]+|(?:(?:it |this |that )?(?:could|might|may|must|would|should) (?:well |also |possibly )?be|looks to be|an?|the|some|my answer|answer|(?:most |very |almost )?(?:likely|probably|possibly|certainly|definitely|clearly|obviously)|perhaps|maybe|simply|actually|"
     r"either|called|named|(?:species|kind|type|member|breed|variety|photo|picture|image|close-up|pair|group|specimen|example|individual|genus|drawing|illustration|bird|couple|flock|herd|bunch)\s+(?:of|called|known as|named)|"
     r"specifically|namely|sure|well|hmm|okay|ok|yes|yeah|indeed|oh|ah|that|thus|so|therefore|it's|it is|this is|that's|that is|they are|these are|i think|i believe|i'd say|i would say|i guess|i'd guess|"
-    r"looks like|to be|be|as|in fact|adult|juvenile|immature)\b(?!-)[\s,:]*)+",
+    r"looks like|to be|be|as|in fact|adult|juvenile|immature|(?:number|digit|numeral|letter)(?=\s+[\w'\"]+\W*$))\b(?!-)[\s,:]*)+",
     re.IGNORECASE,
 )
 NO_NAME = terms(

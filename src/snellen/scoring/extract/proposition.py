@@ -168,7 +168,12 @@ def compare(sentence: Sentence, claim: Proposition) -> Said | None:
     if reason is not None:
         sentence = tokenize(sentence.text[: reason.start()])
     said = _content(sentence)
-    if not said or "or" in sentence.words or not any(w in _POINTING or w.endswith("'s") for w in sentence.words[:4]):
+    fragment = len(sentence.words) <= 4
+    if (
+        not said
+        or "or" in sentence.words
+        or (not fragment and not any(w in _POINTING or w.endswith("'s") for w in sentence.words[:4]))
+    ):
         return None
     heard = set(said)
     weak = not _TENTATIVE.isdisjoint(sentence.words)
@@ -176,10 +181,31 @@ def compare(sentence: Sentence, claim: Proposition) -> Said | None:
     flips = [w for w in claim.content if w not in heard and not heard.isdisjoint(_OPPOSITE.get(w, ()))]
     spoken = sentence.words[1:] if sentence.words[0] in ("no", "yes") else sentence.words
     negated = _negations(spoken) % 2 == 1
+    relations = [w for w in claim.content if w in _OPPOSITE]
+    if any(w in heard and not heard.isdisjoint(_OPPOSITE[w]) for w in relations) or (
+        relations and not flips and not heard.intersection(relations)
+    ):
+        return None  # both sides are named (`the lamp left, the sofa right`), or the relation asked about is not
     if len(flips) == 1 and (len(shared) + 1 >= (len(claim.content) + 1) // 2 or len(sentence.words) <= 7):
         return Said(negated != claim.negated, False, weak)
     relation = any(word in _OPPOSITE for word in shared) and len(sentence.words) <= 6
     enough = len(shared) >= max(1, -(-2 * len(claim.content) // 3)) and claim.content[-1] in heard
+    if not flips and enough and _swapped(said, claim.content, relations):
+        return Said(negated != claim.negated, False, weak)
     if not flips and (relation or enough):
         return Said(negated == claim.negated, len(shared) == len(claim.content), weak)
     return None
+
+
+_SYMMETRIC = terms("same different match mismatch related unrelated open closed full empty on off")
+
+
+def _swapped(said: tuple[str, ...], asked: tuple[str, ...], relations: list[str]) -> bool:
+    """Whether the two things of a one-way relation have changed places: `lamp left of sofa` for `sofa left of lamp`."""
+    if len(relations) != 1 or relations[0] in _SYMMETRIC or relations[0] not in said:
+        return False
+    at = asked.index(relations[0])
+    before, after = set(asked[:at]) & set(said), set(asked[at + 1 :]) & set(said)
+    if not before or not after:
+        return False
+    return max(map(said.index, after)) < said.index(relations[0]) < min(map(said.index, before))

@@ -58,6 +58,8 @@ class _Names:
         return key
 
 
+_ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
+_MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]+\s*model\s*:\s*", re.I)
 _PLACE = re.compile(
     r"\b(?:on|in|at|behind|near|above|under|below|beside|next to|inside|from)\s+(?:the|this|these|that|a|an)\s+\w+",
     re.I,
@@ -81,7 +83,8 @@ def read_short(reply: Reply, question: str) -> Reading:
     """The name that the reply gives, cleaned; `also` holds what it adds in brackets or as scientific name."""
     met = _Names()
     asked = _asked(question) if question else Asked()
-    lone = "\n" not in reply.text
+    text = _MAKE_MODEL.sub(r"Model: \1 ", reply.text)
+    lone = "\n" not in text
 
     def sentence(text: str, announced: bool) -> Finding:
         return _read(text, announced, met, asked, lone)
@@ -92,7 +95,7 @@ def read_short(reply: Reply, question: str) -> Reading:
     def show(key: Key) -> str:
         return met.written.get(key, " ".join(key))
 
-    reading = conclude(reply.text, sentence, show=show, merge=merge)
+    reading = conclude(text, sentence, show=show, merge=merge)
     if reading.value is None:
         return reading
     key = cast(Key, reading.value)
@@ -166,7 +169,7 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
         return _named(called.group("name"), met, False, announced, asked.quality)
     if found is not None and not announced:
         return NOTHING
-    if announced or VERB.search(text) is None:
+    if announced or VERB.search(_ASIDE.split(text, maxsplit=1)[0]) is None:
         return _named(text, met, text.lower().startswith(("possibly", "maybe", "perhaps")), True, True)
     return NOTHING
 
@@ -186,7 +189,8 @@ def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
     ):
         return False
     if subject[0] == "the" or subject[0] in ("my", "our", "your"):
-        return any(stem(w) in asked.nouns for w in subject[1:])
+        adjective = not asked.quality and name.split()[0].lower().rstrip(".").endswith(("ed", "ing"))
+        return not adjective and any(stem(w) in asked.nouns for w in subject[1:])
     return asked.quality or len(name.split()) <= 4
 
 

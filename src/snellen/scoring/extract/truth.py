@@ -19,6 +19,7 @@ _YES = terms(
 _NO = terms("no nope nah nay non nein não нет いいえ 아니요 아니오 faux falsch falso negative ✗ 👎 disagree")
 _TRUE = terms("true correct accurate right valid factual truthful")
 _FALSE = terms("false incorrect untrue wrong inaccurate invalid erroneous mistaken")
+_STOPS = terms("( . : - ; , !")
 _NEGATORS = terms(
     "not never n't isn't aren't wasn't doesn't don't cannot can't isnt neither nor hardly far without won't wouldn't"
 )
@@ -34,7 +35,7 @@ _THINGS = terms(
 )
 _CLAIMS = terms("statement claim assertion sentence description proposition caption")
 _ECHO = re.compile(
-    r"\(?\"?\b(?:yes\"?\s*(?:/|or)\s*\"?no|true\"?\s*(?:/|or)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?/\s?F|T or F|y\s?/\s?n)\b\"?\)?",
+    r"\(?\"?\b(?:yes\"?\s*(?:/|or)\s*\"?no|true\"?\s*(?:/|or)\s*\"?false|correct\s*(?:/|or)\s*(?:incorrect|wrong)|right or wrong|T\s?[/,]\s?F|T or F|y\s?/\s?n)\b\"?\)?",
     re.IGNORECASE,
 )
 _BOTH = re.compile(
@@ -98,7 +99,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
     words = spoken.words
     values: list[bool] = []
     weak: list[bool] = []
-    firm = False
+    firm = interjected = False
     head = True
     for i, word in enumerate(words):
         value: bool | None = None
@@ -121,7 +122,11 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
                 if i and any(w in ("if", "whether", "could", "might", "may") for w in words[max(0, i - 5) : i]):
                     weak.append(value)
                     value = None
-        elif head and word in ("t", "f", "y", "n") and (len(text) <= 4 or (announced and not after.isalpha())):
+        elif (
+            head
+            and word in ("t", "f", "y", "n")
+            and (len(text) <= 4 or (announced and not after.isalpha()) or (spoken.raw(i).isupper() and after in _STOPS))
+        ):
             value = word in ("t", "y")
         elif head and word == "not" and after in ("", ".", "really", "at", "exactly", "quite", ","):
             value = False
@@ -130,6 +135,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         if value is not None:
             values.append(value)
             firm = firm or head
+            interjected = interjected or (head and (word in _YES or word in _NO))
         if head and word not in _FILLERS:
             head = False
     if not values and not weak:
@@ -141,12 +147,10 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
     if claim is not None and len(text) < 600 and not _QUOTED.search(text):
         said = compare(spoken, claim)
         if not values and not weak:
-            return (
-                Finding()
-                if said is None
-                else Finding(*((), (said.value,)) if said.weak else ((said.value,),), firm=said.strict)
-            )
-        if said is not None and said.strict and not said.weak and said.value not in values and values:
+            if said is None:
+                return NOTHING
+            return Finding(weak=(said.value,)) if said.weak else Finding((said.value,), firm=said.strict)
+        if interjected and said is not None and said.strict and not said.weak and said.value not in values:
             return Finding((values[0], said.value), firm=True, problem="contradicts itself: yes, no")
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) == 2 and firm:
@@ -181,7 +185,7 @@ def _negated(words: list[str], i: int) -> bool:
 def _predicative(words: list[str], i: int, after: str) -> bool:
     """Whether `true`, `correct`, `wrong` … is said of the statement and does not adorn a noun."""
     before = words[i - 1] if i else ""
-    if after in _THINGS or (after in ("-", "colour", "color") and words[i] not in ("true", "false")):
+    if after in _THINGS or after in ("colour", "color", "colours", "colors"):
         return False
     if after in _CLAIMS:
         return before in ("a", "an", "the") and i > 1 and words[i - 2] in ("is", "as", "be")
