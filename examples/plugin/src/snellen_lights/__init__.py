@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from io import BytesIO
+from math import dist
 from typing import Any
 
-from PIL import Image as Picture
+import PIL.Image
 from PIL import ImageDraw
 
 from snellen import Benchmark, Data, Image, Metric, ModelOptions, Prompt, Response, Sample, Score, Scores, Text
+from snellen.media import open_image
 from snellen.scoring.statistics import mean
 from snellen.sources.blobs import Drawn
 
@@ -17,7 +19,7 @@ QUESTION = "Which light is on: red, yellow or green? Answer with one word."
 
 def draw(colour: str, size: int) -> bytes:
     """A traffic light of `size` x 3 `size` pixels with one lamp on, as PNG."""
-    picture = Picture.new("RGB", (size, 3 * size), (40, 40, 40))
+    picture = PIL.Image.new("RGB", (size, 3 * size), (40, 40, 40))
     row = list(COLOURS).index(colour)
     ImageDraw.Draw(picture).ellipse((2, row * size + 2, size - 3, (row + 1) * size - 3), fill=COLOURS[colour])
     out = BytesIO()
@@ -59,7 +61,8 @@ LIGHTS = Benchmark(
 class Pixels:
     """Answers with the colour that is nearest to the picture's most saturated one."""
 
-    name = "pixels"
+    def __init__(self, options: ModelOptions) -> None:
+        self.name, self.media = "pixels", options.media
 
     def identity(self) -> Mapping[str, Any]:
         return {"kind": "pixels", "version": 1}
@@ -67,15 +70,12 @@ class Pixels:
     async def preflight(self) -> None: ...
 
     async def answer(self, prompt: Prompt) -> Response:
-        images = [part for part in prompt.parts if isinstance(part, Image)]
-        picture = Picture.open(BytesIO(images[0].blob.read()))
+        picture = open_image(next(part for part in prompt.parts if isinstance(part, Image)), self.media)
         shown = max((rgb for _, rgb in picture.getcolors(10_000)), key=lambda rgb: max(rgb) - min(rgb))
-        return Response(
-            min(COLOURS, key=lambda name: sum(abs(a - b) for a, b in zip(COLOURS[name], shown, strict=True)))
-        )
+        return Response(min(COLOURS, key=lambda name: dist(COLOURS[name], shown)))
 
     async def close(self) -> None: ...
 
 
 def open_model(name: str, options: ModelOptions) -> Pixels:
-    return Pixels()
+    return Pixels(options)

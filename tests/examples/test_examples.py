@@ -1,0 +1,59 @@
+"""The examples work as they stand: the notebook runs to its end, the plug-in is found once it is installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_notebook_runs_to_its_end_and_writes_its_report(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert (tmp_path / "report.html").is_file()
+    assert (tmp_path / "results" / "notebook" / "results.jsonl").is_file()
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in notebook.cells)
+
+
+def test_an_installed_plug_in_is_listed_and_run_by_its_name(lights, tmp_path):
+    listed = json.loads(snellen(tmp_path, "list", "--json").stdout)
+    assert "lights" in {one["name"] for one in listed["benchmarks"]}
+    assert "pixels" in listed["models"]
+    done = snellen(tmp_path, "run", "lights", "--model", "pixels", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["totals"]["ok"] == 60
+    assert run["profiles"][0]["metrics"][0]["value"] == 1.0
+
+
+def test_the_plug_in_cannot_see_the_lamp_when_the_pictures_are_grey(lights, tmp_path):
+    done = snellen(tmp_path, "run", "lights", "--model", "pixels", "--blank-images", "--json", "--quiet")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["profiles"][0]["metrics"][0]["value"] <= 0.5
+
+
+def test_the_plug_in_is_a_whole_package_in_under_100_lines():
+    lines = [
+        line
+        for path in sorted((EXAMPLES / "plugin").rglob("*"))
+        if path.suffix in (".py", ".toml")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    assert len(lines) < 100
