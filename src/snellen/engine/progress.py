@@ -160,13 +160,15 @@ class Bar:
         from rich.live import Live
 
         self._live = Live(console=Console(stderr=True), refresh_per_second=4, transient=False)
-        self._live.start()
 
     def update(self, progress: Progress) -> None:
+        if not self._live.is_started:  # not before: a run that is refused leaves no bar, and the cursor as it was
+            self._live.start()
         self._live.update(self._draw(progress))
 
     def close(self, progress: Progress) -> None:
-        self._live.update(self._draw(progress), refresh=True)
+        self.update(progress)
+        self._live.refresh()
         self._live.stop()
 
     @staticmethod
