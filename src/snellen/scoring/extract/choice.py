@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.cues import CHOICE_DENIED
 from snellen.scoring.extract.listing import take_listed, verdict
 from snellen.scoring.extract.mentions import Mention, Options, find, prepare, status, stems
-from snellen.scoring.extract.sentences import CHOICE_DENIED, Sentence, tokenize
+from snellen.scoring.extract.sentences import Sentence, tokenize
 from snellen.scoring.names import stem, terms
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

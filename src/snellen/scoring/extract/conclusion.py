@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from snellen.scoring.extract.sentences import (
+from snellen.scoring.extract.cues import (
     CONCLUSION,
     CORRECTION,
     FINAL,
@@ -23,9 +23,10 @@ from snellen.scoring.extract.sentences import (
     REFUSAL,
     SUPERSEDED,
     SUPERSEDING,
+    ULTIMATE,
     UNSURE,
-    split,
 )
+from snellen.scoring.extract.sentences import split
 
 
 class Reading(NamedTuple):
@@ -102,10 +103,28 @@ def conclude(
     """
     if not text:
         return Reading(None, "empty reply")
+    sentences = split(text)
+    if len(sentences) > SHORT:
+        outline = [i for i, sentence in enumerate(sentences) if FINAL.search(sentence) or CORRECTION.search(sentence)]
+        marked = [i for i in outline if FINAL.search(sentences[i])]
+        if marked:  # what is said in the middle of a long reply weighs nothing beside an announced answer
+            keep = {0, *outline, *range(marked[-1], len(sentences))}
+            claims, denied, unsure = _collect([sentences[i] for i in sorted(keep)], read)
+            if any(claim.tier >= MARKED for claim in claims):
+                return _weigh(claims, denied, unsure, text, universe, show, merge)
+    claims, denied, unsure = _collect(sentences, read)
+    return _weigh(claims, denied, unsure, text, universe, show, merge)
+
+
+SHORT = 6
+"""Up to so many sentences are all read, even where an answer is announced."""
+
+
+def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any], bool]:
+    """Claims and denied values of the sentences in order, and whether one says that the answer cannot be known."""
     claims: list[Claim] = []
     denied: list[Any] = []
     unsure = False
-    sentences = split(text)
     pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
     only = len(sentences) == 1
     for index, sentence in enumerate(sentences):
@@ -115,7 +134,7 @@ def conclude(
         pending = len(sentence) < 160 and (
             HEADER.match(sentence) is not None or (sentence[-1] in ":>=-" and FINAL.search(sentence) is not None)
         )
-    return _weigh(claims, denied, unsure, text, universe, show, merge)
+    return claims, denied, unsure
 
 
 def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> bool:
@@ -155,7 +174,11 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
             found = read(announced, True)
             denied.extend(found.denied)
             if found.values or found.weak or found.problem:
-                _claim(found, MARKED + (marker.group("last") is not None), claims)
+                _claim(
+                    found,
+                    MARKED + (ULTIMATE.search(part[max(0, marker.start() - 12) : marker.start()]) is not None),
+                    claims,
+                )
                 return
         if not announced and not part[: marker.start()].strip():
             return

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.cues import REFUSAL, UNSURE
 from snellen.scoring.extract.phrases import (
     BRACKET,
     CALLED,
@@ -24,7 +25,6 @@ from snellen.scoring.extract.phrases import (
     VERB,
     WEAK_WORDS,
 )
-from snellen.scoring.extract.sentences import REFUSAL, UNSURE
 from snellen.scoring.names import CLASSES, stem, words
 
 Key = tuple[str, ...]

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.cues import UNSURE
 from snellen.scoring.extract.proposition import Proposition, compare, proposition
-from snellen.scoring.extract.sentences import UNSURE, tokenize
+from snellen.scoring.extract.sentences import tokenize
 from snellen.scoring.names import terms
 
 _YES = terms(
