@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -180,7 +181,8 @@ def write_report(
         part.write_text(page, encoding="utf-8", newline="\n")
         part.replace(out)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # the same disk may refuse this too; the first error is the one to tell
+            part.unlink(missing_ok=True)
         raise StorageError(
             f"cannot write the report to {out}: {error.strerror}", "Free space, or choose --out."
         ) from error

@@ -1,0 +1,226 @@
+"""The report in a real browser: nothing leaves the page, nothing hostile runs, every wrong answer is one click away."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from snellen.report import PairedView, write_report
+from snellen.scoring import statistics
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def report(run, tmp_path_factory):
+    return write_report([run], tmp_path_factory.mktemp("report") / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def double(make_run, tmp_path_factory):
+    runs = [make_run("run-a"), make_run("run-b", "other", skill=0.4)]
+    values = [np.array([a.scores["strict"].value for a in one.answers()]) for one in runs]
+    found = statistics.compare(values[0], values[1], np.arange(len(values[0])) // 2)
+    paired = [PairedView("run-a", "run-b", "strict", "accuracy", found)]
+    return write_report(runs, tmp_path_factory.mktemp("double") / "report.html", comparisons=paired).as_uri()
+
+
+@contextmanager
+def opened(browser, address, **settings):
+    """A page that fails the test on any console message, script error or request but for its own file."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+    page, noise, requests = context.new_page(), [], []
+    page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: noise.append(f"error: {error}"))
+    page.on("request", lambda request: requests.append(request.url))
+    try:
+        page.goto(address)
+        yield page
+    finally:
+        context.close()
+    assert noise == []
+    own = address.partition("#")[0]
+    assert [url for url in requests if not url.startswith("data:") and url.partition("#")[0] != own] == []
+
+
+def wait_for_cards(page, count):
+    """Searching waits for the typing to pause."""
+    sync_api.expect(page.locator(".card")).to_have_count(count)
+
+
+def verdicts(page):
+    return set(page.locator(".card .line span:nth-child(2)").all_inner_texts())
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375), ("light", 320)])
+def test_the_page_opens_without_a_console_message_a_request_or_sideways_scrolling(
+    browser, report, double, scheme, width
+):
+    for address in (report, double):
+        with opened(browser, address, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
+            assert page.locator(".card").count() > 10
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            sizes = page.evaluate("[...document.querySelectorAll('.card img')].map((img) => img.naturalWidth)")
+            assert sizes and min(sizes) > 0
+
+
+def test_every_wrong_answer_is_one_click_from_the_summary(browser, report, run):
+    scores = [answer.scores["strict"].verdict for answer in run.answers()]
+    wrong = sum(verdict != "correct" for verdict in scores)
+    with opened(browser, report) as page:
+        page.locator("a.to-wrong").click()
+        assert page.locator("#count").inner_text().startswith(f"{wrong} of 120")
+        assert verdicts(page) == {"wrong", "invalid", "error"}
+        assert page.locator("#gallery").bounding_box()["y"] < 450
+
+
+def test_a_score_leads_to_the_answers_that_count_against_it(browser, report, run):
+    wanted = [
+        a.sample_id
+        for a in run.answers()
+        if a.kind == "short" and a.meta["level"] == "species" and a.scores["official"].verdict != "correct"
+    ]
+    with opened(browser, report) as page:
+        row = page.locator("table.scores tr", has=page.locator("th[title='accuracy/short/species']"))
+        row.locator("a.score").nth(1).click()
+        assert page.locator(".card .id").all_inner_texts() == wanted
+        assert page.locator("select[name=profile]").input_value() == "official"
+
+
+def test_bars_and_cells_of_plots_lead_to_their_answers(browser, report, run):
+    with opened(browser, report) as page:
+        page.locator("figure", has_text="Answers that failed").locator("svg a").first.click()
+        assert verdicts(page) == {"error"} and page.locator(".card").count() == 1
+        cell = page.locator("figure", has_text="Mistaken for what: truth").locator(
+            "svg a[href*='target=false&read=true']"
+        )
+        cell.click()
+        wanted = [a for a in run.answers() if a.target is False and a.scores["strict"].extracted is True]
+        assert page.locator("#count").inner_text().startswith(f"{len(wanted)} of")
+
+
+def test_filters_search_and_sorting_show_what_they_say(browser, report):
+    with opened(browser, report) as page:
+        page.locator("#verdicts button", has_text="wrong").click()
+        assert verdicts(page) == {"wrong"}
+        page.locator("select[name='by.level']").select_option("species")
+        page.locator("select[name='by.kind']").select_option("truth")
+        assert "by.level=species" in page.url and "verdict=wrong" in page.url
+        assert all("species" in text for text in page.locator(".card .question").all_inner_texts())
+        page.locator("#clear").click()
+        page.locator("#search").fill("question 17:")
+        wait_for_cards(page, 1)
+        assert page.locator(".card .id").inner_text() == "chart/0017"
+        page.locator("#clear").click()
+        page.locator("input[name=disagree]").check()
+        assert page.locator(".card").count() > 0
+        for place in range(page.locator(".card").count()):
+            page.locator(".card").nth(place).click()
+            found = page.locator("dialog table td:nth-child(2)").all_inner_texts()
+            assert len(set(found)) == 2
+            page.keyboard.press("Escape")
+
+
+def test_a_filter_and_an_open_answer_can_be_linked_to(browser, report):
+    with opened(browser, report + "#verdict=invalid") as page:
+        assert verdicts(page) == {"invalid"}
+        page.locator(".card").click()
+        address = page.url
+    with opened(browser, address) as page:
+        assert page.locator("dialog[open]").count() == 1
+        assert "names two answers" in page.locator("dialog").inner_text()
+        page.go_back()
+
+
+def test_the_back_button_closes_an_answer(browser, report):
+    with opened(browser, report) as page:
+        page.locator(".card").nth(3).click()
+        page.wait_for_selector("dialog[open]")
+        page.go_back()
+        page.wait_for_selector("dialog:not([open])", state="attached")
+        assert page.locator("dialog[open]").count() == 0
+
+
+def test_the_gallery_can_be_used_from_the_keyboard(browser, report):
+    with opened(browser, report) as page:
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "search"
+        page.locator(".card").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open]")
+        assert "chart/0000" in page.locator("#detail-title").inner_text()
+        page.keyboard.press("ArrowRight")
+        assert "chart/0001" in page.locator("#detail-title").inner_text()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Escape")
+        assert page.locator("dialog[open]").count() == 0
+        assert page.evaluate("document.activeElement.className") == "card"
+
+
+def test_a_hostile_reply_is_shown_as_text_and_runs_nothing(browser, report, hostile_text):
+    with opened(browser, report) as page:
+        page.locator("#search").fill("hostile")
+        wait_for_cards(page, 1)
+        page.locator(".card").click()
+        shown = page.locator("dialog .reply").first.inner_text()
+        assert shown.startswith(hostile_text)
+        assert "⟦U+202E⟧" in shown
+        assert page.locator("dialog details").count() >= 3
+        for details in page.locator("dialog details").all():
+            details.locator("summary").click()
+        assert page.evaluate("window.owned") is None
+        assert page.title() == "chart/test · Snellen"
+        assert page.locator("img[src=x]").count() == 0
+        assert "picture not shown" in page.locator("dialog .shown").inner_text()
+
+
+def test_the_policy_stops_a_script_even_if_one_got_into_the_page(browser, report):
+    context = browser.new_context()
+    page, blocked = context.new_page(), []
+    page.on("console", lambda message: blocked.append(message.text))
+    page.goto(report)
+    page.evaluate("""() => {
+        const holder = document.createElement('div');
+        try { holder.innerHTML = '<img src=x onerror="window.owned=1">'; document.body.append(holder); } catch (error) { window.refused = String(error); }
+        try { const script = document.createElement('script'); script.textContent = 'window.owned = 1'; document.body.append(script); } catch (error) { window.refused += String(error); }
+    }""")
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.owned") is None
+    assert "TrustedHTML" in page.evaluate("window.refused")
+    context.close()
+
+
+def test_scores_and_plots_need_no_script(browser, double):
+    with opened(browser, double, java_script_enabled=False) as page:
+        assert page.locator("table.scores tbody tr").count() > 5
+        assert "accuracy" in page.locator("table.scores").inner_text()
+        assert "run-a" in page.locator("table.pairs").inner_text()
+        assert page.locator("svg.plot").count() > 3
+        assert "needs script" in page.locator("noscript").inner_text()
+        assert page.locator("#filters").is_hidden()
+
+
+def test_runs_side_by_side_can_be_filtered_and_an_answer_shows_the_other_runs_answer(browser, double):
+    with opened(browser, double) as page:
+        page.locator("select[name=run]").select_option("run-b")
+        assert set(page.locator(".card dl dd:last-child").all_inner_texts()) == {"run-b"}
+        page.locator(".card").first.click()
+        other = page.locator("dialog a", has_text="run-a")
+        assert other.count() == 1
+        other.click()
+        assert "run-a" in page.locator("#detail-title").inner_text()
+
+
+def test_controls_and_tables_have_names_for_those_who_do_not_see(browser, report):
+    with opened(browser, report) as page:
+        unnamed = page.evaluate("""() => [...document.querySelectorAll('button, select, input, a, figure, section')].filter((node) =>
+            !(node.innerText || node.textContent || '').trim() && !node.getAttribute('aria-label') && !node.closest('label') && node.getAttribute('tabindex') !== '-1'
+            && !node.getAttribute('aria-labelledby') && !node.closest('svg')).map((node) => node.outerHTML.slice(0, 80))""")
+        assert unnamed == []
+        assert page.locator("table.scores th:not([scope])").count() == 0
+        assert page.evaluate(
+            "document.querySelectorAll('[id]').length === new Set([...document.querySelectorAll('[id]')].map((n) => n.id)).size"
+        )
