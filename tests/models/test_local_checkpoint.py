@@ -229,7 +229,7 @@ def test_a_hub_model_is_fetched_without_its_pickles_and_known_by_its_commit(hub,
     assert "access is granted by its owner" in str(gated)
     assert "no such model" in str(unknown)
     assert "not an image-text-to-text model: model_type 'bert'" in str(text)
-    assert not [file for file in tmp_path.rglob("models--owner--text/snapshots/*/*.safetensors")]
+    assert not list(tmp_path.rglob("models--owner--text/snapshots/*/*.safetensors"))
     assert "no revision 'v9'" in str(revision)
     # And now without a network: what is in the cache is used, what is not is named.
     cached, absent = outcomes([["owner/good"], ["owner/other"]], HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
