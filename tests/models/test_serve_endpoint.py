@@ -217,9 +217,11 @@ def test_without_the_key_nothing_is_answered(server):
     for wrong in ("Bearer nonsense", KEY, ""):
         status, reply = post(server, asked, Authorization=wrong)
         assert (status, reply["error"]["type"]) == (401, "authentication_error")
-    with openai.OpenAI(base_url=server.url, api_key="wrong", max_retries=0) as stranger:
-        with pytest.raises(openai.AuthenticationError):
-            stranger.models.list()
+    with (
+        openai.OpenAI(base_url=server.url, api_key="wrong", max_retries=0) as stranger,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        stranger.models.list()
 
 
 def test_a_request_over_the_size_limit_is_cut_off(server):
@@ -322,30 +324,49 @@ def test_a_port_in_use_is_named(folder, capfd):
     assert f"port {port}" in capfd.readouterr().err
 
 
-async def test_transformers_own_server_answers_our_client_with_the_same_words(folder):
-    """The peer: `transformers serve`, the server that transformers brings along."""
+@contextlib.contextmanager
+def transformers_serving(folder: Path) -> Iterator[str]:
+    """`snellen serve --server transformers`; its base URL. It may not answer yet."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    line = [*SNELLEN, "serve", str(folder), "--server", "transformers", "--port", str(port)]
     process = subprocess.Popen(
-        line, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*SNELLEN, "serve", str(folder), "--server", "transformers", "--port", str(port)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     timer = threading.Timer(LIFE_S, process.kill)
     timer.start()
-    generation = Generation(max_tokens=8, temperature=0.0)
-    model = open_model(f"api:{folder}", ModelOptions(base_url=f"http://127.0.0.1:{port}/v1", generation=generation))
-    direct = open_model(f"local:{folder}", ModelOptions(generation=generation))
     try:
-        while process.poll() is None:
-            with contextlib.suppress(PreflightError):
-                await model.preflight()
-                break
-            await asyncio.sleep(0.3)
-        prompts = [question(i, pictures=1) for i in range(6)]
-        assert texts(await ask(model, prompts)) == texts(await ask(direct, prompts))
+        yield f"http://127.0.0.1:{port}/v1"
     finally:
         timer.cancel()
         process.terminate()
         process.wait(30)
-        await model.close()
-        await direct.close()
+
+
+async def test_transformers_own_server_answers_our_client_with_the_same_words(folder):
+    """The peer: `transformers serve`, the server that transformers brings along."""
+    generation = Generation(max_tokens=8, temperature=0.0)
+    prompts = [question(i, pictures=1) for i in range(6)]
+    direct = open_model(f"local:{folder}", ModelOptions(generation=generation))
+    with transformers_serving(folder) as url:
+        through = open_model(f"api:{folder}", ModelOptions(base_url=url, generation=generation))
+        try:
+            for _ in range(LIFE_S):
+                if await answers(through):
+                    break
+                await asyncio.sleep(0.5)
+            assert texts(await ask(through, prompts)) == texts(await ask(direct, prompts))
+        finally:
+            await through.close()
+            await direct.close()
+
+
+async def answers(model: Any) -> bool:
+    """Whether the server behind an API model is up."""
+    try:
+        await model.preflight()
+    except PreflightError:
+        return False
+    return True
