@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -20,11 +20,38 @@ _PAIR_LEVELS = (*("class", "genus", "species") * 2, "colour", "shape", "size", "
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, the figure it counts for, and the true value that auxiliary targets predict inside the question."""
+    """A question, the figure it counts for, and what auxiliary targets predict inside the question.
+
+    `truth` is the true value, predicted where the asked one is about to stand. `readings` are (word, reader, label):
+    at that word of the question, a reader that is thrown away afterwards tells the label from the hidden state. They
+    lead to comparing two things by first finding each: the value in every picture, the place of each creature.
+    """
 
     question: Question
     cell: str
     truth: str | None = None
+    readings: tuple[tuple[str, str, int], ...] = ()
+
+
+# Readers and how many labels each tells apart: the value at a level in picture 1 to 4, and places in sixths of the side.
+READERS = {
+    **{
+        f"{picture}/{level}": 8 if level == "colour" else 10 if level == "digit" else 3
+        for picture in range(4)
+        for level in ("class", "genus", "species", "colour", "shape", "size", "texture", "digit")
+    },
+    **{f"{which}/{axis}": 6 for which in ("first", "second", "start", "end") for axis in ("x", "y")},
+    **{f"{which}/near": 2 for which in ("first", "second")},
+}
+
+
+def _mark(who: Creature, level: str) -> int:
+    """The index of what shows the level: a mark's colour or the attribute's value."""
+    return getattr(who, "klass" if level == "class" else level)
+
+
+def _in_pictures(members: Sequence[Creature], level: str) -> tuple[tuple[str, str, int], ...]:
+    return tuple((f" {level}", f"{picture}/{level}", _mark(who, level)) for picture, who in enumerate(members))
 
 
 class Draw(Random):
@@ -72,7 +99,8 @@ def about_portrait(who: Creature, draw: Draw) -> Asked:
 def about_pair(first: Creature, second: Creature, level: str, draw: Draw) -> Asked:
     """Whether two creatures agree at a level."""
     same = agree(first, second, level)
-    return Asked(ask.same(level, 2, draw.pick(ask.TRUTH_FORMS), same), _figure("pair", level))
+    readings = _in_pictures((first, second), level)
+    return Asked(ask.same(level, 2, draw.pick(ask.TRUTH_FORMS), same), _figure("pair", level), readings=readings)
 
 
 def agree(first: Creature, second: Creature, level: str) -> bool:
@@ -118,15 +146,19 @@ class Finder:
                 odd = creatures.related(self.shows[first], level, False, draw)
                 members[draw.below(len(members))] = self.like(odd, level, draw)
             names = {self.shows[i].name(level) for i in members}
+            readings = _in_pictures([self.shows[i] for i in members], level)
 
             def question() -> Asked:
-                return Asked(ask.same(level, len(members), draw.pick(ask.TRUTH_FORMS), len(names) == 1), "set")
+                form, same = draw.pick(ask.TRUTH_FORMS), len(names) == 1
+                return Asked(ask.same(level, len(members), form, same), "set", readings=readings)
 
             return members, question
         right = draw.pick(tuple(creatures.GROUPS))
         values = draw.sample(world.CLASSES if level == "class" else tuple(world.COLOURS), 3)
         members = [draw.pick(self._at[level, values[which]]) for which in creatures.GROUPS[right]]
-        return members, lambda: Asked(ask.grouping(level, draw.shuffled(tuple(creatures.GROUPS)), right), "group")
+        readings = _in_pictures([self.shows[i] for i in members], level)
+        options = tuple(creatures.GROUPS)
+        return members, lambda: Asked(ask.grouping(level, draw.shuffled(options), right), "group", readings=readings)
 
 
 def pair_level(draw: Draw) -> str:
@@ -134,30 +166,52 @@ def pair_level(draw: Draw) -> str:
     return draw.pick(_PAIR_LEVELS)
 
 
+def _at(one: world.Placed, word: str, who: str) -> tuple[tuple[str, str, int], ...]:
+    """Where a body is, told at a word of the question, in sixths of the side."""
+    return ((word, f"{who}/x", one.cx * 6 // 1000), (word, f"{who}/y", one.cy * 6 // 1000))
+
+
 def about_couple(shown: tuple, draw: Draw) -> Asked:
     """Where one of two creatures is, seen from the other."""
     placed, right, below, nearer = shown
-    names = [one.who.name("colour") for one in placed]
     axis = draw.pick(tuple(ask.AXES))
     side = {"horizontal": int(right), "vertical": int(below), "depth": int(not nearer)}[axis]
+    order = list(placed)
     if draw.random() < 0.5:
-        names, side = names[::-1], 1 - side
+        order, side, nearer = order[::-1], 1 - side, not nearer
+    names = [one.who.name("colour") for one in order]
+    readings = (
+        *_at(order[0], f" {names[0]}", "first"),
+        *_at(order[1], f" {names[1]}", "second"),
+        (f" {names[0]}", "first/near", int(nearer)),
+        (f" {names[1]}", "second/near", int(not nearer)),
+    )
     if draw.random() < 0.5:
         target = draw.random() < 0.5
-        return Asked(ask.relation_truth(axis, side if target else 1 - side, *names, target), "relation")
-    return Asked(ask.relation(axis, side, *names), "relation")
+        question = ask.relation_truth(axis, side if target else 1 - side, *names, target)
+    else:
+        question = ask.relation(axis, side, *names)
+    return Asked(question, "relation", readings=readings)
 
 
-def about_walk(direction: str, draw: Draw) -> Asked:
+def about_walk(direction: str, start: world.Placed, end: world.Placed, draw: Draw) -> Asked:
     """Where a creature moves."""
     words = tuple(world.DIRECTIONS)
     form = draw.pick(("truth", "letter", "text"))
     if form == "truth":
         right = draw.random() < 0.5
-        return Asked(
-            ask.motion_truth(direction if right else draw.pick([w for w in words if w != direction]), right), "motion"
-        )
-    return Asked(ask.motion(draw.shuffled(words) if form == "letter" else words, direction, form), "motion")
+        value = direction if right else draw.pick([word for word in words if word != direction])
+        question = ask.motion_truth(value, right)
+    else:
+        question = ask.motion(draw.shuffled(words) if form == "letter" else words, direction, form)
+    readings = (*_at(start, " creature", "start"), *_at(end, " move", "end"))
+    return Asked(question, "motion", readings=readings)
+
+
+def about_digits(first: int, second: int, draw: Draw) -> Asked:
+    """Whether two digits are the same."""
+    question = ask.digit_same(draw.pick(ask.TRUTH_FORMS), first == second)
+    return Asked(question, "digits/pair", readings=((" digit", "0/digit", first), (" digit", "1/digit", second)))
 
 
 def about_digit(label: int, draw: Draw) -> Asked:
@@ -185,12 +239,12 @@ def corpus(lines: int) -> list[str]:
             about_portrait(first, draw),
             about_pair(first, second, draw.pick(LEVELS), draw),
             about_couple((pair, True, False, True), draw),
-            about_walk("left", draw),
+            about_walk("left", *pair, draw),
             about_digit(draw.below(10), draw),
             Asked(ask.count(draw.between(1, 5), 5), "count"),
             Asked(ask.same("class", 3, draw.pick(ask.TRUTH_FORMS), True), "set"),
             Asked(ask.grouping("class", tuple(creatures.GROUPS), "none"), "group"),
-            Asked(ask.digit_same(draw.pick(ask.TRUTH_FORMS), True), "digits/pair"),
+            about_digits(1, 1, draw),
         ]
         for one in asked:
             out += [one.question.text, one.question.reply]

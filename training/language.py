@@ -1,9 +1,9 @@
 """Stage 2: the projector and the language model learn to answer, over cached features of the frozen vision tower.
 
 Several questions share one image prefix in a single sequence: a block mask lets each see the prefix and itself, and
-its positions go on from the prefix, so every question gets the same logits as it would alone. Two kinds of auxiliary
-target speed up what is learned last, true-or-false and letters: before the asked value stands, predict the true one;
-and inside the network, tell of every value that is named whether it is the true one.
+its positions go on from the prefix, so every question gets the same logits as it would alone. Three kinds of auxiliary
+target speed up what is learned last: before the asked value stands, predict the true one; inside the network, tell of
+every value that is named whether it is the true one; and tell what stands where before comparing (asking.READERS).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pictures import PATCHES, Pool
 from torch import Tensor, nn
 
 # One cycle of batches: p portraits, q pairs, s sets and groups, c crowds, r relations, w walks, d digits, e digit pairs.
-CYCLE = "pqpdprpqpspcpqpdpwpqpspcpqpepr"
+CYCLE = "pqrpsqpdpqwpeqpsrpcqpsdpqwprecp"
 ASK = {"p": 8, "q": 5, "s": 2, "c": 1, "r": 6, "w": 4, "d": 6, "e": 2}
 ROWS = {"p": 8, "q": 8, "s": 12, "c": 24, "r": 8, "w": 8, "d": 8, "e": 12}
 PICTURES = {"p": 1, "q": 2, "c": 1, "r": 1, "w": 4, "d": 1, "e": 2}
@@ -60,6 +60,7 @@ class Row:
     weight: list[float] = field(default_factory=list)
     match: list[int] = field(default_factory=list)  # -1 nothing, 0 a false value ends here, 1 the true one
     answer: list[int] = field(default_factory=list)  # question number where an answer token is predicted, else -1
+    readings: list[tuple[str, int, int]] = field(default_factory=list)  # reader, token, label
 
 
 def _ends(ids: list[int], part: list[int]) -> list[int]:
@@ -91,6 +92,8 @@ def add(row: Row, asked: Asked, number: int, start: int, words: Words) -> None:
         for letter, option in q.options.items():
             for end in _ends(question, words(f"{letter}. {option}")):
                 match[end] = int(letter == q.target)
+    for word, reader, value in asked.readings:
+        row.readings.append((reader, len(row.ids) + _ends(question, words(word))[0], value))
     row.ids += tokens
     row.segment += [number + 1] * len(tokens)
     row.position += range(start, start + len(tokens))
@@ -138,13 +141,12 @@ class Source:
                 same = draw.random() < 0.5
                 label = shows[first] if same else draw.pick([d for d in range(10) if d != shows[first]])
                 index = [first, draw.pick(self.by_label[label])]
-                asked = [
-                    Asked(asking.ask.digit_same(draw.pick(asking.ask.TRUTH_FORMS), same), "digits/pair") for _ in asks
-                ]
+                asked = [asking.about_digits(shows[index[0]], shows[index[1]], draw) for _ in asks]
             elif letter == "w":
                 start = 4 * draw.below(len(shows) // 4)
                 index = list(range(start, start + 4))
-                asked = [asking.about_walk(shows[start][0], draw) for _ in asks]
+                (direction, begin), (_, end) = shows[start], shows[start + 3]
+                asked = [asking.about_walk(direction, begin, end, draw) for _ in asks]
             else:
                 index = [draw.below(len(shows))]
                 shown = shows[index[0]]
@@ -159,7 +161,41 @@ class Source:
         return self.features[pool][flat].float().reshape(len(rows), size * PATCHES, -1), questions
 
 
-def forward(model: nn.Module, words: Words, features: Tensor, questions: list[list[Asked]], flags: nn.Module):
+class Aids(nn.Module):
+    """What only training needs: the tellers of true values after two layers, and the readers after one of them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.match = nn.ModuleList([nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 1)) for _ in range(2)])
+        self.norm = nn.LayerNorm(width)
+        self.names = list(asking.READERS)
+        self.readers = nn.ModuleList([nn.Linear(width, n) for n in asking.READERS.values()])
+
+    def loss(self, states: tuple[Tensor, ...], match: Tensor, rows: list[Row]) -> Tensor:
+        """states: hidden states [B, T, width] of the question tokens by layer; match [B, T] as in Row."""
+        loss = torch.zeros(())
+        flagged = match >= 0
+        if flagged.any():
+            target = match[flagged].float()
+            for layer, head in zip((-3, -2), self.match, strict=True):
+                loss = loss + 0.25 * F.binary_cross_entropy_with_logits(
+                    head(states[layer][flagged]).squeeze(-1), target
+                )
+        found: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        for b, row in enumerate(rows):
+            for reader, token, value in row.readings:
+                found[reader].append((b, token, value))
+        if found:
+            terms = []
+            for name, places in found.items():
+                where, token, value = (torch.tensor(column) for column in zip(*places, strict=True))
+                logits = self.readers[self.names.index(name)](self.norm(states[-3][where, token]))
+                terms.append(F.cross_entropy(logits, value))
+            loss = loss + 0.25 * torch.stack(terms).mean()
+        return loss
+
+
+def forward(model: nn.Module, words: Words, features: Tensor, questions: list[list[Asked]], aids: Aids):
     """Loss of one batch, and (cell, right) of every question."""
     core = model.model
     images = core.multi_modal_projector(features)
@@ -193,13 +229,8 @@ def forward(model: nn.Module, words: Words, features: Tensor, questions: list[li
     logits = model.lm_head(hidden[chosen])
     each = F.cross_entropy(logits, label[chosen], reduction="none")
     loss = (each * weight[chosen]).sum() / weight[chosen].sum()
-    match = padded("match", -1)
-    flagged = match >= 0
-    if flagged.any():
-        target = match[flagged].float()
-        for layer, head in zip((-3, -2), flags, strict=True):
-            guess = head(out.hidden_states[layer][:, prefix:][flagged]).squeeze(-1)
-            loss = loss + 0.25 * F.binary_cross_entropy_with_logits(guess, target)
+    states = tuple(state[:, prefix:] for state in out.hidden_states)
+    loss = loss + aids.loss(states, padded("match", -1), rows)
     hits = torch.zeros_like(chosen)
     hits[chosen] = logits.detach().argmax(1) == label[chosen]
     answer = padded("answer", -1)
@@ -215,8 +246,8 @@ def train(model: nn.Module, tokens, source: Source, steps: int, log, save) -> No
     words = Words(tokens)
     torch.manual_seed(17)
     width = model.config.text_config.hidden_size
-    flags = nn.ModuleList([nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 1)) for _ in range(2)])
-    parameters = [p for p in [*model.parameters(), *flags.parameters()] if p.requires_grad]
+    aids = Aids(width)
+    parameters = [p for p in [*model.parameters(), *aids.parameters()] if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.02, betas=(0.9, 0.98))
     tally: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     asked = 0
@@ -225,7 +256,7 @@ def train(model: nn.Module, tokens, source: Source, steps: int, log, save) -> No
         for group in optimiser.param_groups:
             group["lr"] = rate
         features, questions = source.batch(CYCLE[step % len(CYCLE)])
-        loss, results = forward(model, words, features, questions, flags)
+        loss, results = forward(model, words, features, questions, aids)
         optimiser.zero_grad()
         loss.backward()
         averaged(parameters)

@@ -128,7 +128,7 @@ def couples(rank: int, n: int) -> Pool:
 
 
 def walks(rank: int, n: int) -> Pool:
-    """n clips of 4 frames, one after another (frame f of clip i is picture 4 i + f); `shows` is (direction, creature)."""
+    """n clips of 4 frames, one after another (frame f of clip i is picture 4 i + f); `shows` is (direction, placed)."""
     rows = []
     for i in range(n):
         stream = Stream("train", "walk", rank, i)
@@ -136,13 +136,8 @@ def walks(rank: int, n: int) -> Pool:
         background = stream.below(3)
         for placed in world.walk(stream, direction, 4, PLAIN):
             canvas = world.scene([placed], background, DRAWN, PLAIN)
-            rows.append(
-                (
-                    shrunk(world.finished(canvas, stream)),
-                    (direction, placed.who),
-                    _patches(canvas.parts, [placed.who], False),
-                )
-            )
+            patches = _patches(canvas.parts, [placed.who], False)
+            rows.append((shrunk(world.finished(canvas, stream)), (direction, placed), patches))
     return _collect("walk", 1, rows)
 
 

@@ -152,7 +152,7 @@ def portrait(who: Creature, stream: Stream, size: int, dials: Dials) -> Canvas:
     _body(canvas, who, cx, cy, radius, dials, BODY)
     belt = (cx - radius * 7 // 10, cy + radius * 32 // 100, cx + radius * 7 // 10, cy + radius * 74 // 100)
     canvas.block(*belt, mark[who.genus], BELT)
-    canvas.spans(cx, cy - radius * 18 // 100, disc(canvas.scaled(radius * 12 // 100)), mark[who.species], EYE)
+    canvas.spans(cx, cy - radius * 18 // 100, disc(canvas.scaled(radius * 10 // 100)), mark[who.species], EYE)
     return canvas
 
 
