@@ -69,7 +69,8 @@ def ask(number: int, skill: float) -> Row:
     )
     record = Record(sample.id, "ok", response=Response(reply, Usage(10, 4), latency_s=0.1 + number % 7 / 10))
     strict = Score(float(right), said, "correct" if right else "wrong")
-    other = Score(1.0, said, "correct", "first word") if number % 20 == 9 else strict
+    inverted = Score(1.0 - right, said, "wrong" if right else "correct", "first word")
+    other = inverted if number % 20 == 9 else strict
     return sample, record, {"strict": strict, "official": other}
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import StorageError, UsageError
-from snellen.report import AnswerView, Limits, PairedView, RunView, render, write_report
+from snellen.report import AnswerView, Limits, PairedView, RunView, answer_view, render, write_report
 from snellen.report.text import clipped, json_for_page, plain, visible
 from snellen.scoring import statistics
 from snellen.sources.blobs import BytesBlob
-from snellen.types import Failure, Image, Metric, Score, Text
+from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text
 
 
 def data(page, name="data"):
@@ -186,12 +186,24 @@ def test_a_picture_that_cannot_be_read_is_a_note_without_its_path():
     assert "/home/me" not in page
 
 
-def test_a_hidden_target_is_nowhere_in_the_page(run):
-    def hidden():
-        return (a for a in (answer(1, target=None, reply="said"),))
-
-    page = render([RunView("r", "b", "m", run.metrics, hidden)])
-    assert data(page)["questions"][0]["target"] is None
+def test_a_hidden_target_is_nowhere_in_the_page():
+    sample = Sample(
+        "q1",
+        Prompt((Text("which bird?"),)),
+        ("Corvus corax", "raven"),
+        "short",
+        meta={"aliases": ["Rabe"], "level": "species", "path": "aves/corvus corax"},
+    )
+    scores = {
+        "strict": Score(0.0, "crow", "wrong", "expected raven"),
+        "official": Score(0.0, "crow", "wrong", "too long"),
+    }
+    record = Record("q1", "ok", response=Response("A crow."))
+    for show in (True, False):
+        view = answer_view(sample, record, scores, show_target=show)
+        page = render([answers_run([view], metrics={p: [Metric("accuracy", 0.0, 1)] for p in scores})])
+        assert [word in page.lower() for word in ("corvus", "raven", "rabe")] == [show] * 3
+        assert "species" in page and "too long" in page
 
 
 def test_scores_stand_in_a_table_with_interval_chance_n_and_coverage():

@@ -103,9 +103,26 @@ class Limits(Struct, frozen=True):
     characters: int = 6_000
 
 
+_GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target"})
+"""Meta that repeats the gold answer."""
+
+
 def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, show_target: bool = True) -> AnswerView:
-    """The view of one record; `show_target` is False for restricted benchmarks unless the user asked."""
+    """The view of one record; `show_target` is False for restricted benchmarks unless the user asked.
+
+    Without the target, meta and reasons that name it go too. The reply stays: a right one gives the answer away.
+    """
     response = record.response
+    meta = sample.meta
+    if not show_target:
+        gold = _names(sample.target)
+        meta = {name: value for name, value in meta.items() if name not in _GOLD and not _tells(value, gold)}
+        scores = {
+            profile: Score(
+                score.value, score.extracted, score.verdict, None if _tells(score.reason, gold) else score.reason
+            )
+            for profile, score in scores.items()
+        }
     return AnswerView(
         sample_id=sample.id,
         kind=sample.kind,
@@ -118,8 +135,19 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
         options=sample.options,
         reply=response.text if response is not None else None,
         reasoning=response.reasoning if response is not None else "",
-        meta=sample.meta,
+        meta=meta,
         error=record.error,
         latency_s=response.latency_s if response is not None and response.latency_s > 0 else None,
         tokens=response.usage.output_tokens or None if response is not None else None,
     )
+
+
+def _names(target: Any) -> list[str]:
+    """The accepted answers of three letters and more, in lower case: shorter ones are in every text."""
+    answers = target if isinstance(target, (list, tuple, set, frozenset)) else [target]
+    return [answer.lower() for answer in answers if isinstance(answer, str) and len(answer) > 2]
+
+
+def _tells(value: Any, gold: Sequence[str]) -> bool:
+    text = str(value).lower()
+    return any(name in text for name in gold)

@@ -62,7 +62,7 @@
       if (name === "target" && question(answer).target !== value) return false;
       if (name === "read" && (value === "-" ? one.read !== null && one.read !== "" : one.read !== value)) return false;
       if (name === "disagree" && !disagree(answer)) return false;
-      if (name === "q" && !value.toLowerCase().split(/\s+/).every((word) => haystack(answer).includes(word))) return false;
+      if (name === "q" && !haystack(answer).includes(value.toLowerCase())) return false;
       if (name.startsWith("by.") && question(answer).by[name.slice(3)] !== value) return false;
     }
     return true;
