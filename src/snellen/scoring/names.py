@@ -20,7 +20,7 @@ MODIFIERS = terms(
     "bright pale small large big little tiny huge tall short long old young new adult juvenile immature male "
     "female mature baby wild domestic common typical single real toy wooden metal plastic glass ceramic paper "
     "stone round square striped spotted fresh ripe cooked american european eurasian african asian australian "
-    "northern southern eastern western vintage modern classic standard beautiful cute simple ordinary regular "
+    "northern southern eastern western vintage modern classic standard vibrant lovely stunning majestic fluffy shiny dirty blooming healthy delicate elegant pretty nice fine whole full complete half partial empty open closed wet dry dried broken clean sleek slender slim thin thick wide narrow flat curved solid hollow soft hard smooth rough heavy male-plumaged dull dense dark-colored bright-colored multi colored coloured striped fancy tall-growing flowering potted edible raw grilled fried baked roasted sliced beautiful cute simple ordinary regular "
     "colorful"
 )
 CLASSES = terms(

@@ -247,6 +247,13 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
     """Whether the number at words i to end counts something else: an index, an ordinal, a unit, a pronoun."""
     before = words[i - 1] if i else ""
     after = words[end] if end < len(words) else ""
+    if (
+        before in ("the", "these", "those", "all")
+        and i >= 3
+        and words[i - 2] == "of"
+        and (words[i - 3][0].isdigit() or words_at(words, i - 3))
+    ):
+        return True  # `two of the three`
     if before in _INDEXED or before == "第":
         return True
     if (

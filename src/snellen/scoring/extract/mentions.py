@@ -172,7 +172,7 @@ def _is_letter(sentence: Sentence, i: int, options: Options, announced: bool) ->
         return False
     bracketed = after == ")" or (before in ("(", "[", '"', "'") and after in (")", "]", '"', "'"))
     if raw.islower():
-        if n <= 2 or (bracketed and before not in ("'",)):
+        if n == 1 or (n == 2 and not (before + after).isalpha()) or (bracketed and before not in ("'",)):
             return True
         if before in _CALLED:
             return not (letter == "A" and after and after not in _LETTER_AFTER and after not in _VERBS)

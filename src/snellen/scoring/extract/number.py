@@ -39,7 +39,7 @@ _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.I
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _IN = re.compile(r"\b(?:in|since|from|by|until|as of|year|during)\s*$", re.IGNORECASE)
 _DRAWN = re.compile(
-    r"\b(?:so|therefore|thus|hence|giving|which gives|which means|meaning|making|yielding|resulting in|comes to|i\.e\.)\b|[=≈]|=>|->",
+    r"\b(?:so|therefore|thus|hence|giving|which gives|which means|meaning|making|yielding|resulting in|comes to|i\.e)\b|[=≈]|=>|->",
     re.IGNORECASE,
 )
 _REASON = re.compile(
@@ -131,6 +131,9 @@ def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:
         return amounts
     if wanted and any(a.unit == wanted for a in amounts):
         amounts = [a for a in amounts if a.unit is None or a.unit == wanted]
+    comma = text.rfind(",")
+    if _REASON.match(text) and comma > 0 and any(a.start > comma for a in amounts):
+        amounts = [a for a in amounts if a.start > comma]
     drawn = list(_DRAWN.finditer(text))
     after = [a for a in amounts if drawn and a.start >= drawn[-1].end()]
     if after:
@@ -218,12 +221,14 @@ def _spelled(text: str) -> list[Amount]:
         hit: tuple[float, int] | None = words_at(words, i)
         if hit is None and (words[i] in CJK_DIGITS or words[i] in CJK_SCALES):
             hit = cjk_at(words, i)
-        if hit is None and words[i] in ("half", "quarter") and words[i + 1 : i + 2] != ["of"]:
+        if hit is None and words[i] in ("half", "quarter"):
             hit = (_HALVES[words[i]], i + 1)
         if hit is None:
             i += 1
             continue
         value, end = float(hit[0]), hit[1]
+        if words[end : end + 1] and words[end] in _HALVES:  # `one half`, `three quarters`
+            value, end = value * _HALVES[words[end]], end + 1
         if words[end : end + 1] == ["point"]:
             decimals = ""
             j = end + 1

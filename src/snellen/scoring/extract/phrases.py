@@ -30,8 +30,8 @@ CALLED = re.compile(
     r"match(?:es|ing)?(?: those of| that of| the description of)?|diagnostic (?:of|for)|features of|"
     r"(?:depiction|picture|photo|photograph|image|example|portrait|drawing|illustration|specimen) of|(?:you're|you are|we're|i'm|we are|i am) (?:looking at|seeing)|"
     r"(?:image|picture|photo|photograph|figure|scene|frame) (?:\w+ly |here )?(?:shows?|depicts?|features?|displays?|contains?|captures?|is of|shows us|appears to (?:show|depict|feature))|"
-    r"(?:i|we|you) (?:can )?(?:clearly )?(?:see|recogni[sz]e|spot|observe)|must be|has to be|looks like|appears to be|seems to be|"
-    r"i(?:'d|'m| would| am| will|'ll)? ?(?:think|believe|say|guess|suspect|go with|fairly sure|pretty sure|quite sure|confident|reckon|identify)"
+    r"(?:i|we|you) (?:can )?(?:clearly )?(?:see|recogni[sz]e|spot|observe)(?: (?:it|this|that) as)?|must be|has to be|looks like|appears to be|seems to be|"
+    r"i(?:'d|'m| would| am| will|'ll)? ?(?:think|believe|say|guess|suspect|go with|going to say|going with|call (?:it|this|that)|bet on|fairly sure|pretty sure|quite sure|confident|reckon|identify)"
     r"(?: (?:that )?(?:it is|it's|this is|that is|that's|this|it))?(?: as)?)"
     r"\s+(?P<name>(?!not\b)[^\s].*)$",
     re.IGNORECASE | re.DOTALL,
@@ -58,7 +58,7 @@ VERB = re.compile(
 )
 _ENDS = (
     r"with|because|since|as (?:it|its|the|indicated|evidenced|shown|seen|can|they|suggested|this|well|opposed|a)|which|that|who|whose|where|while|"
-    r"based on|due to|given|in (?:the|this|its|a|an|flight|my|mid|front|and|[a-z]+ plumage)|on (?:the|a|an|this|its|top|it)|standing|sitting|perched|flying|"
+    r"based on|due to|given|in|along|across|towards?|into|onto|around|during|outside|inside|within|among|between|after|before|on (?:the|a|an|this|its|top|it)|standing|sitting|perched|flying|"
     r"swimming|from|at (?:the|a|an)|by (?:its|the|their|a)|judging|considering|according|rather than|instead of|not|but|though|although|however|so|"
     r"and (?:not|it|the|its|this|has|is|here)|featuring|showing|seen|shown|visible|resting|holding|wearing|against|facing|known|if|for (?:sure|its|the)|"
     r"thanks to|(?:here|again|too|indeed|instead|then|now)$|in (?:english|colou?r)|native to|commonly|to (?:me|my)|eating|drinking|feeding|walking|running|playing|"
@@ -81,7 +81,7 @@ LEAD = re.compile(
     r"^(?:[\s\"'*:,.-]+|(?:(?:it |this |that )?(?:could|might|may|must|would|should) (?:well |also |possibly )?be|looks to be|an?|the|some|my answer|answer|(?:most |very |almost )?(?:likely|probably|possibly|certainly|definitely|clearly|obviously)|perhaps|maybe|simply|actually|"
     r"either|called|named|(?:species|kind|type|member|breed|variety|photo|picture|image|close-up|pair|group|specimen|example|individual|genus|drawing|illustration|bird|couple|flock|herd|bunch)\s+(?:of|called|known as|named)|"
     r"specifically|namely|sure|well|hmm|okay|ok|yes|yeah|indeed|oh|ah|that|thus|so|therefore|it's|it is|this is|that's|that is|they are|these are|i think|i believe|i'd say|i would say|i guess|i'd guess|"
-    r"looks like|to be|be|as|in fact|adult|juvenile|immature|(?:number|digit|numeral|letter)(?=\s+[\w'\"]+\W*$))\b(?!-)[\s,:]*)+",
+    r"(?:c'est|ce sont|das ist|es ist|es|è|isto é|é) (?:une?|la|le|les|eine?|der|die|das|el|los|las|uno|una|un|il|lo|um|uma|o)|looks like|to be|be|as|in fact|adult|juvenile|immature|(?:number|digit|numeral|letter)(?=\s+[\w'\"]+\W*$))\b(?!-)[\s,:]*)+",
     re.IGNORECASE,
 )
 NO_NAME = terms(

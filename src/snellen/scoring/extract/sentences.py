@@ -13,7 +13,7 @@ _WORD = re.compile(
     r"|[^\W\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+(?:'[^\W\d_]+)?"
     r"|[^\w\s]"
 )
-_END = re.compile(r"\n+|[.!?]+[\"')\]]*(?=\s|$)|[。！？；;][\"')\]]*")
+_END = re.compile(r"\n+|→|⇒|=>|->|[.!?]+[\"')\]]*(?=\s|$)|[。！？；;][\"')\]]*")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|approx|ca|cf|no|nr|fig|mr|mrs|ms|dr|st|sp|spp|var|cv|ssp|subsp|al|inc|resp)|\b[A-Za-z]"
     r"|(?:^|\n)\s*\(?\d{1,2})$",
@@ -96,13 +96,13 @@ _OPENERS = terms(
 
 
 NEGATORS = terms(
-    "not never neither nor cannot without except excluding unlike isn't aren't wasn't weren't don't doesn't "
+    "not none never neither nor cannot without except excluding unlike isn't aren't wasn't weren't don't doesn't "
     "didn't can't couldn't won't wouldn't shouldn't hasn't haven't hadn't isnt arent doesnt dont cant couldnt "
     "wasnt ain't 不 非 没 無 hardly barely nowhere eliminate eliminates eliminated eliminating exclude excludes "
     "excluded reject rejects rejected dismiss dismissed discard discarded discount discounted unlikely"
 )
 WEAK = terms(
-    "could might may maybe perhaps possibly possible plausible plausibly similar resembles resembling tempting "
+    "torn between undecided could might may maybe perhaps possibly possible plausible plausibly similar resembles resembling tempting "
     "considered consider considering initially alternatively either if whether also though although compare "
     "compared confused mistaken unless suppose assuming versus vs alternative alternatives seemed candidates "
     "candidate unlike 可能 或"

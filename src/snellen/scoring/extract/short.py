@@ -99,7 +99,7 @@ def read_short(reply: Reply, question: str) -> Reading:
     if reading.value is None:
         return reading
     key = cast(Key, reading.value)
-    if asked.finer and len(key) == 1 and key[0] in CLASSES:
+    if len(key) == 1 and key[0] in CLASSES and (asked.finer or key[0] in asked.nouns):
         return Reading(None, f"no answer: {show(key)} is only the class asked about")
     return Reading(show(key), None, (*met.also.get(key, ()), *(s for s in met.scientific if words(s) != key)))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from snellen.scoring.extract.agreement import compare
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
 from snellen.scoring.extract.cues import UNSURE
-from snellen.scoring.extract.proposition import Proposition, compare, proposition
+from snellen.scoring.extract.proposition import Proposition, proposition
 from snellen.scoring.extract.sentences import tokenize
 from snellen.scoring.names import terms
 
@@ -129,6 +130,14 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
             and (len(text) <= 4 or (announced and not after.isalpha()) or (spoken.raw(i).isupper() and after in _STOPS))
         ):
             value = word in ("t", "y")
+        elif (
+            word in ("t", "f")
+            and spoken.raw(i).isupper()
+            and i
+            and words[i - 1] in (":", "is", "=", "be", "as", "with")
+            and after in ("", ".")
+        ):
+            value = word == "t"
         elif head and word == "not" and after in ("", ".", "really", "at", "exactly", "quite", ","):
             value = False
         elif head and word in ("sure", "ok") and len(words) <= 2:
