@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from snellen.engine.rescore import Scored, Summary
 
 T = TypeVar("T")
+JUDGED = "judged"
 
 
 def evaluate(
@@ -108,12 +109,12 @@ def perform(
     """Do what a RunSpec says in a folder, write summary.json, and return the run."""
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
-    asked = benchmark or benchmarks.find(spec.benchmark)
+    asked = benchmark or find_benchmark(spec)
     unknown = sorted(set(spec.data.options) - set(asked.options))
     if unknown:
         known = ", ".join(asked.options) or "none"
         raise UsageError(f"{asked.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
-    answering = model or models.open_model(spec.model, spec.options)
+    answering = model or open_model(spec, folder)
 
     async def whole() -> RunMeta:
         try:
@@ -172,7 +173,7 @@ class Run:
     @property
     def benchmark(self) -> Benchmark:
         if self._benchmark is None:
-            self._benchmark = benchmarks.find(self.meta.spec.benchmark)
+            self._benchmark = find_benchmark(self.meta.spec)
         return self._benchmark
 
     def moved(
@@ -312,6 +313,25 @@ def summary_json(summary: Summary) -> dict[str, Any]:
             for profile, metrics in summary.metrics.items()
         ],
     }
+
+
+def find_benchmark(spec: RunSpec) -> Benchmark:
+    """The benchmark that a spec names; that of a judged run is made of the run that was judged."""
+    if spec.benchmark == JUDGED:
+        from snellen.engine import judge
+
+        return judge.benchmark(spec.data)
+    return benchmarks.find(spec.benchmark)
+
+
+def open_model(spec: RunSpec, folder: RunFolder) -> Model:
+    """The model that a spec names; a judge is asked again where its verdict cannot be read."""
+    model = models.open_model(spec.model, spec.options)
+    if spec.benchmark == JUDGED:
+        from snellen.engine import judge
+
+        return judge.Asking(model, judge.load_rubric(spec.data.options["rubric"]), folder.path)
+    return model
 
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:

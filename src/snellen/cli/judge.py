@@ -1,0 +1,77 @@
+"""snellen judge"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snellen.cli import options as given
+from snellen.cli.outcome import Outcome, finish
+from snellen.cli.output import note
+
+
+def judge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run whose replies are judged.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="KIND:NAME", help="The judge.", show_default="JUDGE_MODEL"),
+    ] = None,
+    rubric: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="match, graded, or a rubric file (.toml).")
+    ] = "match",
+    out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None,
+    with_images: Annotated[bool, typer.Option("--with-images", help="Show the judge the pictures too.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,
+    seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what the judge samples.")] = 0,
+    max_tokens: given.MaxTokens = None,
+    temperature: given.Temperature = None,
+    top_p: given.TopP = None,
+    base_url: given.BaseUrl = None,
+    key_env: given.KeyEnv = None,
+    concurrency: given.Concurrency = 16,
+    timeout: given.Timeout = 300.0,
+    max_attempts: given.MaxAttempts = 6,
+    extra_body: given.ExtraBody = None,
+    max_cost: given.MaxCost = None,
+    max_tokens_total: given.MaxTokensTotal = None,
+    prices: given.Prices = None,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Let a model judge the replies of a run, or go on with that.
+
+    JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are used where nothing is given. Without a key nothing is asked, and
+    no rule ever stands in for the judge. The last line is SUMMARY_JSON and one JSON object (on stderr with --json).
+    """
+    import msgspec
+
+    from snellen.engine.progress import display
+    from snellen.judging import judge as ask
+    from snellen.judging import verdicts
+
+    done = ask(
+        run,
+        model,
+        rubric=rubric,
+        out=out,
+        base_url=base_url,
+        key_env=key_env,
+        with_images=with_images,
+        limit=limit,
+        seed=seed,
+        concurrency=concurrency,
+        generation=given.generation(max_tokens, temperature, top_p, None),
+        display=display(as_json=as_json, quiet=quiet),
+        max_attempts=max_attempts,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
+        timeout_s=timeout,
+        extra_body=given.json_object(extra_body, "--extra-body"),
+        prices=None if prices is None else str(prices),
+    )
+    status = finish(Outcome([done]), profile=None, report=False, as_json=as_json)
+    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(done)).decode()}"
+    note(line) if as_json else print(line)
+    raise typer.Exit(status)

@@ -1,0 +1,168 @@
+"""Judging a run, from Python; `snellen judge` calls this. Nothing is asked before there is a judge and a key for it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine import judge as room
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.progress import Display
+from snellen.engine.rescore import Scored
+from snellen.errors import JudgeError, PreflightError, UsageError
+from snellen.evaluation import JUDGED, Run, perform
+from snellen.models import registry as models
+from snellen.models.base import Model, ModelOptions
+from snellen.types import Generation
+
+BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
+
+
+def judge(
+    run: str | Path,
+    model: str | Model | None = None,
+    *,
+    rubric: str = "match",
+    out: str | Path | None = None,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    with_images: bool = False,
+    limit: int | None = None,
+    seed: int = 0,
+    concurrency: int = 16,
+    generation: Generation | None = None,
+    benchmark: Benchmark | None = None,
+    display: Display | None = None,
+    max_attempts: int = 6,
+    max_cost: float | None = None,
+    max_tokens_total: int | None = None,
+    **model_options: Any,
+) -> Run:
+    """Let a model judge the replies of a run, or go on with that; the verdicts are a run of their own.
+
+    Args:
+        run: the folder of the run to judge.
+        model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
+        rubric: `match`, `graded`, or the path of a rubric file.
+        out: the verdicts' folder; None: <run>_judged.
+        base_url: the judge's endpoint; None: JUDGE_BASE_URL.
+        key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
+        with_images: the judge sees the pictures of the question too.
+        limit: only the first so many replies.
+        seed: that of the marks around replies.
+        concurrency, generation, model_options: as for `evaluate`.
+        benchmark: the judged run's benchmark, where it is not a registered one.
+        max_attempts, max_cost, max_tokens_total: limits, as of RunSpec.
+
+    Raises:
+        JudgeError: no judge, no key, no such rubric; nothing was asked.
+        SnellenError: see snellen.errors; verdicts that were given are on disk.
+    """
+    source = RunFolder(run)
+    if source.meta().spec.benchmark == JUDGED:
+        raise UsageError(
+            f"{run} holds verdicts; a judge's replies are not judged again", "Give the run they are about."
+        )
+    given = model if model is not None else setting(MODEL)
+    if given is None:
+        raise JudgeError("no judge is named", f"Give --model api:NAME, or set {MODEL}.")
+    name = spelled(given) if isinstance(given, str) else given.name
+    address = base_url or setting(BASE_URL)
+    options = ModelOptions(
+        generation=generation or Generation(),
+        base_url=address,
+        key_env=require_key(name, key_env) if isinstance(given, str) else key_env,
+        concurrency=concurrency,
+        seed=seed,
+        **model_options,
+    )
+    chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {})}
+    data = Data(path=source.path, options=chosen, seed=seed)
+    judged = room.benchmark(data, benchmark)
+    folder = RunFolder(out if out is not None else source.path.with_name(source.path.resolve().name + "_judged"))
+    judging = models.open_model(name, options) if isinstance(given, str) else given
+    spec = RunSpec(
+        benchmark=JUDGED,
+        model=name,
+        data=data,
+        options=options,
+        limit=limit,
+        max_attempts=max_attempts,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
+    )
+    asking = room.Asking(judging, room.load_rubric(rubric), folder.path)
+    return perform(spec, folder, benchmark=judged, model=asking, display=display)
+
+
+def verdicts(run: Run) -> dict[str, Any]:
+    """The SUMMARY_JSON object of a judged run: what was judged, by whom, how many of each verdict, and the score."""
+    counts: Counter[str] = Counter()
+    labels: Counter[str] = Counter()
+
+    def each(scored: Scored) -> None:
+        (score,) = scored.scores.values()
+        lost = scored.record.status != "ok"
+        counts["unscored" if lost else score.verdict] += 1
+        if isinstance(score.extracted, str):
+            labels[score.extracted] += 1
+
+    metric = run.summarize(each=each, save=False).metrics[room.PROFILE][0]
+    spec = run.meta.spec
+    return {
+        "run": str(spec.data.path),
+        "judged": str(run.path),
+        "judge": spec.model,
+        "rubric": spec.data.options["rubric"],
+        "n": sum(counts.values()),
+        "verdicts": {name: counts[name] for name in ("correct", "partial", "wrong", "unscored")},
+        "labels": dict(sorted(labels.items())),
+        metric.name: metric.value,
+        "ci95": metric.ci95,
+        "coverage": metric.coverage,
+    }
+
+
+def spelled(name: str) -> str:
+    """KIND:NAME; a name without a kind is that of a model behind an API, as JUDGE_MODEL=gpt-5-mini has it."""
+    kinds = {*models.KINDS, *(point.name for point in entry_points(group=models.GROUP))}
+    return name if name.partition(":")[0] in kinds else f"api:{name}"
+
+
+def require_key(model: str, key_env: str | None) -> str | None:
+    """The name of the variable that holds the judge's key.
+
+    Raises:
+        JudgeError: the judge is behind an API and there is none. A run that nobody could pay for must not begin, and
+            no rule stands in for a judge.
+    """
+    if not model.startswith("api:"):
+        return key_env
+    from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
+
+    for variable in [key_env] if key_env is not None else [KEY, DEFAULT_VARIABLE]:
+        try:
+            if find_key(variable):
+                return variable
+        except PreflightError:
+            continue
+    missing = f"{key_env} is not" if key_env is not None else f"neither {KEY} nor {DEFAULT_VARIABLE} is"
+    raise JudgeError(
+        f"there is no key for the judge {model}: {missing} set, in the environment or in .env",
+        f"Set {key_env or KEY}. For a local server that wants none, set it to any word.",
+    )
+
+
+def setting(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """A JUDGE_ variable from the environment, else from .env; None where it is not set or empty."""
+    found = environment.get(name)
+    if not found and Path(".env").is_file():
+        from dotenv import dotenv_values
+
+        found = dotenv_values(".env", interpolate=False).get(name)
+    return found or None

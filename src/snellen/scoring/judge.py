@@ -1,0 +1,242 @@
+"""Rubrics of a judge, the prompt that they make, and the strict reading of the judge's verdict. Nothing here asks anybody.
+
+A verdict is one JSON object and nothing beside it. What cannot be read that way is no verdict; there is no rule that
+guesses one from prose.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import JudgeError
+from snellen.types import Sample, Score, Text, Verdict
+
+BUILT_IN = ("match", "graded")
+NEEDED = ("reply", "nonce")
+PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
+REPLY_CHARACTERS = 20_000
+WITHHELD = "[gold withheld]"
+_PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
+_FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+
+
+class Schema(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a verdict looks like.
+
+    Attributes:
+        field: the member that holds the verdict.
+        labels: allowed labels, each with its score from 0 to 1; empty for a number.
+        range: (low, high) of a number, which is scored (x - low) / (high - low); None for labels.
+        reason: the member that holds the judge's reason; empty: none is asked for.
+    """
+
+    field: str = "verdict"
+    labels: Mapping[str, float] = msgspec.field(default_factory=dict)
+    range: tuple[float, float] | None = None
+    reason: str = ""
+
+
+class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
+    template: str
+    verdict: Schema
+    system: str = ""
+    about: str = ""
+
+
+class Rubric(Struct, frozen=True):
+    """How a judge is asked: a rubric file, read and checked. `digest` is that of everything in it."""
+
+    name: str
+    about: str
+    system: str
+    template: str
+    verdict: Schema
+    digest: str
+
+    @property
+    def shape(self) -> str:
+        """The object that the judge is asked for, as it would write it."""
+        schema = self.verdict
+        if schema.range is None:
+            value = " | ".join(json.dumps(label, ensure_ascii=False) for label in schema.labels)
+        else:
+            value = f"<number from {schema.range[0]:g} to {schema.range[1]:g}>"
+        reason = f', "{schema.reason}": "<one short sentence>"' if schema.reason else ""
+        return f'{{"{schema.field}": {value}{reason}}}'
+
+
+def built_in(name: str) -> Rubric:
+    """A rubric of the package. Raises JudgeError where there is none of that name."""
+    if name not in BUILT_IN:
+        raise JudgeError(
+            f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file (docs/judge.md)."
+        )
+    return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
+
+
+def parse_rubric(text: str, name: str) -> Rubric:
+    """A rubric from the text of its file.
+
+    Raises:
+        JudgeError: not TOML, a member is missing or unknown, no room for the reply, a schema that is none.
+    """
+    try:
+        parts = msgspec.convert(tomllib.loads(text), _Parts)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
+    schema = parts.verdict
+    whole = parts.system + parts.template
+    faults = [f"{{{place}}} does not occur in it" for place in NEEDED if f"{{{place}}}" not in whole]
+    if bool(schema.labels) == (schema.range is not None):
+        faults.append("its verdict needs either labels or a range")
+    if schema.labels and not all(0.0 <= value <= 1.0 for value in schema.labels.values()):
+        faults.append("the scores of its labels must lie between 0 and 1")
+    if schema.range is not None and not schema.range[0] < schema.range[1]:
+        faults.append("its range must go from low to high")
+    if schema.field == schema.reason or not schema.field:
+        faults.append("the verdict and the reason need names of their own")
+    if faults:
+        raise JudgeError(f"rubric {name}: {'; '.join(faults)}", "docs/judge.md shows what a rubric file holds.")
+    digest = blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=8).hexdigest()
+    return Rubric(name, parts.about, parts.system.strip(), parts.template.strip(), schema, digest)
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is."""
+    return _PLACE.sub(lambda found: values[found[1]], template)
+
+
+def nonce(seed: int, sample_id: str, reply: str) -> str:
+    """The code on the marks around a reply: the same each time, and not to be known by whoever wrote the reply."""
+    return blake2b(f"{seed}\0{sample_id}\0{reply}".encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, str]:
+    """What is put into a rubric's places for one sample; the reply is cut in the middle beyond 20,000 characters."""
+    options = "\n".join(f"{letter}. {text}" for letter, text in sample.options.items())
+    return {
+        "question": "\n".join(
+            p.text if isinstance(p, Text) else f"[{type(p).__name__.lower()}]" for p in sample.prompt.parts
+        ),
+        "options": f"\nOptions:\n{options}\n" if options else "",
+        "gold": gold_text(sample),
+        "reply": shortened(reply, REPLY_CHARACTERS),
+        "nonce": nonce(seed, sample.id, reply),
+        "shape": rubric.shape,
+    }
+
+
+def gold_forms(sample: Sample) -> tuple[str, ...]:
+    """The gold answer in each accepted form, as text."""
+    target = sample.target
+    found = list(target) if isinstance(target, (list, tuple, set, frozenset)) else [] if target is None else [target]
+    aliases = sample.meta.get("aliases") or ()
+    found += [aliases] if isinstance(aliases, str) else list(aliases)
+    texts = [("yes" if one else "no") if isinstance(one, bool) else str(one) for one in found]
+    texts += [sample.options[text] for text in texts if text in sample.options]
+    return tuple(dict.fromkeys(texts))
+
+
+def gold_text(sample: Sample) -> str:
+    """The gold answer as the judge reads it: the letter with its text, further accepted forms behind it."""
+    forms = gold_forms(sample)
+    if not forms:
+        return "(none is given; go by the question)"
+    also = f" (also accepted: {'; '.join(forms[1:])})" if len(forms) > 1 else ""
+    if sample.kind == "choice" and len(forms) > 1:
+        also = f" ({'; '.join(forms[1:])})"
+    return forms[0] + also
+
+
+def shortened(text: str, characters: int) -> str:
+    """A text with its middle left out where it is too long: a reply begins with its subject and ends with its answer."""
+    if len(text) <= characters:
+        return text
+    head = characters // 4
+    return f"{text[:head]}\n[… {len(text) - characters:,} characters left out …]\n{text[head - characters :]}"
+
+
+def strike(text: str, forms: tuple[str, ...]) -> str:
+    """The text without the gold answer, for benchmarks whose gold must not be written anywhere."""
+    for form in sorted((form for form in forms if form.strip()), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", WITHHELD, text, flags=re.IGNORECASE)
+    return text
+
+
+class Read(Struct, frozen=True):
+    """A verdict that could be read: `found` is the label or number, `value` its score."""
+
+    found: str | float
+    value: float
+    reason: str
+
+
+def read_verdict(reply: str, schema: Schema) -> Read:
+    """The verdict in a judge's reply.
+
+    The whole reply must be one JSON object that holds the verdict; a code fence around all of it and a closed <think>
+    block before it are let by, since both are packing and hold no second object. Further members are ignored.
+
+    Raises:
+        ValueError: it is anything else; the message says what, for the judge to mend.
+    """
+    text = _THOUGHT.sub("", reply).strip()
+    fenced = _FENCE.match(text)
+    if fenced is not None:
+        text = fenced[1].strip()
+    try:
+        verdict = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not one JSON object and nothing else ({error.msg} at character {error.pos})") from None
+    if not isinstance(verdict, dict):
+        raise ValueError("it is JSON, but not an object")
+    if schema.field not in verdict:
+        raise ValueError(f"the object has no {schema.field!r}")
+    found, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
+    if not isinstance(reason, str):
+        raise ValueError(f"{schema.reason!r} must be a text")
+    if schema.range is None:
+        if not isinstance(found, str) or found not in schema.labels:
+            raise ValueError(f"{schema.field!r} is {_shown(found)}; expected one of {', '.join(schema.labels)}")
+        return Read(found, schema.labels[found], reason)
+    low, high = schema.range
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not low <= found <= high:
+        raise ValueError(f"{schema.field!r} is {_shown(found)}; expected a number from {low:g} to {high:g}")
+    return Read(found, (found - low) / (high - low), reason)
+
+
+def score_verdict(reply: str, schema: Schema) -> Score:
+    """The judge's reply as a score; unscored, with the reason, where it holds no verdict."""
+    try:
+        read = read_verdict(reply, schema)
+    except ValueError as error:
+        return Score(None, None, "unscored", f"no verdict: {error}")
+    verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
+    return Score(read.value, read.found, verdict, read.reason or None)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member occurs twice, so that there are two verdicts")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _shown(value: Any) -> str:
+    return shortened(json.dumps(value, ensure_ascii=False), 60)

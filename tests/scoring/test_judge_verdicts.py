@@ -1,0 +1,149 @@
+"""Verdicts are read strictly, rubrics are checked, and a reply cannot reach beyond its marks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snellen.errors import JudgeError
+from snellen.scoring.judge import (
+    BUILT_IN,
+    Schema,
+    built_in,
+    fill,
+    gold_text,
+    nonce,
+    parse_rubric,
+    places,
+    read_verdict,
+    score_verdict,
+    shortened,
+    strike,
+)
+from snellen.types import Prompt, Sample, Text
+
+LABELS = Schema("verdict", {"correct": 1.0, "partly": 0.5, "incorrect": 0.0}, None, "reason")
+NUMBER = Schema("score", {}, (0.0, 10.0), "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ('{"verdict": "correct"}', "correct"),
+        (' \n{"reason": "so", "verdict": "incorrect", "confidence": 3}\n', "incorrect"),
+        ('```json\n{"verdict": "partly"}\n```', "partly"),
+        ('```\n{"verdict": "partly"}\n```\n', "partly"),
+        ('<think>{"verdict": "incorrect"}</think>\n{"verdict": "correct"}', "correct"),
+    ],
+)
+def test_one_object_and_nothing_else_is_a_verdict(reply, found):
+    assert read_verdict(reply, LABELS).found == found
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "correct",
+        '"correct"',
+        '["correct"]',
+        'The verdict: {"verdict": "correct"}',
+        '{"verdict": "correct"} I am sure.',
+        '{"verdict": "incorrect"}{"verdict": "correct"}',
+        '{"verdict": "incorrect", "verdict": "correct"}',
+        '{"verdict": "Correct"}',
+        '{"verdict": ["correct"]}',
+        '{"verdict": true}',
+        '{"verdict": null}',
+        '{"reason": "correct"}',
+        "{'verdict': 'correct'}",
+        '{"verdict": "correct",}',
+        '{"verdict": "correct", "reason": 3}',
+        '<think>{"verdict": "correct"}',
+        '```json\n{"verdict": "correct"}\n```\nBut on the other hand: no.',
+        "[" * 100_000,
+    ],
+)
+def test_anything_else_is_none_and_stays_unscored_with_the_reason(reply):
+    score = score_verdict(reply, LABELS)
+    assert score.value is None and score.verdict == "unscored" and str(score.reason).startswith("no verdict: ")
+
+
+@pytest.mark.parametrize(("said", "value"), [(0, 0.0), (10, 1.0), (2.5, 0.25)])
+def test_a_number_is_scored_by_its_place_in_the_range(said, value):
+    assert score_verdict(json.dumps({"score": said}), NUMBER).value == value
+
+
+@pytest.mark.parametrize("said", ["11", "-1", "true", '"7"', "NaN", "Infinity", "1e400", "null"])
+def test_a_number_outside_its_range_is_no_verdict(said):
+    assert score_verdict(f'{{"score": {said}}}', NUMBER).value is None
+
+
+@given(st.text(max_size=80), st.sampled_from(["correct", "partly", "incorrect"]))
+def test_reading_never_crashes_and_never_finds_a_verdict_that_was_not_the_whole_reply(text, label):
+    score = score_verdict(text, LABELS)
+    assert score.value is None
+    inside = score_verdict(f'{text or "x"}{{"verdict": "{label}"}}', LABELS)
+    assert inside.value is None or not text.strip()
+    assert read_verdict(json.dumps({"verdict": label, "reason": text}), LABELS).reason == text
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_rubrics_of_the_package_are_whole(name):
+    rubric = built_in(name)
+    assert rubric.about and rubric.shape in fill(
+        rubric.template, dict.fromkeys(["question", "options", "gold", "reply", "nonce"], "") | {"shape": rubric.shape}
+    )
+    assert "{gold}" in rubric.template and "{gold}" not in rubric.system
+
+
+SAMPLE = Sample("s", Prompt((Text("Which one?"),)), "B", "choice", options={"A": "cat", "B": "dog"})
+
+
+@given(st.text(max_size=60))
+def test_a_reply_stands_between_marks_that_it_does_not_know(reply):
+    text = fill(built_in("match").template, places(built_in("match"), SAMPLE, reply, 7))
+    code = nonce(7, "s", reply)
+    assert code not in reply
+    inside = text.partition(f"<<<REPLY {code}\n")[2].rpartition(f"\nREPLY {code}>>>")[0]
+    assert inside == reply
+    assert nonce(8, "s", reply) != code != nonce(7, "t", reply)
+
+
+def test_gold_is_told_with_all_its_accepted_forms():
+    assert gold_text(SAMPLE) == "B (dog)"
+    short = Sample("s", Prompt(()), ("koala", "koala bear"), "short", meta={"aliases": ("Phascolarctos",)})
+    assert gold_text(short) == "koala (also accepted: koala bear; Phascolarctos)"
+    assert gold_text(Sample("s", Prompt(()), True, "truth")) == "yes"
+
+
+def test_gold_is_struck_out_in_any_case_and_only_as_a_word():
+    assert strike("A KOALA bear, koalas", ("koala", "koala bear")) == "A [gold withheld], koalas"
+
+
+def test_a_long_reply_keeps_its_beginning_and_its_end():
+    text = shortened("a" * 100 + "b" * 9_000 + "the end", 400)
+    assert text.startswith("a" * 100) and text.endswith("the end") and "8,707 characters left out" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("template = 3", "template"),
+        ("not toml", "rubric own"),
+        ('template = "{reply} {nonce}"', "verdict"),
+        ('template = "{reply}"\n[verdict]\nlabels = {a = 1.0}', "{nonce} does not occur"),
+        ('template = "{reply} {nonce}"\n[verdict]\nfield = "x"', "either labels or a range"),
+        ('template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}\nrange = [0.0, 1.0]', "either labels or a range"),
+        ('template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 2.0}', "between 0 and 1"),
+        ('template = "{reply} {nonce}"\n[verdict]\nrange = [1.0, 0.0]', "from low to high"),
+        ('template = "{reply} {nonce}"\nfallback = "rule"\n[verdict]\nlabels = {a = 1.0}', "fallback"),
+    ],
+)
+def test_a_rubric_that_cannot_work_is_refused(text, said):
+    with pytest.raises(JudgeError, match="rubric own") as caught:
+        parse_rubric(text, "own")
+    assert said in str(caught.value)
