@@ -13,7 +13,7 @@ import pytest
 from snellen.errors import ModelError
 from snellen.models.local.batches import Batches, Job
 
-POISON = 666
+POISON, BROKEN = 666, 667
 
 
 class Doubler:
@@ -25,7 +25,7 @@ class Doubler:
         self.go = threading.Event()
         self.started = threading.Event()
         self.go.set()
-        self.line: Batches[int] = Batches(self.encode, self.generate, lambda error: False, lambda: None, most)
+        self.line: Batches[int] = Batches(self.encode, self.generate, self.out_of_memory, self.recover, most)
 
     def encode(self, jobs: Sequence[Job[int]]) -> list[int]:
         return [job.opened.result() for job in jobs]
@@ -38,7 +38,15 @@ class Doubler:
             continue
         if POISON in inputs:
             raise RuntimeError(f"{POISON} cannot be doubled")
+        if BROKEN in inputs:
+            raise RuntimeError("out of memory")
         return [2 * number for number in inputs]
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        return "memory" in str(error)
+
+    def recover(self) -> None:
+        raise RuntimeError("the device does not answer any more")
 
     def ask(self, number: int, together: Any = None, size: int = 0) -> Future[int]:
         opened: Future[int] = Future()
@@ -115,6 +123,12 @@ def test_the_one_that_fails_fails_alone(doubler):
                 answer.result(5)
         else:
             assert answer.result(5) == 2 * number
+
+
+def test_a_device_that_breaks_while_recovering_fails_its_batch_and_not_the_program(doubler):
+    with pytest.raises(ModelError, match="the device does not answer"):
+        doubler.ask(BROKEN).result(5)
+    assert doubler.ask(4).result(5) == 8
 
 
 def test_work_that_nobody_waits_for_is_given_up(doubler):

@@ -116,8 +116,11 @@ class Batches(Generic[T]):
 
     def _prepare_all(self) -> None:
         while jobs := self._collect():
-            for batch in self._prepared(self._opened(jobs)):
-                self._ready.put(batch)
+            try:
+                for batch in self._prepared(self._opened(jobs)):
+                    self._ready.put(batch)
+            except Exception as error:  # noqa: BLE001 - a dead thread would leave every asker waiting for ever
+                _fail_all(jobs, error)
         self._ready.put(None)
 
     def _collect(self) -> list[Job[T]]:
@@ -180,7 +183,10 @@ class Batches(Generic[T]):
 
     def _answer_all(self) -> None:
         while (batch := self._ready.get()) is not None:
-            self._answer(batch)
+            try:
+                self._answer(batch)
+            except Exception as error:  # noqa: BLE001 - as above; a broken device can fail while memory is given back
+                _fail_all(batch.jobs, error)
             del batch  # or it would hold its tensors while waiting for the next one
 
     def _answer(self, batch: Batch[T]) -> None:
@@ -237,6 +243,12 @@ class Batches(Generic[T]):
         if isinstance(error, ValueError | TypeError):
             return BadRequestError(f"the model does not accept this prompt or these settings: {text}")
         return ModelError(f"the model failed on this prompt: {text}")
+
+
+def _fail_all(jobs: Sequence[Job[Any]], error: Exception) -> None:
+    log.error("a batch of %d prompts failed as a whole", len(jobs), exc_info=error)
+    for job in jobs:
+        job.fail(ModelError(f"the model failed: {type(error).__name__}: {error}"))
 
 
 def _settle(future: Future[T], value: T | None, error: BaseException | None) -> None:
