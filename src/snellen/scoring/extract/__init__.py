@@ -75,7 +75,7 @@ def _read(
             return read_number(part, question, unit)
         if kind == "short":
             return read_short(part, question)
-        return read_choice(part, pairs)
+        return read_choice(part, pairs, question)
 
     if reply.boxes:
         readings = [one(Reply(box)) for box in reply.boxes]

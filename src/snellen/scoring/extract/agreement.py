@@ -86,7 +86,8 @@ def _said(sentence: Sentence, claim: Proposition) -> Said | None:
         return Said(negated != claim.negated, False, weak)
     relation = len(words) <= 6 and any(word in OPPOSITE for word in shared)
     enough = bool(shared) and claim.content[-1] in heard and 3 * len(shared) >= 2 * len(claim.content)
-    named = bool(claim.name) and heard.issuperset(claim.name)
+    coarser = negated and bool(claim.name) and claim.name[-1] in heard  # `not a hawk` is no red-tailed hawk either
+    named = bool(claim.name) and (heard.issuperset(claim.name) or coarser)
     if flips or not (relation or enough or named):
         return None if flips or negated else _other_name(sentence.text, claim, weak)
     if enough and _swapped(said, claim.content, relations):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from snellen.scoring.extract.cleaning import Reply
 from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.count import read_count
 from snellen.scoring.extract.cues import CHOICE_DENIED
 from snellen.scoring.extract.listing import take_listed, verdict
-from snellen.scoring.extract.mentions import Mention, Options, find, prepare, status, stems
+from snellen.scoring.extract.mentions import STOP, Mention, Options, find, prepare, status, stems
+from snellen.scoring.extract.numerals import as_number
 from snellen.scoring.extract.sentences import Sentence, tokenize
 from snellen.scoring.names import stem, terms
 
@@ -25,12 +28,16 @@ def lettered(options: Mapping[str, str] | Sequence[str] | None) -> tuple[tuple[s
     return tuple(zip(LETTERS, map(str, options), strict=False))
 
 
-def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...]) -> Reading:
+def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:
     """The letter of the one option that the reply names, or why there is none."""
     options = prepare(pairs)
 
     def sentence(text: str, announced: bool) -> Finding:
-        return _read(text, announced, options)
+        found = _read(text, announced, options)
+        if len(found.values) > 1 and not found.problem and question:
+            about = _asked_about(text, found.values, options, question)
+            return found if about is None else found._replace(values=(about,))
+        return found
 
     text = _without_echo(reply.text, options)
     if not text:
@@ -42,11 +49,50 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...]) -> Reading:
             found = verdict(judged, options) or found
         return found
     reading = conclude(text, sentence, universe=options.order)
+    if reading.value is None and reading.reason and not reading.reason.startswith("contradicts"):
+        counted = _by_number(reply, options, question)
+        if counted is not None:
+            return counted
     if reading.value is None and reading.reason == "no answer":
         return _by_rare_words(text, options) or reading
     if reading.value is not None and reading.value not in options.texts:
         return Reading(None, f"out of options: {reading.value}")
     return reading
+
+
+def _asked_about(text: str, values: tuple[str, ...], options: Options, question: str) -> str | None:
+    """Of several options the one that is said of what the question asks: `The bird is left, the nest is right.`"""
+    asked = _question_words(question[:400], options.order, tuple(options.texts.values()))
+    scores: dict[str, int] = {}
+    for clause in _CLAUSE.split(text):
+        sentence = tokenize(clause)
+        named = {m.letter for m in find(sentence, options, False)} & set(values)
+        if len(named) == 1:
+            score = len(asked & {stem(w) for w in sentence.words})
+            letter = named.pop()
+            scores[letter] = max(scores.get(letter, 0), score)
+    best = max(scores.values(), default=0)
+    top = [letter for letter, score in scores.items() if score == best]
+    return top[0] if best and len(top) == 1 else None
+
+
+_CLAUSE = re.compile(r"[,;]|\b(?:and|while|whereas|but)\b")
+
+
+@lru_cache(maxsize=2_048)
+def _question_words(question: str, order: tuple[str, ...], texts: tuple[str, ...]) -> frozenset[str]:
+    own = {word for text in texts for word in stems(text)}
+    return frozenset(w for w in stems(question.split("\n")[0]) if w not in own and w not in STOP and len(w) > 2)
+
+
+def _by_number(reply: Reply, options: Options, question: str) -> Reading | None:
+    """Where all options are numbers: the option that is the number which the reply gives."""
+    numbers = {letter: as_number(text) for letter, text in options.texts.items()}
+    if None in numbers.values():
+        return None
+    count = read_count(reply, question).value
+    named = [letter for letter, number in numbers.items() if number == count]
+    return Reading(named[0], None) if count is not None and len(named) == 1 else None
 
 
 def _without_echo(text: str, options: Options) -> str:
@@ -141,7 +187,12 @@ def _described(words: list[str], mention: Mention) -> bool:
         at += 2
     elif at < len(words) and words[at] == ")":
         at += 1
-    return at < len(words) and words[at] in _DESCRIBING and _JUDGING.isdisjoint(words[at + 1 : at + 6])
+    return (
+        at < len(words)
+        and words[at] in _DESCRIBING
+        and "than" not in words
+        and _JUDGING.isdisjoint(words[at + 1 : at + 6])
+    )
 
 
 _BEFORE_SUBJECT = terms('option choice answer the a an ( " image')
@@ -191,7 +242,7 @@ def _groups(words: list[str], mentions: list[Mention]) -> list[tuple[int, int]]:
     for mention in mentions:
         if groups:
             between = words[groups[-1][1] : mention.start]
-            if len(between) <= 4 and all(w in _LINKS for w in between):
+            if len(between) <= 6 and all(w in _LINKS for w in between):
                 groups[-1][1] = mention.end
                 of.append(len(groups) - 1)
                 continue
@@ -200,7 +251,7 @@ def _groups(words: list[str], mentions: list[Mention]) -> list[tuple[int, int]]:
     return [(groups[g][0], groups[g][1]) for g in of]
 
 
-_LINKS = terms(", and or nor / & option options the a an ( ) \" ' \\ 和 或")
+_LINKS = terms(", . maybe perhaps possibly and or nor / & option options the a an ( ) \" ' \\ 和 或")
 
 
 def _rare(words: list[str], options: Options) -> Finding:

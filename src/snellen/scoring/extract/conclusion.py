@@ -12,6 +12,7 @@ At each level one value is an answer and two are none, unless the reply corrects
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -116,6 +117,7 @@ def conclude(
     return _weigh(claims, denied, unsure, text, universe, show, merge)
 
 
+_ASKS = re.compile(r"(?:is|are|was|do|does|did|can|could|has|have|what|which|how|who|where|why|when)\b", re.IGNORECASE)
 SHORT = 6
 """Up to so many sentences are all read, even where an answer is announced."""
 
@@ -126,9 +128,12 @@ def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any]
     denied: list[Any] = []
     unsure = False
     pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
-    only = len(sentences) == 1
     for index, sentence in enumerate(sentences):
-        if sentence[-1] == "?" and len(sentence) > (30 if only else 12) and not pending:
+        if (
+            sentence[-1] == "?"
+            and not pending
+            and (index < len(sentences) - 1 or len(sentence) > 30 or _ASKS.match(sentence))
+        ):
             continue  # a question that the reply asks itself, or repeats
         unsure |= _take(sentence, index == 0, pending, read, claims, denied)
         pending = len(sentence) < 160 and (
@@ -153,6 +158,12 @@ def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[C
 
 
 def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> None:
+    granted = _GRANTED.match(part)
+    if granted is not None:  # `Although it resembles A, …`
+        thought = read(granted.group("granted"), False)
+        if thought.values or thought.weak:
+            claims.append(Claim((*thought.values, *thought.weak), CONSIDERED, None))
+        part = part[granted.end() :]
     old = SUPERSEDED.search(part) if len(part) > 20 else None
     if old is not None:
         new = SUPERSEDING.search(part, old.end())
@@ -182,6 +193,12 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
                 return
         if not announced and not part[: marker.start()].strip():
             return
+    for cue in reversed(list(CONCLUSION.finditer(part))):
+        drawn = read(part[cue.end() :].strip(" ,:"), pending) if cue.start() > 3 and cue.end() < len(part) else NOTHING
+        if drawn.values or drawn.problem:
+            denied.extend(drawn.denied)
+            _claim(drawn, MARKED if pending or drawn.final else DRAWN, claims)
+            return
     found = read(part, pending)
     denied.extend(found.denied)
     if pending or found.final:
@@ -193,6 +210,11 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
     else:
         tier = PLAIN
     _claim(found, tier, claims)
+
+
+_GRANTED = re.compile(
+    r"^(?:while|although|though|even though|even if|despite|whereas|if)\b(?P<granted>[^,.]{3,200}),\s*", re.IGNORECASE
+)
 
 
 def _claim(found: Finding, tier: int, claims: list[Claim]) -> None:
@@ -236,7 +258,8 @@ def _weigh(
         return _agree(strong, drawn, show, merge)
     if top == DRAWN:
         return _agree([claim for claim in claims if claim.tier == DRAWN][-1:], [], show, merge)
-    return _agree([claim for claim in claims if claim.tier == top], [], show, merge)
+    level = [claim for claim in claims if claim.tier == top]
+    return _agree([claim for claim in level if claim.values] or level, [], show, merge)
 
 
 def _agree(

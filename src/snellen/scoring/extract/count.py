@@ -64,6 +64,9 @@ _PART = re.compile(
     r"(?:first|second|third|fourth|left|right|top|bottom|upper|lower|middle|front|back) (?:row|shelf|image|picture|photo|side|half|group|column|panel|branch|frame|section|part|region)|in (?:image|picture|photo|frame) \d|another|more|behind)\b|左|右",
     re.IGNORECASE,
 )
+_AMONG = re.compile(
+    r"\b(?:of which|of whom|of them|including|among (?:them|which)|one of)\b|其中|(?<=\w)\s\(", re.IGNORECASE
+)
 _ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+\S")
 
 
@@ -99,6 +102,11 @@ def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
     spoken = tokenize(text)
     words = spoken.words
     found = _numbers(spoken)
+    if len(found) > 2 and [n[0] for n in found] == list(range(1, len(found) + 1)):
+        return Finding((len(found),), firm=True)  # counted aloud: `1, 2, 3, 4`
+    among = _AMONG.search(text)
+    if among is not None:
+        found = [n for n in found if spoken.spans[n[1]][0] < among.start()] or found
     zero = _none_of(words, nouns) or _ZERO.search(text) is not None
     if zero and not any(_names(words, n, nouns) for n in found):
         return Finding((0,), firm=True)
@@ -263,6 +271,8 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
         and words[i - 3] in _INDEXED
     ):
         return True
+    if after == "-" and words[end + 1 : end + 2] and words[end + 1] in _SCALES_OF_OTHER:
+        return True  # `a 9-year-old`
     if after in _SCALES_OF_OTHER and (spoken.spans[end][0] - spoken.spans[end - 1][1] <= 1):
         return True
     if words[i] == "one" and end == i + 1:

@@ -76,7 +76,7 @@ CORRECTION = Cue(
     r"hmm,? no|no,? wait|re-?(?:evaluating|examining|checking|counting|thinking|assessing|considering)|taking a (?:closer|second) look|"
     r"i (?:should|need to|must|have to) (?:correct|revise|change)|change my (?:answer|mind)|changed my mind|revised?(?: answer)?|"
     r"edit:|never ?mind)"
-    r"|不对[,，]|等等|等一下|更正|其实|实际上|不,|いや|待って",
+    r"|\.\.\.\s*(?=no\b)|,\s*(?=no,\s)|不对[,，]|等等|等一下|更正|其实|实际上|いや|待って",
     "wait actually correction scratch second hold sorry apologies apologize apologise mistake bad was made let on looking counting checking upon mean meant or rather reconsider reconsidering strike oops hmm no re reevaluating reexamining rechecking recounting rethinking reassessing reconsidered evaluating examining taking should need must have change changed revise revised edit never nevermind",
 )
 SUPERSEDED = Cue(

@@ -71,7 +71,7 @@ def stems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_STOP = terms(
+STOP = terms(
     "a an the of in on at to and or is are with by for it its this that from not no be as has have was were there"
 )
 
@@ -87,7 +87,7 @@ def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
             continue
         phrases.setdefault(found[0], []).append((found, letter))
         for word in found:
-            if word not in _STOP:
+            if word not in STOP:
                 owners.setdefault(word, set()).add(letter)
     for same in phrases.values():
         same.sort(key=lambda pair: -len(pair[0]))
@@ -261,7 +261,10 @@ def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
             or (word == "from" and i and words[i - 1] in ("different", "distinct"))
         ):
             negations += 1
-        elif word in WEAK:
+        elif word in WEAK or (
+            word in ("than", "over", "versus", "vs", "like")
+            and (steps == 0 or (steps == 1 and words[i + 1] in ("the", "a", "an", "option")))
+        ):
             weak = True
         i -= 1
         steps += 1

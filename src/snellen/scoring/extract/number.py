@@ -39,7 +39,7 @@ _PLUS_MINUS = re.compile(r"^\s*(?:±|\+/-|\+-|plus or minus|give or take)", re.I
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _IN = re.compile(r"\b(?:in|since|from|by|until|as of|year|during)\s*$", re.IGNORECASE)
 _DRAWN = re.compile(
-    r"\b(?:so|therefore|thus|hence|giving|which gives|which means|meaning|making|yielding|resulting in|comes to|i\.e)\b|[=≈]|=>|->",
+    r"\b(?:so|therefore|thus|hence|giving|which gives|which means|meaning|making|yielding|resulting in|comes to|i\.e|precisely|specifically|exactly|rounded to)\b|[=≈]|=>|->",
     re.IGNORECASE,
 )
 _REASON = re.compile(
@@ -80,7 +80,10 @@ def _nouns(question: str) -> frozenset[str]:
 
 
 def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
-    amounts = _main(text, _amounts(text, wanted), wanted)
+    amounts = _amounts(text, wanted)
+    if len(amounts) > 1:
+        amounts = [a for a in amounts if not _BOUND.search(text[: a.start])] or amounts
+    amounts = _main(text, amounts, wanted)
     if not amounts:
         return NOTHING
     for low, high in zip(amounts, amounts[1:], strict=False):

@@ -120,3 +120,12 @@ def fraction(top: str, bottom: str) -> float | None:
     if len(top) > 15 or len(bottom) > 15 or not top.isdigit() or not bottom.isdigit() or int(bottom) == 0:
         return None
     return float(Fraction(int(top), int(bottom)))
+
+
+def as_number(text: str) -> float | int | None:
+    """The number that a whole text is (`3`, `three`, `1,200`), None where it is anything else."""
+    words = text.lower().replace("-", " ").split()
+    if len(words) == 1 and (value := digits(words[0])) is not None:
+        return value
+    spelled = words_at(words, 0)
+    return spelled[0] if spelled is not None and spelled[1] == len(words) else None

@@ -7,7 +7,7 @@ import re
 from snellen.scoring.names import terms
 
 _PRONOUN = r"(?:it|this|that|these|those|they|here|there|he|she)"
-_NOUN_SUBJECT = r"(?:(?:the|this|that|these|those|my|our|your)\s+(?:[\w'-]+\s+){0,5}?[\w'-]+|what\s+(?:you|we|i)\s+(?:see|have|are (?:seeing|looking at))(?:\s+here)?)"
+_NOUN_SUBJECT = r"(?:(?:the|this|that|these|those|my|our|your|its|their|his|her)\s+(?:[\w'-]+\s+){0,5}?[\w'-]+|what\s+(?:you|we|i)\s+(?:see|have|are (?:seeing|looking at))(?:\s+here)?)"
 _HEDGE = (
     r"(?:most\s+|very\s+|quite\s+|almost\s+|highly\s+)?(?:likely|probably|certainly|definitely|clearly|possibly|perhaps|"
     r"indeed|actually|in fact|obviously|apparently|either|also|simply|just|undoubtedly|presumably|therefore|thus|maybe|"
@@ -31,7 +31,7 @@ CALLED = re.compile(
     r"(?:depiction|picture|photo|photograph|image|example|portrait|drawing|illustration|specimen) of|(?:you're|you are|we're|i'm|we are|i am) (?:looking at|seeing)|"
     r"(?:image|picture|photo|photograph|figure|scene|frame) (?:\w+ly |here )?(?:shows?|depicts?|features?|displays?|contains?|captures?|is of|shows us|appears to (?:show|depict|feature))|"
     r"(?:i|we|you) (?:can )?(?:clearly )?(?:see|recogni[sz]e|spot|observe)(?: (?:it|this|that) as)?|must be|has to be|looks like|appears to be|seems to be|"
-    r"i(?:'d|'m| would| am| will|'ll)? ?(?:think|believe|say|guess|suspect|go with|going to say|going with|call (?:it|this|that)|bet on|fairly sure|pretty sure|quite sure|confident|reckon|identify)"
+    r"i(?:'d|'m| would| am| will|'ll)? ?(?:think|believe|say|guess|suspect|go with|going to say|going with|call (?:it|this|that)|describe (?:it|this|that|the \w+) as|bet on|fairly sure|pretty sure|quite sure|confident|reckon|identify)"
     r"(?: (?:that )?(?:it is|it's|this is|that is|that's|this|it))?(?: as)?)"
     r"\s+(?P<name>(?!not\b)[^\s].*)$",
     re.IGNORECASE | re.DOTALL,

@@ -56,6 +56,8 @@ def split(text: str) -> list[str]:
             before = text[max(start, at - 12) : at]
             if _ABBREVIATION.search(before) and not _closes(text, start, at, end):
                 continue
+        if text[at:end] == "..." and text[end : end + 2].strip().islower():
+            continue  # `A... or maybe C`, `nine... no, ten`
         piece = text[start:end].strip()
         if piece:
             found.append(piece)
@@ -64,12 +66,6 @@ def split(text: str) -> list[str]:
     if piece:
         found.append(piece)
     return found if len(found) <= MOST else found[:40] + found[40 - MOST :]
-
-
-_LETTER_ENDS = re.compile(
-    r"(?:\b(?:is|be|option|answer|choice|letter|choose|pick|select|with|to|or|and|say|image|figure)|[:>])\s*\(?[A-Za-z]$",
-    re.IGNORECASE,
-)
 
 
 def _closes(text: str, start: int, at: int, end: int) -> bool:
@@ -82,10 +78,8 @@ def _closes(text: str, start: int, at: int, end: int) -> bool:
         return True
     if not following or following == "\n":
         return True
-    if _LETTER_ENDS.search(piece[-24:]):
-        rest = text[end : end + 40].split()
-        return bool(rest) and rest[0].strip(".,").lower() in _OPENERS
-    return False
+    rest = text[end : end + 40].split()
+    return " " in piece.strip() and bool(rest) and rest[0].strip(".,'").split("'")[0].lower() in _OPENERS
 
 
 _OPENERS = terms(
@@ -108,7 +102,7 @@ WEAK = terms(
     "candidate unlike 可能 或"
 )
 BREAKS = terms(
-    ", ; : ( ) [ ] but so because since while whereas although though however therefore thus hence as which "
+    ", . ? ! ; : ( ) [ ] but so because since while whereas although though however therefore thus hence as which "
     "yet instead rather -> => 而 但 因 , 。 由"
 )
 """Words and signs that end the reach of a negation."""

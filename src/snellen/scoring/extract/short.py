@@ -25,7 +25,7 @@ from snellen.scoring.extract.phrases import (
     VERB,
     WEAK_WORDS,
 )
-from snellen.scoring.names import CLASSES, stem, words
+from snellen.scoring.names import CLASSES, MODIFIERS, stem, words
 
 Key = tuple[str, ...]
 
@@ -60,6 +60,7 @@ class _Names:
 
 _ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
 _MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]+\s*model\s*:\s*", re.I)
+_PRECISE = re.compile(r"\b(?:i\.e\.|that is,|namely|more precisely|more specifically|in other words),?\s+(?=\w)", re.I)
 _PLACE = re.compile(
     r"\b(?:on|in|at|behind|near|above|under|below|beside|next to|inside|from)\s+(?:the|this|these|that|a|an)\s+\w+",
     re.I,
@@ -99,7 +100,8 @@ def read_short(reply: Reply, question: str) -> Reading:
     if reading.value is None:
         return reading
     key = cast(Key, reading.value)
-    if len(key) == 1 and key[0] in CLASSES and (asked.finer or key[0] in asked.nouns):
+    plain = all(word in MODIFIERS or word == "and" for word in key[:-1])
+    if plain and key[-1] in CLASSES and (key[-1] in asked.nouns or (asked.finer and len(key) == 1)):
         return Reading(None, f"no answer: {show(key)} is only the class asked about")
     return Reading(show(key), None, (*met.also.get(key, ()), *(s for s in met.scientific if words(s) != key)))
 
@@ -155,9 +157,10 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
     turned = NOT_BUT.match(text)
     if turned is not None:
         return _named(turned.group("name"), met, False, True, True)
-    found = IS.search(text) if not announced or len(text.split()) > 3 else None
+    bare = BRACKET.sub(lambda m: " " * len(m.group()), text)
+    found = IS.search(bare) if not announced or len(text.split()) > 3 else None
     if found is not None:
-        name = found.group("name")
+        name = text[found.start("name") :]
         if CALLED.match(name) is None and _can_be_named(found, name, asked):
             weak = (found.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
                 (found.group("hedge") or "").lower().split()
@@ -169,7 +172,7 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
         return _named(called.group("name"), met, False, announced, asked.quality)
     if found is not None and not announced:
         return NOTHING
-    if announced or VERB.search(_ASIDE.split(text, maxsplit=1)[0]) is None:
+    if announced or VERB.search(_ASIDE.split(bare, maxsplit=1)[0]) is None:
         return _named(text, met, text.lower().startswith(("possibly", "maybe", "perhaps")), True, True)
     return NOTHING
 
@@ -195,6 +198,9 @@ def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
 
 
 def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> Finding:
+    precise = _PRECISE.search(text)
+    if precise is not None:
+        text = text[precise.end() :]
     others = tuple(m.group(1).strip(" .,;\"'") for m in BRACKET.finditer(text[:200]))
     text = BRACKET.sub(" ", text)
     name = LEAD.sub("", text.strip(" .,;:!?\"'*-"))

@@ -46,21 +46,25 @@ _BOTH = re.compile(
 )
 _EITHER = re.compile(r"\beither\b", re.IGNORECASE)
 _SO = re.compile(
-    r"\b(?P<no>(?:do not|don't|doubt|wouldn't|would not) (?:think|believe|say|suppose)? ?(?:so|it|that)\b(?! (?:is|was|are|it|this|the))|"
+    r"\b(?P<no>(?:disagree|(?:do not|don't|cannot|can't) agree)\b|(?:statement|claim|description|sentence|caption) (?:does not|doesn't|is not|isn't) (?:match|hold|agree|apply|fit|supported|consistent|borne)|(?:is|be|'s) an? (?:\w+ )?no\b(?! \w)|(?:do not|don't|doubt|wouldn't|would not) (?:think|believe|say|suppose)? ?(?:so|it|that)\b(?! (?:is|was|are|it|this|the))|"
     r"(?:afraid|unfortunately|definitely|certainly|absolutely|probably|possibly|course|surely|clearly|most likely|think|hope|guess|suppose|obviously|say|is|sadly|likely|evidently) not(?= *(?:$|[,.;:!-]))|"
     r"not (?:at all|really|quite|exactly|likely)\b|(?:it|that|this) (?:is|does|do|has|was)(?:n't| not)(?= *(?:$|[,.;:!-]| the case))|far from it|by no means|no way)|"
-    r"\b(?P<yes>(?:think|believe|guess|suppose|say|appears?|seems?|looks) so\b|of course\b(?! not)|for sure\b|without (?:a |any )?doubt|no doubt|it (?:is|does|has)(?= *(?:$|[,.;:!-]| the case)))",
+    r"\b(?P<yes>i (?:fully |completely |would |do )?agree\b|(?:statement|claim|description|sentence|caption) (?:matches|holds|agrees|applies|fits|is supported|is consistent)|(?:is|be|'s) an? (?:\w+ )?yes\b|(?:think|believe|guess|suppose|say|appears?|seems?|looks) so\b|of course\b(?! not)|for sure\b|without (?:a |any )?doubt|no doubt|it (?:is|does|has)(?= *(?:$|[,.;:!-]| the case)))",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(
     r"\b(?:whether|asks?|asked|asking|the question|wants to know|determine|claims? that|says? that|states? that|stating that|claiming that|need to|if)\b",
     re.IGNORECASE,
 )
+_DOUBT = re.compile(
+    r"\b(?:there(?:'s| is) )?(?:no|without(?: a)?|beyond(?: a)?) (?:doubt|question)(?: (?:about it|that))?\b",
+    re.IGNORECASE,
+)
 _CJK_NO = re.compile(
-    r"不是|不对|不正确|不一样|不同|不属于|不符合|不存在|没有|错误|错的|错|假的|否|(?:^|[,，\s])不(?:$|[,，。\s])|いいえ|違います|ではありません|じゃない|間違い|아니|誤り"
+    r"不是|不对|不正确|不一样|不同|不属于|不符合|不存在|没有|否定|错误|错的|错|假的|否|(?:^|[,，\s])不(?:$|[,，。\s])|いいえ|違います|ではありません|じゃない|間違い|아니|誤り"
 )
 _CJK_YES = re.compile(
-    r"(?<![不])是的|(?<!不)对的|没错|(?<!不)正确|真的|^是|(?<![不])是(?=[。,，\s]|$)|(?:^|[，,\s:：])对(?=[。,，\s]|$|的)|^真$|相同|一样|はい|そうです|正しい|正解|맞|(?:^|[,，\s])有(?:$|[,，。\s])|(?<![不])属于|同じ"
+    r"(?<![不])是的|(?<!不)对的|没错|(?<!不)正确|真的|^是|(?<![不])是(?=[。,，\s]|$)|(?:^|[，,\s:：])对(?=[。,，\s]|$|的)|^真$|相同|一样|はい|そうです|正しい|正解|맞|(?:^|[,，\s])有(?:$|[,，。\s])|(?<![不])属于|同じ|肯定"
 )
 
 
@@ -88,6 +92,13 @@ def _claim(question: str) -> Proposition | None:
 def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> Finding:
     if not text.isascii():
         found = _cjk(text)
+        if (
+            found is None
+            and claim is not None
+            and "是" in text
+            and any(len(w) > 2 and w in text.lower() for w in claim.content)
+        ):
+            found = Finding((True,))  # `这是波音747。`: what is asked about is said to be
         if found is not None:
             return found
     if _BOTH.search(text):
@@ -112,7 +123,10 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
             ):
                 value = not _negated(words, i)
         elif word in _NO:
-            if word == "no" and (after in ("doubt", "question", "wait") or not _interjection(words, i, head)):
+            if word == "no" and (
+                after in ("doubt", "question", "wait")
+                or not _interjection(words, i, head or words[i - 1] in (",", ";", "but"))
+            ):
                 pass
             elif head or (
                 i and words[i - 1] in ("say", "is", ":", "answer", '"', "'", "with", "be", "(", "[", "=", "but", ",")
@@ -155,7 +169,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         if UNSURE.search(text) or _QUOTED.search(text):
             return NOTHING
     if claim is not None and len(text) < 600 and not _QUOTED.search(text):
-        said = compare(spoken, claim)
+        said = compare(tokenize(_DOUBT.sub(" ", text)) if "doubt" in text or "question" in text else spoken, claim)
         if not values and not weak:
             if said is None:
                 return NOTHING
