@@ -82,6 +82,12 @@ def test_a_picture_without_its_end_is_not_called_complete(kind):
         assert header is not None and not header.complete
 
 
+def test_stray_bytes_between_the_segments_of_a_jpeg_are_skipped_as_decoders_do():
+    data = saved("RGB", "JPEG")
+    header = read_header(data[:2] + data[2:].replace(b"\xff\xdb", b"\0\0\xff\xdb", 1))
+    assert header is not None and (header.width, header.height) == (37, 21)
+
+
 def test_a_thumbnail_in_exif_does_not_pass_for_the_end_of_a_jpeg():
     exif = pillow.Exif()
     exif[0x010E] = "x\xff\xd9y"

@@ -1,5 +1,6 @@
 import asyncio
 import builtins
+import struct
 from contextlib import suppress
 from io import BytesIO
 from itertools import pairwise
@@ -29,6 +30,24 @@ def clip(count: int = 30, size: tuple[int, int] = (64, 48), kind: str = "mp4", c
             container.mux(stream.encode(av.VideoFrame.from_ndarray(flat, format="rgb24")))
         container.mux(stream.encode())
     return out.getvalue()
+
+
+def turned_clip() -> bytes:
+    """As a telephone held upright writes it: stored lying, left half white, with the order to turn it clockwise by 90."""
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    out = BytesIO()
+    with av.open(out, "w", format="mp4") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 32, "yuv420p"
+        half = np.zeros((32, 64, 3), np.uint8)
+        half[:, :32] = 255
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(half, format="rgb24")))
+        container.mux(stream.encode())
+    upright = struct.pack(">9i", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
+    lying = struct.pack(">9i", 0, 0x10000, 0, -0x10000, 0, 0, 0, 0, 0x40000000)
+    data = out.getvalue()
+    at = data.index(upright, data.index(b"tkhd"))
+    return data[:at] + lying + data[at + len(lying) :]
 
 
 class Counted:
@@ -70,6 +89,13 @@ def test_the_documented_numbers_of_frames():
 def test_the_right_frames_come_out_of_every_container(kind, codec):
     video = Video(blob=BytesBlob("clips/1", clip(30, kind=kind, codec=codec)))
     assert shown_numbers(frames(video, MediaSettings(frames=8))) == [0, 4, 8, 12, 16, 20, 24, 29]
+
+
+def test_a_video_is_turned_as_players_turn_it():
+    (only,) = frames(Video(blob=BytesBlob("c", turned_clip())), MediaSettings())
+    shown = open_image(only, MediaSettings())
+    assert shown.size == (32, 64)
+    assert shown.getpixel((16, 8))[0] > 200 and shown.getpixel((16, 56))[0] < 50  # left became top
 
 
 def test_frames_are_fitted_and_encoded_once_and_sent_as_they_are():

@@ -61,7 +61,7 @@ def read_header(data: bytes) -> Header | None:
         if data[:4] in (b"II*\0", b"MM\0*"):
             tags = _ifd(data, 0)
             return Header("tiff", tags[_WIDTH], tags[_HEIGHT], _upright_or(tags.get(_ORIENTATION, 1)), plain=False)
-    except (struct.error, IndexError, KeyError):
+    except (struct.error, IndexError, KeyError, ValueError):
         return None
     return None
 
@@ -70,8 +70,8 @@ def _jpeg(data: bytes) -> Header | None:
     at, orientation = 2, 1
     frame: tuple[int, int, int, int] | None = None
     while True:
-        if data[at] != 0xFF:
-            return None
+        if data[at] != 0xFF:  # stray bytes between segments, which decoders skip
+            at = data.index(b"\xff", at)
         marker = data[at + 1]
         if marker == 0xFF:  # fill byte
             at += 1
