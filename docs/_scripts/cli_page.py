@@ -77,7 +77,11 @@ def page() -> str:
 
 def _section(name: str, function: Callable[..., Any]) -> str:
     taken = list(words(function))
-    shown = "".join(f" {word.names[0]}{'...' if word.many else ''}" for word in taken if word.argument)
+    shown = "".join(
+        f" {word.names[0]}{'...' if word.many and not word.names[0].endswith('…') else ''}"
+        for word in taken
+        if word.argument
+    )
     options = [word for word in taken if not word.argument]
     usage = f"snellen {name}{shown}{' [OPTIONS]' if options else ''}"
     parts = [f"\n## snellen {name}\n\n```text\n{usage}\n```\n\n{inspect.getdoc(function)}\n"]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
+from snellen.comparing import compare
 from snellen.engine.rescore import final_records, match, profiles_of, score_record
+from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
-from snellen.report.view import AnswerView, Limits, RunView, answer_view
+from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view
 
 
 def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, show_gold: bool = False) -> Path:
@@ -27,8 +31,16 @@ def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, sho
     path = Path(out)
     names = _names(runs)
     views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(runs, names, strict=True)]
-    write_report(views, path, limits=Limits(answers=max_answers))
-    return path
+    comparisons = []
+    for number, run in enumerate(runs):
+        first = next(i for i, other in enumerate(runs) if other.benchmark.name == run.benchmark.name)
+        if first == number:
+            continue
+        found, reason = _compared(runs[first], run, names[first], names[number])
+        comparisons += found
+        if reason:
+            views[number] = structs.replace(views[number], notes=[*views[number].notes, reason])
+    return write_report(views, path, comparisons=comparisons, limits=Limits(answers=max_answers))
 
 
 def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> RunView:
@@ -55,23 +67,32 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     )
 
 
+def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) -> tuple[list[PairedView], str]:
+    """The paired comparison over all questions under the default profile, or why there is none."""
+    try:
+        (pairing,) = compare(baseline, other)
+    except (UsageError, DataError) as error:  # two runs that cannot be compared still stand side by side
+        return [], f"Not compared with {baseline_name}: {error.message}"
+    whole = [part for part in pairing.parts if part.name == "all"]
+    return [
+        PairedView(other_name, baseline_name, pairing.profile, "all questions", part.comparison) for part in whole
+    ], ""
+
+
 def facts(run: Run) -> dict[str, str]:
     """Label to text: what was run, with what, and what it took."""
     meta = run.meta
     totals, environment = meta.totals, meta.environment
     found = {
-        "run": str(run.path),
         "fingerprint": meta.fingerprint,
         "state": meta.state,
-        "answered": f"{totals.ok:,}",
-        "refused": f"{totals.refused:,}",
-        "failed": f"{totals.error + totals.timeout:,}",
+        "refused": f"{totals.refused:,}" if totals.refused else "",
         "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
         "cost": "" if totals.cost is None else f"${totals.cost:.4f}",
         "time": f"{totals.seconds:,.1f} s",
         "seed": str(meta.spec.data.seed),
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
-        "hardware": ", ".join(str(value) for value in environment.get("hardware", {}).values()),
+        "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
     }
     return {label: text for label, text in found.items() if text}
 
