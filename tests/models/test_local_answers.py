@@ -106,6 +106,8 @@ async def test_parts_keep_their_order_and_the_system_text_goes_first(opened):
     prompt = Prompt((Text("first"), picture(1), Text("second"), picture(2)), system="Be brief.")
     reply = await model.answer(prompt)
     assert reply.trace["request"]["prompt"] == ("<s><|system|>Be brief.<|user|>first<image>second<image><|assistant|>")
+    assert [shown["width"] for shown in reply.trace["request"]["pictures"]] == [24, 24]
+    assert len({shown["sha256"] for shown in reply.trace["request"]["pictures"]}) == 2
     # 4 markers, 9 + 5 + 6 letters, and 4 tokens a picture.
     assert reply.usage.input_tokens == 4 + 20 + 8
 

@@ -14,16 +14,22 @@ from snellen.types import Image, MediaSettings, Prompt, Text, Video
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PIL.Image import Image as Picture
-
     from snellen.models.local.loading import Loaded
+
+
+class Shown(Struct, frozen=True):
+    """A picture as the model was shown it, for the traces: size in pixels, and the SHA-256 of its RGB bytes."""
+
+    width: int
+    height: int
+    sha256: str
 
 
 class Conversation(Struct, frozen=True):
     """A prompt in the form that chat templates of transformers read: messages whose content is a list of parts."""
 
     messages: list[dict[str, Any]]
-    pictures: list[Picture]
+    pictures: list[Shown]
 
 
 def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
@@ -46,14 +52,14 @@ def converse(prompt: Prompt, media: MediaSettings) -> Conversation:
         DataError, MediaError: a picture or a clip cannot be read.
     """
     content: list[dict[str, Any]] = []
-    pictures: list[Picture] = []
+    pictures: list[Shown] = []
     for part in prompt.parts:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
         for image in frames(part, media) if isinstance(part, Video) else (part,):
             picture = open_image(image, media)
-            pictures.append(picture)
+            pictures.append(Shown(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
             content.append({"type": "image", "image": picture})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if prompt.system:
@@ -105,5 +111,5 @@ def content_digest(prompt: Prompt, conversation: Conversation) -> bytes:
         if isinstance(part, Text):
             total.update(part.text.encode())
     for picture in conversation.pictures:
-        total.update(repr(picture.size).encode() + picture.tobytes())
+        total.update(f"{picture.width}x{picture.height} {picture.sha256}".encode())
     return total.digest()

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from snellen.errors import ModelError
 from snellen.models.base import ModelOptions, effective
 from snellen.models.local.batches import Batches, Job
@@ -85,13 +87,14 @@ class LocalModel:
             await asyncio.to_thread(self._start)
         job = self._job(prompt)
         reply = await asyncio.wrap_future(job.answer)
+        pictures = msgspec.to_builtins(job.opened.result().conversation.pictures)
         return Response(
             text=reply.text,
             usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
             latency_s=time.perf_counter() - began,
             finish_reason=reply.finish_reason,
             model=self.name,
-            trace={"request": {"prompt": reply.prompt}, "reply": {"text": reply.text}},
+            trace={"request": {"prompt": reply.prompt, "pictures": pictures}, "reply": {"text": reply.text}},
         )
 
     async def close(self) -> None:
