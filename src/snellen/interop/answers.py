@@ -50,7 +50,9 @@ class Problems:
         """Note one row."""
         self.count += 1
         if len(self.first) < SHOWN:
-            self.first.append(f"{where}: {what}")
+            # Names in other people's files may hold control characters, and this goes to a terminal.
+            line = f"{where}: {what}"
+            self.first.append(line if line.isprintable() else repr(line)[1:-1])
 
 
 @dataclass(frozen=True)

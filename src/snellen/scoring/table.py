@@ -56,7 +56,12 @@ class Scores:
         share = float(mask.mean()) if len(mask) else 0.0
         meta = {name: replace(column, codes=column.codes[mask]) for name, column in self.meta.items()}
         return Scores(
-            self.value[mask], self.verdict[mask], self.group[mask], self.question[mask], meta, round(self.expected * share)
+            self.value[mask],
+            self.verdict[mask],
+            self.group[mask],
+            self.question[mask],
+            meta,
+            round(self.expected * share),
         )
 
     def where(self, **meta: str) -> Scores:
@@ -83,6 +88,11 @@ class Scores:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def question_code(sample_id: str) -> int:
+    """What stands for a sample's id in `Scores.question`."""
+    return _digest(sample_id)
 
 
 class ScoreBuilder:

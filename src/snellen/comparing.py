@@ -1,0 +1,48 @@
+"""Comparing runs, from Python; `snellen compare` calls this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from snellen.engine import compare as room
+from snellen.engine.compare import SLICED_BY, Pairing, Side
+from snellen.engine.rescore import profiles_of
+from snellen.errors import UsageError
+from snellen.evaluation import Run, load_run
+
+
+def compare(
+    *runs: str | Path | Run,
+    profile: str | None = None,
+    by: Sequence[str] = SLICED_BY,
+    metric: str | None = None,
+    flips: bool = False,
+    force: bool = False,
+) -> list[Pairing]:
+    """Compare each run with the first, question by question.
+
+    Args:
+        runs: two or more folders, or open runs.
+        profile: one scoring profile; None: the benchmark's first.
+        by: meta columns to slice by.
+        metric: a metric of the benchmark to compare too.
+        flips: collect the questions on which they differ, with both replies.
+        force: compare even runs of other questions, by what ids they share.
+
+    Raises:
+        UsageError: fewer than two runs, one run twice, other questions, no such profile or metric.
+        DataError: no question in common. RunError: no run there.
+    """
+    opened = [run if isinstance(run, Run) else load_run(run) for run in runs]
+    if len(opened) < 2:
+        raise UsageError("one run alone cannot be compared", "Give two or more.")
+    places = [run.path.resolve() for run in opened]
+    if len(set(places)) < len(places):
+        raise UsageError("one run is given twice", "Give different runs.")
+    sides = [Side(run.folder, run.meta, run.benchmark) for run in opened]
+    chosen = profiles_of(sides[0].benchmark, profile)
+    if len(chosen) > 1:
+        raise UsageError(f"runs are compared under one profile, and {len(chosen)} were named", "Name one.")
+    (name,) = chosen
+    return [room.compare(sides[0], other, name, by=by, metric=metric, flips=flips, force=force) for other in sides[1:]]

@@ -1,0 +1,334 @@
+"""Two runs over the same questions, question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import judge, rescore
+from snellen.engine.fingerprint import differences
+from snellen.engine.folder import RunFolder, RunMeta
+from snellen.errors import DataError, UsageError
+from snellen.scoring import statistics
+from snellen.scoring.statistics import Comparison
+from snellen.scoring.table import Column, ScoreBuilder, Scores, question_code
+from snellen.types import Record, Sample
+
+SLICED_BY = ("kind", "level", "task", "asked", "category")
+MOST_SLICES = 40
+REPLICATES = 400
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the runs: its folder, meta and benchmark."""
+
+    folder: RunFolder
+    meta: RunMeta
+    benchmark: Benchmark
+
+    def pairs(self) -> Iterator[tuple[Sample, Record]]:
+        """(sample, record) in the order of the journal."""
+        spec = self.meta.spec
+        records = rescore.final_records(self.folder.results)
+        return rescore.match(self.benchmark, spec.data, records, repeats=spec.repeats)
+
+    def scores(self, profile: str) -> Scores:
+        """One row a record under one profile."""
+        scorer = rescore.profiles_of(self.benchmark, profile)[profile]
+        builder = ScoreBuilder()
+        for sample, record in self.pairs():
+            builder.add(sample, rescore.score_record(sample, record, scorer))
+        return builder.build(rescore.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
+
+
+class Part(Struct, frozen=True):
+    """The comparison on some of the questions: `name` is `all` or `level=species`; the means are over these."""
+
+    name: str
+    baseline: float
+    other: float
+    comparison: Comparison
+
+
+class MetricDifference(Struct, frozen=True):
+    """One metric of the benchmark on the questions that both runs answered; 95 % interval by paired bootstrap."""
+
+    name: str
+    baseline: float | None
+    other: float | None
+    difference: float | None
+    ci95: tuple[float, float] | None
+
+
+class Flip(Struct, frozen=True):
+    """A question on which the runs differ; scores are means over repeats, replies those of the first repeat."""
+
+    sample_id: str
+    baseline: float
+    other: float
+    baseline_reply: str | None
+    other_reply: str | None
+
+
+class Pairing(Struct, frozen=True):
+    """Two runs compared; differences are other minus baseline, positive where the other is better.
+
+    Attributes:
+        baseline, other: the runs' folders.
+        profile: the scoring profile.
+        n: questions that count, which both runs have a score for.
+        only_baseline, only_other: questions that one run alone has; they do not count.
+        unscored: questions that both have and at least one run has no score for; they do not count.
+        parts: the whole first, then by meta.
+        metric: the metric asked for.
+        flips: where asked for.
+        notes: what a reader must know.
+    """
+
+    baseline: str
+    other: str
+    profile: str
+    n: int
+    only_baseline: int
+    only_other: int
+    unscored: int
+    parts: Sequence[Part]
+    metric: MetricDifference | None = None
+    flips: Sequence[Flip] | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """A run's scores by question: [q] sorted codes, means over repeats (NaN: no score), first row, cluster."""
+
+    code: NDArray[np.int64]
+    value: NDArray[np.float64]
+    row: NDArray[np.intp]
+    group: NDArray[np.int64]
+
+
+def compare(
+    baseline: Side,
+    other: Side,
+    profile: str,
+    *,
+    by: Sequence[str] = SLICED_BY,
+    metric: str | None = None,
+    flips: bool = False,
+    force: bool = False,
+) -> Pairing:
+    """Compare two runs on the questions that both have a score for, paired by question.
+
+    Args:
+        baseline: what is compared with.
+        other: what is compared; differences are its own minus the baseline's.
+        profile: a scoring profile of the benchmark.
+        by: meta columns to slice by, where they are there.
+        metric: a metric of the benchmark to compare as well, by the cluster bootstrap of the pair.
+        flips: collect the questions on which the two differ.
+        force: compare even if the runs are not about the same questions.
+
+    Raises:
+        UsageError: other questions, or no such metric or profile. DataError: no question in common.
+    """
+    notes = comparable(baseline.meta, other.meta, force=force)
+    first, second = baseline.scores(profile), other.scores(profile)
+    a, b = _questions(first), _questions(second)
+    _, at_a, at_b = np.intersect1d(a.code, b.code, assume_unique=True, return_indices=True)
+    counts = np.isfinite(a.value[at_a]) & np.isfinite(b.value[at_b])
+    only_a, only_b = len(a.code) - len(at_a), len(b.code) - len(at_b)
+    unscored = int((~counts).sum())
+    at_a, at_b = at_a[counts], at_b[counts]
+    if not len(at_a):
+        raise DataError(
+            f"{baseline.folder.path} and {other.folder.path} have no scored question in common "
+            f"({len(a.code):,} and {len(b.code):,} questions)",
+            "They must be runs of the same benchmark over the same data.",
+        )
+    if only_a or only_b:
+        notes.append(f"{only_a:,} questions only in the baseline and {only_b:,} only in the other do not count")
+    if unscored:
+        notes.append(f"{unscored:,} questions without a score in one of the runs do not count")
+    parts = list(_parts(first, a, at_a, b.value[at_b], by))
+    x, y = a.value[at_a], b.value[at_b]
+    changed = {
+        int(code): (float(u), float(v)) for code, u, v in zip(a.code[at_a][x != y], x[x != y], y[x != y], strict=True)
+    }
+    return Pairing(
+        baseline=str(baseline.folder.path),
+        other=str(other.folder.path),
+        profile=profile,
+        n=len(at_a),
+        only_baseline=only_a,
+        only_other=only_b,
+        unscored=unscored,
+        parts=parts,
+        metric=None if metric is None else _metric(metric, baseline.benchmark, profile, first, second, a.code[at_a]),
+        flips=list(_flips(baseline, other, changed)) if flips else None,
+        notes=notes,
+    )
+
+
+def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
+    """What differs between two runs beside what is being compared, in words.
+
+    Raises:
+        UsageError: they are not about the same questions, and `force` is False.
+    """
+    first, second = questions_of(a), questions_of(b)
+    notes = [
+        f"{name}: {_short(old)} in the baseline, {_short(new)} in the other"
+        for name, old, new in differences(first, second)
+    ]
+    if notes and not force:
+        raise UsageError(
+            "these runs did not answer the same questions:\n" + "\n".join(f"  {line}" for line in notes),
+            "Compare runs of one benchmark over the same data; --force compares whatever has the same ids.",
+        )
+    if not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != judge.NAME:
+        notes.append("the prompts differ (wording, or how many were asked): part of the difference may come from that")
+    if a.coverage.limit != b.coverage.limit:
+        notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
+    if a.spec.repeats != b.spec.repeats:
+        notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a question: means over repeats are compared")
+    for meta, name in ((a, "baseline"), (b, "other")):
+        if meta.state != "complete":
+            notes.append(f"the {name} is not at its end ({meta.state})")
+    return notes
+
+
+def questions_of(meta: RunMeta) -> dict[str, Any]:
+    """What must be equal for two runs to have been asked the same questions.
+
+    Of judged runs: the questions that the judged model was asked, and the rubric. Data without a digest is drawn by
+    seed, so the seed counts there.
+    """
+    identity: Mapping[str, Any] = meta.identity
+    if meta.spec.benchmark == judge.NAME and meta.spec.data.path is not None:
+        asked = questions_of(RunFolder(meta.spec.data.path).meta())
+        return {**asked, "rubric": str(identity.get("data")).rpartition(" ")[2]}
+    names = ["benchmark", "benchmark_version", "data", "data_options"]
+    if not identity.get("data"):
+        names.append("seed")
+    return {name: identity.get(name) for name in names}
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _questions(scores: Scores) -> _Questions:
+    value, usable = statistics.scored(scores)
+    code, row, index = np.unique(scores.question, return_index=True, return_inverse=True)
+    index = index.reshape(-1)
+    n = np.bincount(index, weights=usable, minlength=len(code))
+    total = np.bincount(index, weights=np.where(usable, value, 0.0), minlength=len(code))
+    mean = np.divide(total, n, out=np.full(len(code), np.nan), where=n > 0)
+    return _Questions(code, mean, row, scores.group[row])
+
+
+def _parts(
+    scores: Scores, a: _Questions, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
+) -> Iterator[Part]:
+    first, group, rows = a.value[at], a.group[at], a.row[at]
+
+    def part(name: str, mask: NDArray[np.bool_]) -> Part:
+        x, y = first[mask], second[mask]
+        return Part(name, float(x.mean()), float(y.mean()), statistics.compare(y, x, group[mask]))
+
+    yield part("all", np.ones(len(at), dtype=bool))
+    for name in by:
+        column = scores.meta.get(name)
+        if column is None:
+            continue
+        codes = column.codes[rows]
+        present = [code for code in np.unique(codes).tolist() if code >= 0]
+        if 1 < len(present) <= MOST_SLICES:
+            for code in present:
+                yield part(f"{name}={column.names[code]}", codes == code)
+
+
+def _metric(
+    name: str, benchmark: Benchmark, profile: str, first: Scores, second: Scores, paired: NDArray[np.int64]
+) -> MetricDifference:
+    both = _joined(first, second, paired)
+
+    def of(scores: Scores) -> float:
+        found = {metric.name: metric.value for metric in benchmark.summarize(scores, profile)}
+        if name not in found:
+            raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(found)}.")
+        value = found[name]
+        return float("nan") if value is None else value
+
+    def of_run(scores: Scores, run: str) -> float:
+        return of(scores.where(**{_RUN: run}))
+
+    def difference(scores: Scores) -> float:
+        try:
+            return of_run(scores, "other") - of_run(scores, "baseline")
+        except UsageError:  # a resample may lack the rows of a small part
+            return float("nan")
+
+    a, b = of_run(both, "baseline"), of_run(both, "other")
+    value, ci95 = statistics.of_scores(both, difference, replicates=REPLICATES)
+    known = isfinite(a), isfinite(b)
+    return MetricDifference(name, a if known[0] else None, b if known[1] else None, value if all(known) else None, ci95)
+
+
+_RUN = "\0run"
+
+
+def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
+    """The paired rows of both runs in one table, so that a cluster is drawn for both at once."""
+    a, b = (scores.select(np.isin(scores.question, paired)) for scores in (first, second))
+    meta: dict[str, Column] = {}
+    for name in dict.fromkeys([*a.meta, *b.meta]):
+        names: dict[str, int] = {}
+        codes = []
+        for scores in (a, b):
+            column = scores.meta.get(name)
+            if column is None:
+                codes.append(np.full(len(scores), -1, dtype=np.int32))
+                continue
+            translate = np.array([names.setdefault(text, len(names)) for text in column.names] + [-1], dtype=np.int32)
+            codes.append(translate[column.codes])
+        meta[name] = Column(np.concatenate(codes), tuple(names))
+    run = np.repeat(np.array([0, 1], dtype=np.int32), [len(a), len(b)])
+    meta[_RUN] = Column(run, ("baseline", "other"))
+    return Scores(
+        value=np.concatenate([a.value, b.value]),
+        verdict=np.concatenate([a.verdict, b.verdict]),
+        group=np.concatenate([a.group, b.group]),
+        question=np.concatenate([a.question, b.question]),
+        meta=meta,
+        expected=len(a) + len(b),
+    )
+
+
+def _flips(baseline: Side, other: Side, changed: Mapping[int, tuple[float, float]]) -> Iterator[Flip]:
+    """The changed questions in the order of the baseline's journal; `changed` is code to both scores."""
+    first, second = _replies(baseline, changed), _replies(other, changed)
+    for code, (sample_id, reply) in first.items():
+        yield Flip(sample_id, *changed[code], reply, second[code][1])
+
+
+def _replies(side: Side, wanted: Mapping[int, Any]) -> dict[int, tuple[str, str | None]]:
+    """Code to sample id and the reply of the lowest repeat, of the wanted questions."""
+    found: dict[int, tuple[str, str | None]] = {}
+    repeats: dict[int, int] = {}
+    for sample, record in side.pairs():
+        code = question_code(sample.id)
+        if code in wanted and record.repeat < repeats.get(code, record.repeat + 1):
+            repeats[code] = record.repeat
+            found[code] = (sample.id, None if record.response is None else record.response.text)
+    return found
