@@ -33,7 +33,7 @@ def clip(count: int = 30, size: tuple[int, int] = (64, 48), kind: str = "mp4", c
 
 
 def turned_clip() -> bytes:
-    """As a telephone held upright writes it: stored lying, left half white, with the order to turn it clockwise by 90."""
+    """As a telephone held upright writes it: stored lying, left half white, to be turned clockwise by 90."""
     av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
     out = BytesIO()
     with av.open(out, "w", format="mp4") as container:

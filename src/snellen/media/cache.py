@@ -32,8 +32,13 @@ class MediaCache:
     def __init__(
         self, settings: MediaSettings, budget_bytes: int = 256 << 20, *, limit: int | None = None, threads: int = 0
     ) -> None:
-        """`limit`: pixels decoded at most (default `pixel_limit()`); `threads`: pictures decoded at once (default: cores,
-        at most 8). Peak memory is the budget plus the pictures being decoded.
+        """Peak memory is the budget plus the pictures being decoded.
+
+        Args:
+            settings: what is done to pictures.
+            budget_bytes: for encoded pictures; a quarter as much again for frames of videos.
+            limit: pixels decoded at most, `pixel_limit()` by default.
+            threads: pictures decoded at once; 0: one a core, at most 8.
         """
         self.settings = settings
         self.limit = pixel_limit() if limit is None else limit

@@ -3,8 +3,8 @@
 Rules, part of every run's record (`describe`):
 
 - JPEG of one or three channels is decoded by simplejpeg (its own libjpeg-turbo), in full: scaled DCT decoding is faster
-  and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through Pillow,
-  limited to JPEG, PNG, WebP, GIF, BMP and TIFF.
+  and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through
+  Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF.
 - Only the first frame of an animation is seen. Colour profiles are not applied.
 - Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
   white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.

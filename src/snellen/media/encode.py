@@ -1,9 +1,10 @@
 """From a picture's bytes to the bytes that are sent.
 
-The original bytes go out untouched when nothing has to change: `format` is `original`, the picture is within the limits,
-and it is a JPEG, PNG, WebP or GIF that every server reads alike. What is not read alike is made so, and `Encoded.changed`
-says why: an Exif orientation other than upright (servers differ in whether they turn it), an animation (first frame), 16
-bits a channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG goes out as it is.
+The original bytes go out untouched when nothing has to change: `format` is `original`, the picture is within the
+limits, and it is a JPEG, PNG, WebP or GIF that every server reads alike. What is not read alike is made so, and
+`Encoded.changed` says why: an Exif orientation other than upright (servers differ in whether they turn it), an
+animation (first frame), 16 bits a channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG goes out as
+it is.
 
 A named `format` always encodes anew. Under `original` a picture that has to change stays what it was (JPEG, PNG, WebP);
 GIF, BMP and TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.

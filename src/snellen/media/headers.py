@@ -1,7 +1,7 @@
 """What a picture's first bytes say: format, size, orientation, and whether every server will read it as we do.
 
-Nothing is decoded and nothing is imported for it: the path that sends original bytes must stay cheap, and a picture that
-claims 50,000 x 50,000 pixels must be refused before a decoder sees it.
+Nothing is decoded and nothing is imported for it: the path that sends original bytes must stay cheap, and a picture
+that claims 50,000 x 50,000 pixels must be refused before a decoder sees it.
 
 Sources of the layouts: ITU T.81 (JPEG), Exif 2.32 4.6, RFC 2083 and the PNG third edition, the WebP container
 specification, GIF89a, the BMP DIB headers, TIFF 6.0.

@@ -1,8 +1,8 @@
 """Frames of a video: which ones are sent, and how they are taken out of a file nobody vouches for.
 
-Which: of T frames at most N are sent. T <= N: all of them. Otherwise frame k (0 to N - 1) is number k * (T - 1) // (N - 1):
-evenly spaced, the first and the last always among them; N = 1 takes the middle, (T - 1) // 2. The same rule holds for
-drawn clips.
+Which: of T frames at most N are sent. T <= N: all of them. Otherwise frame k (0 to N - 1) is number k * (T - 1) // (N
+- 1): evenly spaced, the first and the last always among them; N = 1 takes the middle, (T - 1) // 2. The same rule
+holds for drawn clips.
 
 How: PyAV reads the blob's bytes from memory, so no name of a file ever reaches a demuxer or a shell. T is the number of
 frames that decode, counted when the container does not tell the truth.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 FRAME_LIMIT = 200_000
-# Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg looks
-# at these lists before a demuxer reads its first header.
+# Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg
+# looks at these lists before a demuxer reads its first header.
 OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "protocol_whitelist": "none"}
 
 

@@ -1,4 +1,4 @@
-"""Where rows and pictures come from: files, folders, archives, tables and the hub. Nothing here trusts what it reads."""
+"""Where rows and pictures come from: files, folders, archives, tables, the hub. None of it is trusted."""
 
 from snellen.sources.archives import Limits, ZipBlob, ZipTree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, UrlBlob

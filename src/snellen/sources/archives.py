@@ -1,8 +1,8 @@
 """Zip files read in place, by people who do not trust them.
 
-Everything about the names is checked when the archive is opened: a member that would leave its root, a link, a device, an
-encrypted member or two members of one name make the whole archive an error. Sizes are checked at opening (as declared)
-and again while bytes come out. Archives inside an archive are not opened. Nothing is unpacked.
+Everything about the names is checked when the archive is opened: a member that would leave its root, a link, a
+device, an encrypted member or two members of one name make the whole archive an error. Sizes are checked at opening
+(as declared) and again while bytes come out. Archives inside an archive are not opened. Nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ZipTree:
     """The members of a zip file. Safe to read from many threads; may be pickled (it opens its file again)."""
 
     def __init__(self, path: Path | str, limits: Limits | None = None) -> None:
-        """Open and check the archive. Raises DataError (not a zip, encrypted), UnsafeArchiveError (see this file's top)."""
+        """Open and check the archive. Raises DataError (no zip, encrypted), UnsafeArchiveError (all else above)."""
         self.path = Path(path)
         self.limits = limits or Limits()
         regular_file(self.path)

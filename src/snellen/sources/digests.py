@@ -44,8 +44,8 @@ def cache_folder() -> Path:
 def digest(path: Path | str, *, sampled: bool = False) -> str:
     """Digest of a file or folder.
 
-    A file: `sha256:` and SHA-256 of its bytes. A folder: SHA-256 over one line a file, sorted by name: the name, its size
-    and its content's digest. Links are followed; files that are not regular are an error.
+    A file: `sha256:` and SHA-256 of its bytes. A folder: SHA-256 over one line a file, sorted by name: the name, its
+    size and its content's digest. Links are followed; files that are not regular are an error.
 
     Args:
         path: file or folder.

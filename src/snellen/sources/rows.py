@@ -1,8 +1,8 @@
 """Rows of a table, one dict at a time, whatever file they lie in.
 
-The kind of file goes by its suffix: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a byte
-order mark, with any line end. Only what is asked for is held: JSONL, CSV, TSV and parquet are streamed. Every error names
-the file and the line (parquet, xlsx, JSON: the row), counted from 1.
+The kind of file goes by its suffix: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a
+byte order mark, with any line end. Only what is asked for is held: JSONL, CSV, TSV and parquet are streamed. Every
+error names the file and the line (parquet, xlsx, JSON: the row), counted from 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tar and tar.gz files read in place: an index of where each member lies, made in one pass, then reads by position.
 
-As strict as with zip: links, devices, sparse members, names that leave the root and two members of one name make the whole
-archive an error. A .tar.gz is read by position too (see `gzips`); .tar.bz2, .tar.xz and .tar.zst are refused, since
-every read would unpack them from the beginning.
+As strict as with zip: links, devices, sparse members, names that leave the root and two members of one name make the
+whole archive an error. A .tar.gz is read by position too (see `gzips`); .tar.bz2, .tar.xz and .tar.zst are refused,
+since every read would unpack them from the beginning.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import tarfile
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from msgspec import Struct
 
@@ -56,9 +56,8 @@ class TarTree:
     def _index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset, size), both in bytes of the unpacked tar."""
         members: dict[str, tuple[int, int]] = {}
-        stream: IO[bytes] = (
-            GzipStream(self._gzip, HEADER_BYTES) if self._gzip else _Plain(self._descriptor, self.path)  # type: ignore[assignment]
-        )
+        source = GzipStream(self._gzip, HEADER_BYTES) if self._gzip else _Plain(self._descriptor, self.path)
+        stream = cast(IO[bytes], source)
         try:
             with tarfile.open(fileobj=stream, mode="r:", errorlevel=2) as tar:
                 while (info := tar.next()) is not None:
