@@ -31,7 +31,9 @@ def double(make_run, tmp_path_factory):
 @contextmanager
 def opened(browser, address, **settings):
     """A page that fails the test on any console message, script error or request but for its own file."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+    context = browser.new_context(
+        **{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **settings}
+    )
     page, noise, requests = context.new_page(), [], []
     page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: noise.append(f"error: {error}"))
@@ -72,7 +74,7 @@ def test_every_wrong_answer_is_one_click_from_the_summary(browser, report, run):
     wrong = sum(verdict != "correct" for verdict in scores)
     with opened(browser, report) as page:
         page.locator("a.to-wrong").click()
-        assert page.locator("#count").inner_text().startswith(f"{wrong} of 120")
+        sync_api.expect(page.locator("#count")).to_have_text(f"{wrong} of 120 answers")
         assert verdicts(page) == {"wrong", "invalid", "error"}
         assert page.locator("#gallery").bounding_box()["y"] < 450
 
@@ -86,6 +88,7 @@ def test_a_score_leads_to_the_answers_that_count_against_it(browser, report, run
     with opened(browser, report) as page:
         row = page.locator("table.scores tr", has=page.locator("th[title='accuracy/short/species']"))
         row.locator("a.score").nth(1).click()
+        wait_for_cards(page, len(wanted))
         assert page.locator(".card .id").all_inner_texts() == wanted
         assert page.locator("select[name=profile]").input_value() == "official"
 
@@ -93,13 +96,14 @@ def test_a_score_leads_to_the_answers_that_count_against_it(browser, report, run
 def test_bars_and_cells_of_plots_lead_to_their_answers(browser, report, run):
     with opened(browser, report) as page:
         page.locator("figure", has_text="Answers that failed").locator("svg a").first.click()
-        assert verdicts(page) == {"error"} and page.locator(".card").count() == 1
+        wait_for_cards(page, 1)
+        assert verdicts(page) == {"error"}
         cell = page.locator("figure", has_text="Mistaken for what: truth").locator(
             "svg a[href*='target=false&read=true']"
         )
         cell.click()
         wanted = [a for a in run.answers() if a.target is False and a.scores["strict"].extracted is True]
-        assert page.locator("#count").inner_text().startswith(f"{len(wanted)} of")
+        wait_for_cards(page, len(wanted))
 
 
 def test_filters_search_and_sorting_show_what_they_say(browser, report):
@@ -119,6 +123,7 @@ def test_filters_search_and_sorting_show_what_they_say(browser, report):
         assert page.locator(".card").count() > 0
         for place in range(page.locator(".card").count()):
             page.locator(".card").nth(place).click()
+            page.wait_for_selector("dialog[open]")
             found = page.locator("dialog table td:nth-child(2)").all_inner_texts()
             assert len(set(found)) == 2
             page.keyboard.press("Escape")
@@ -128,6 +133,7 @@ def test_a_filter_and_an_open_answer_can_be_linked_to(browser, report):
     with opened(browser, report + "#verdict=invalid") as page:
         assert verdicts(page) == {"invalid"}
         page.locator(".card").click()
+        page.wait_for_selector("dialog[open]")
         address = page.url
     with opened(browser, address) as page:
         assert page.locator("dialog[open]").count() == 1
@@ -148,15 +154,17 @@ def test_the_gallery_can_be_used_from_the_keyboard(browser, report):
     with opened(browser, report) as page:
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "search"
+        page.locator("select[name=sort]").select_option("as asked")
         page.locator(".card").first.focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open]")
         assert "chart/0000" in page.locator("#detail-title").inner_text()
         page.keyboard.press("ArrowRight")
-        assert "chart/0001" in page.locator("#detail-title").inner_text()
+        sync_api.expect(page.locator("#detail-title")).to_contain_text("chart/0001")
         page.keyboard.press("ArrowLeft")
+        sync_api.expect(page.locator("#detail-title")).to_contain_text("chart/0000")
         page.keyboard.press("Escape")
-        assert page.locator("dialog[open]").count() == 0
+        page.wait_for_selector("dialog:not([open])", state="attached")
         assert page.evaluate("document.activeElement.className") == "card"
 
 
@@ -165,6 +173,7 @@ def test_a_hostile_reply_is_shown_as_text_and_runs_nothing(browser, report, host
         page.locator("#search").fill("hostile")
         wait_for_cards(page, 1)
         page.locator(".card").click()
+        page.wait_for_selector("dialog[open]")
         shown = page.locator("dialog .reply").first.inner_text()
         assert shown.startswith(hostile_text)
         assert "⟦U+202E⟧" in shown
@@ -208,10 +217,11 @@ def test_runs_side_by_side_can_be_filtered_and_an_answer_shows_the_other_runs_an
         page.locator("select[name=run]").select_option("run-b")
         assert set(page.locator(".card dl dd:last-child").all_inner_texts()) == {"run-b"}
         page.locator(".card").first.click()
+        page.wait_for_selector("dialog[open]")
         other = page.locator("dialog a", has_text="run-a")
         assert other.count() == 1
         other.click()
-        assert "run-a" in page.locator("#detail-title").inner_text()
+        sync_api.expect(page.locator("#detail-title")).to_contain_text("run-a")
 
 
 def test_controls_and_tables_have_names_for_those_who_do_not_see(browser, report):

@@ -169,10 +169,10 @@ def test_a_picture_that_many_questions_share_is_stored_once(draw_picture):
 
 def test_large_pictures_are_made_small_and_the_budget_holds(draw_picture):
     answers = [answer(i, parts=(draw_picture(i, 900),)) for i in range(6)]
-    page = render([answers_run(answers)], limits=Limits(picture_bytes=12_000))
+    page = render([answers_run(answers)], limits=Limits(picture_bytes=8_000))
     pictures = [b64decode(uri.partition(",")[2]) for uri in data(page, "pictures").values()]
     assert 0 < len(pictures) < 6
-    assert sum(map(len, pictures)) <= 12_000
+    assert sum(map(len, pictures)) <= 8_000
     assert f"{6 - len(pictures)} pictures were left out" in page
 
 

@@ -140,7 +140,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
             "series": one,
             "top": tables.rows([one], runs)[0] if one.metrics else None,
             "chart": tables.eye_chart(one),
-            "facts": [*tables.answer_facts(one.tally), *((k, str(v)) for k, v in run.facts.items())],
+            "facts": list({**tables.answer_facts(one.tally), **run.facts}.items()),
             "wrong": tables.wrong_link(one),
             "not_right": tables.not_right(one),
         }

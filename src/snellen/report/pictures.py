@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from hashlib import blake2b
-from typing import Literal
 
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import frames, open_image, read_header
@@ -16,9 +15,9 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 
 TINY = 160
-"""Pictures up to so many pixels a side are kept without loss: icons, digits, drawings."""
+"""Pictures up to so many pixels a side are kept without loss if that costs little: icons, digits, drawings."""
 
-_KEPT = 16_000
+_KEPT = 4_000
 """A file of at most so many bytes goes into the page as it is."""
 
 _SHOWN = ("png", "jpeg", "webp")
@@ -82,7 +81,7 @@ def _why(error: Exception, blob: Blob | None) -> str:
 
 
 def _thumbnail(image: Image, long_side: int) -> tuple[bytes, str]:
-    """The original bytes where they are small already; else PNG for small pictures and JPEG at quality 80.
+    """The original bytes where they are few already; else PNG for small, plain pictures and JPEG at quality 85.
 
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
     """
@@ -91,8 +90,11 @@ def _thumbnail(image: Image, long_side: int) -> tuple[bytes, str]:
     if header is not None and len(data) <= _KEPT and _as_it_is(header, long_side):
         return data, f"image/{header.format}"
     picture = open_image(Image(BytesBlob(image.blob.key, data)), MediaSettings(max_long_side=long_side))
-    kind: Literal["png", "jpeg"] = "png" if max(picture.size) <= TINY else "jpeg"
-    return compress(picture, kind, 80), f"image/{kind}"
+    if max(picture.size) <= TINY:
+        drawn = compress(picture, "png", 100)
+        if len(drawn) <= _KEPT:
+            return drawn, "image/png"
+    return compress(picture, "jpeg", 85), "image/jpeg"
 
 
 def _as_it_is(header: Header, long_side: int) -> bool:

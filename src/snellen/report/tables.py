@@ -175,13 +175,17 @@ def verdict_bars(one: Series) -> list[dict[str, Any]]:
 def eye_chart(one: Series) -> list[dict[str, Any]]:
     """Lines of an eye chart: the levels from coarse to fine, or the parts of the first metric from best to worst.
 
+    Where several kinds of question have levels and the first metric has none, the kind that is hardest on the finest
+    level is drawn: there the model's sight gives out.
+
     `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing).
     """
     if not one.metrics:
         return []
     root = one.metrics[0].name
     by_level = falls(one)
-    lines = by_level.get(root) or next((ms for ms in by_level.values() if len(ms) >= 3), [])
+    kinds = [metrics for metrics in by_level.values() if len(metrics) >= 3]
+    lines = by_level.get(root) or min(kinds, key=lambda metrics: metrics[-1].value or 0.0, default=[])
     if not lines:
         parts = [m for m in one.metrics if m.name.startswith(root + "/") and m.name.count("/") == root.count("/") + 1]
         lines = sorted((m for m in parts if m.value is not None), key=lambda m: -(m.value or 0.0))
@@ -243,10 +247,10 @@ def wrong_link(one: Series) -> str:
     return link(run=one.run, profile=one.profile, verdict=NOT_RIGHT)
 
 
-def answer_facts(tally: Tally) -> list[tuple[str, str]]:
+def answer_facts(tally: Tally) -> dict[str, str]:
     """Counts of the header: answers, failures, and on how many the profiles disagree."""
     failed = sum(count for status, count in tally.statuses.items() if status != "ok")
-    facts = [("answers", f"{tally.answers:,}"), ("failed", f"{failed:,}")]
+    facts = {"answers": f"{tally.answers:,}", "failed": f"{failed:,}"}
     if len(tally.verdicts) > 1:
-        facts.append(("profiles disagree", f"{tally.disagreements:,}"))
+        facts["profiles disagree"] = f"{tally.disagreements:,}"
     return facts

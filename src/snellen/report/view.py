@@ -97,7 +97,7 @@ class Limits(Struct, frozen=True):
     """
 
     answers: int = 2_000
-    picture_bytes: int = 24_000_000
+    picture_bytes: int = 12_000_000
     long_side: int = 320
     pictures: int = 12
     characters: int = 6_000

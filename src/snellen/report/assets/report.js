@@ -69,8 +69,8 @@
   }
 
   const SORTS = {
-    "as asked": null,
     "not right first": (a, b) => rank(a) - rank(b),
+    "as asked": null,
     "slowest first": (a, b) => (b.l || 0) - (a.l || 0),
     "longest reply first": (a, b) => (b.t || "").length - (a.t || "").length,
   };
@@ -98,8 +98,10 @@
 
   function picture(part) {
     if (part.p === undefined) return el("span", { class: "none" }, part.note);
-    const uri = pictures[part.p] || "";
-    return el("img", { src: uri, alt: "picture of the question", decoding: "async", class: uri.startsWith("data:image/png") ? "tiny" : null });
+    const image = el("img", { alt: "picture of the question", decoding: "async" });
+    image.addEventListener("load", () => image.classList.toggle("tiny", Math.max(image.naturalWidth, image.naturalHeight) <= 160));
+    image.src = pictures[part.p] || "data:,";
+    return image;
   }
 
   const sign = (verdict) => el("span", { class: `sign ${verdict}` });
@@ -227,7 +229,7 @@
       el("select", { name, onchange: (event) => set({ [name]: event.target.value }) },
         name === "profile" ? null : el("option", { value: "" }, "all"), values.map((value) => el("option", { value }, value)))));
     selects.push(el("label", {}, el("span", {}, "order"), el("select", { name: "sort", onchange: (event) => set({ sort: event.target.value }) },
-      Object.keys(SORTS).map((name) => el("option", { value: name === "as asked" ? "" : name }, name)))));
+      Object.keys(SORTS).map((name) => el("option", { value: name === "not right first" ? "" : name }, name)))));
     if (answers.some(disagree)) selects.push(el("label", { class: "check" }, el("input", { type: "checkbox", name: "disagree", onchange: (event) => set({ disagree: event.target.checked ? "1" : "" }) }), el("span", {}, "profiles disagree")));
     byId("selects").replaceChildren(...selects);
   }
@@ -253,7 +255,7 @@
     drawn = String(filters);
     shown = PAGE;
     found = answers.filter((answer) => fits(answer, "open"));
-    const order = SORTS[state.get("sort") || "as asked"];
+    const order = SORTS[state.get("sort") || "not right first"];
     if (order) found.sort(order);
     cards.replaceChildren(...found.slice(0, shown).map(card));
     if (!found.length) cards.append(el("li", { class: "empty" }, answers.length ? "No answer fits all these filters." : "This run has no answers yet."));
