@@ -157,14 +157,16 @@ def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[C
     return UNSURE.search(sentence) is not None
 
 
-def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> None:
+def _part(
+    part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any], depth: int = 0
+) -> None:
     granted = _GRANTED.match(part)
     if granted is not None:  # `Although it resembles A, …`
         thought = read(granted.group("granted"), False)
         if thought.values or thought.weak:
             claims.append(Claim((*thought.values, *thought.weak), CONSIDERED, None))
         part = part[granted.end() :]
-    old = SUPERSEDED.search(part) if len(part) > 20 else None
+    old = SUPERSEDED.search(part) if len(part) > 20 and depth < 3 else None
     if old is not None:
         new = SUPERSEDING.search(part, old.end())
         end = new.start() if new is not None else len(part)
@@ -175,7 +177,7 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
             claims.append(Claim(considered, CONSIDERED, None))
         rest = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
         if rest and rest != part:
-            _part(rest, head, pending, read, claims, denied)
+            _part(rest, head, pending, read, claims, denied, depth + 1)
         return
     markers = list(FINAL.finditer(part))
     if markers:
@@ -193,7 +195,7 @@ def _part(part: str, head: bool, pending: bool, read: Reader, claims: list[Claim
                 return
         if not announced and not part[: marker.start()].strip():
             return
-    for cue in reversed(list(CONCLUSION.finditer(part))):
+    for cue in list(CONCLUSION.finditer(part))[:-4:-1]:
         drawn = read(part[cue.end() :].strip(" ,:"), pending) if cue.start() > 3 and cue.end() < len(part) else NOTHING
         if drawn.values or drawn.problem:
             denied.extend(drawn.denied)
@@ -236,12 +238,12 @@ def _weigh(
     merge: Callable[[list[Any]], list[Any]],
 ) -> Reading:
     # what stands before a correction is taken back when something is claimed after it
+    claimed = False
     for index in range(len(claims) - 1, -1, -1):
-        if claims[index].tier == -1:
-            after = [claim for claim in claims[index + 1 :] if claim.tier >= PLAIN]
-            if any(claim.values or claim.problem for claim in after):
-                claims = claims[index + 1 :]
-                break
+        claimed = claimed or claims[index].tier >= PLAIN
+        if claimed and claims[index].tier == -1:
+            claims = claims[index + 1 :]
+            break
     claims = [claim for claim in claims if claim.tier >= 0]
     if not claims:
         return _eliminate(denied, universe) or _nothing(text, unsure)
@@ -249,7 +251,7 @@ def _weigh(
     if top >= MARKED:
         first = next(i for i, claim in enumerate(claims) if claim.tier == top)
         strong = [claim for claim in claims[first:] if claim.tier >= MARKED]
-        later = [claim for claim in claims[first:] if claim.tier in (FIRM, DRAWN) and claims.index(claim) > first]
+        later = [claim for claim in claims[first + 1 :] if claim.tier in (FIRM, DRAWN)]
         head = [claims[0]] if claims[0].tier == FIRM and top == MARKED else []
         return _agree(strong, later + head, show, merge)
     if top == FIRM:

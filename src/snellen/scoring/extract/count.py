@@ -36,7 +36,7 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 _ZERO = re.compile(
-    r"^(?:\W*(?:so|well|the answer is|there (?:are|is)|i (?:can )?(?:see|count)|it has|zero)?\W*)(?:none|nothing|nil)\b|\b(?:there (?:are|is|were) (?:no|none|not any|zero)|there (?:aren't|isn't|are not|is not) (?:any|a)\b|"
+    r"^(?:\W{0,4}(?:so|well|the answer is|there (?:are|is)|i (?:can )?(?:see|count)|it has|zero)?\W{0,4})(?:none|nothing|nil)\b|\b(?:there (?:are|is|were) (?:no|none|not any|zero)|there (?:aren't|isn't|are not|is not) (?:any|a)\b|"
     r"(?:i |we |can |do |)(?:see|count|find|spot|observe|identify|contains?|shows?|has|have|with|depicts?)\s+no\b(?! (?:more|fewer|less|other|additional|further))|"
     r"(?:don't|do not|doesn't|does not|didn't|can't|cannot)\s+(?:\w+ )?(?:see|contain|show|have|find|spot|include|count|observe|depict) (?:any|a)\b|"
     r"not a single|none of (?:them|the|these)|none (?:is|are) )|没有(?!看清)|^no (?!idea|clue|way|more|doubt|fewer|less)\w+",

@@ -15,6 +15,14 @@ def vocabulary(text: str) -> frozenset[str]:
     return frozenset(_LATIN_WORD.findall(text.lower()))
 
 
+_ALL: list[Cue] = []
+
+
+def cues() -> list[Cue]:
+    """All cues that have been made, for the test that keeps their triggers complete."""
+    return list(_ALL)
+
+
 class Cue:
     """A pattern that is looked for only in texts that hold one of its trigger words, or are not ASCII.
 
@@ -25,6 +33,7 @@ class Cue:
     def __init__(self, pattern: str, triggers: str) -> None:
         self.pattern = re.compile(pattern, re.IGNORECASE)
         self.triggers = frozenset(triggers.split())
+        _ALL.append(self)
 
     def possible(self, text: str) -> bool:
         return not self.triggers.isdisjoint(vocabulary(text)) or not text.isascii()

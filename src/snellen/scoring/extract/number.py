@@ -82,7 +82,7 @@ def _nouns(question: str) -> frozenset[str]:
 def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
     amounts = _amounts(text, wanted)
     if len(amounts) > 1:
-        amounts = [a for a in amounts if not _BOUND.search(text[: a.start])] or amounts
+        amounts = [a for a in amounts if not _BOUND.search(text[max(0, a.start - 48) : a.start])] or amounts
     amounts = _main(text, amounts, wanted)
     if not amounts:
         return NOTHING
@@ -90,18 +90,18 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
         between = text[low.end : high.start]
         if low.value != high.value and _RANGE.match(between):
             if between.strip().lower() == "and" and not re.search(
-                r"\bbetween\b[^.]{0,20}$", text[: low.start], re.IGNORECASE
+                r"\bbetween\b[^.]{0,20}$", text[max(0, low.start - 48) : low.start], re.IGNORECASE
             ):
                 continue
             return Finding(problem=f"a range: {low.value:g} to {high.value:g}")
         if _PLUS_MINUS.match(between):
             amounts = [a for a in amounts if a is not high]
-    if any(_BOUND.search(text[: a.start]) for a in amounts) and len(amounts) == 1:
+    if any(_BOUND.search(text[max(0, a.start - 48) : a.start]) for a in amounts) and len(amounts) == 1:
         return Finding(problem="a bound, not a number")
     values = _distinct(amounts)
     if len(values) == 1:
         lone = amounts[0]
-        exact = lone.start == 0 or _EXACT.search(text[: lone.start]) is not None
+        exact = lone.start == 0 or _EXACT.search(text[max(0, lone.start - 48) : lone.start]) is not None
         return Finding(
             values,
             firm=announced
@@ -118,7 +118,7 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
         scores = [_about(text, a, nouns) for a in amounts]
         if scores.count(max(scores)) == 1 and max(scores):
             return Finding((amounts[scores.index(max(scores))].value,), firm=True)
-    exact_ones = [a for a in amounts if _EXACT.search(text[: a.start])]
+    exact_ones = [a for a in amounts if _EXACT.search(text[max(0, a.start - 48) : a.start])]
     asked = [a for a in exact_ones if _about(text, a, nouns)]
     for some in (asked, exact_ones):
         if some:

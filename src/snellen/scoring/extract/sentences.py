@@ -19,6 +19,8 @@ _ABBREVIATION = re.compile(
     r"|(?:^|\n)\s*\(?\d{1,2})$",
     re.IGNORECASE,
 )
+LONGEST_SENTENCE = 2_000
+"""Characters of a sentence; a longer one is read in pieces."""
 MOST = 600
 """Sentences that are read at most: the first 40 and the last 560 of a longer reply."""
 
@@ -65,6 +67,9 @@ def split(text: str) -> list[str]:
     piece = text[start:].strip()
     if piece:
         found.append(piece)
+    if any(len(piece) > LONGEST_SENTENCE for piece in found):
+        cut = LONGEST_SENTENCE
+        found = [piece[i : i + cut].strip() or "." for piece in found for i in range(0, len(piece), cut)]
     return found if len(found) <= MOST else found[:40] + found[40 - MOST :]
 
 
