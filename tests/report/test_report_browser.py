@@ -165,7 +165,7 @@ def test_the_gallery_can_be_used_from_the_keyboard(browser, report):
         sync_api.expect(page.locator("#detail-title")).to_contain_text("chart/0000")
         page.keyboard.press("Escape")
         page.wait_for_selector("dialog:not([open])", state="attached")
-        assert page.evaluate("document.activeElement.className") == "card"
+        sync_api.expect(page.locator(".card:focus")).to_have_count(1)
 
 
 def test_a_hostile_reply_is_shown_as_text_and_runs_nothing(browser, report, hostile_text):

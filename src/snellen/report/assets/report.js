@@ -159,6 +159,7 @@
     const step = (by) => { const next = found[place + by]; if (next) set({ open: key(next) }); };
     const facts = [answer.l === null ? "" : `${answer.l < 1 ? Math.round(1000 * answer.l) + " ms" : answer.l.toFixed(1) + " s"}`,
       answer.n === null ? "" : `${answer.n} tokens`, answer.s === "ok" ? "" : answer.s].filter(Boolean).join(" · ");
+    const held = detail.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     detail.replaceChildren(
       el("div", { class: "bar-top" },
         el("h2", { id: "detail-title" }, sign(one.verdict), el("bdi", {}, asked.id), el("small", {}, el("bdi", {}, runs[answer.r].name), answer.k ? ` · repeat ${answer.k}` : "", facts ? ` · ${facts}` : "", place >= 0 ? ` · ${place + 1} of ${found.length}` : "")),
@@ -182,13 +183,16 @@
           el("h3", {}, "How it was read"), verdictTable(answer), others(answer))));
     if (!detail.open) detail.showModal();
     detail.scrollTop = 0;
-    detail.onkeydown = (event) => {
-      if (event.target.matches(".reply") && event.target.scrollWidth > event.target.clientWidth) return;
-      if (event.key === "ArrowLeft" || event.key === "k") step(-1);
-      if (event.key === "ArrowRight" || event.key === "j") step(1);
-    };
+    detail.step = step;
+    const again = held && [...detail.querySelectorAll(".pager button")].find((button) => button.getAttribute("aria-label") === held && !button.disabled);
+    (again || detail.querySelector(".pager button:not(:disabled)")).focus();
   }
 
+  document.addEventListener("keydown", (event) => {
+    if (!detail.open || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "ArrowLeft" || event.key === "k") detail.step(-1);
+    if (event.key === "ArrowRight" || event.key === "j") detail.step(1);
+  });
   detail.addEventListener("close", () => {
     const at = byKey.get(state.get("open"));
     if (at === undefined) return;
