@@ -37,6 +37,7 @@ _IS_A = re.compile(
 _POINTING = terms(
     "it this that these those they the both there he she i i'm we all neither image picture its it's they're each two yes no here none nobody nothing we're"
 )
+_PRESENT = terms("visible present seen shown found")
 _TENTATIVE = terms("could might may possibly perhaps maybe possible")
 _SYMMETRIC = terms("same different match mismatch related unrelated open closed full empty on off")
 
@@ -70,7 +71,13 @@ def _said(sentence: Sentence, claim: Proposition) -> Said | None:
     words = sentence.words
     said = content_of(sentence)
     fragment = len(words) <= 4
-    if not said or "or" in words or not (fragment or any(w in _POINTING or w.endswith("'s") for w in words[:4])):
+    if (
+        not said
+        or "or" in words
+        or not (
+            fragment or any(w in _POINTING or w.endswith("'s") for w in words[:4]) or not _PRESENT.isdisjoint(words)
+        )
+    ):
         return None
     heard = set(said)
     weak = not _TENTATIVE.isdisjoint(words)

@@ -104,6 +104,8 @@ def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
     found = _numbers(spoken)
     if len(found) > 2 and [n[0] for n in found] == list(range(1, len(found) + 1)):
         return Finding((len(found),), firm=True)  # counted aloud: `1, 2, 3, 4`
+    if len(found) > 2 and found[-1][0] == sum(n[0] for n in found[:-1]):
+        return Finding((found[-1][0],), final=True)  # `3 below, 4 above: 7`
     among = _AMONG.search(text)
     if among is not None:
         found = [n for n in found if spoken.spans[n[1]][0] < among.start()] or found
@@ -300,7 +302,7 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
             and before not in ("only", "just", "exactly", "and", "see", "is", "are")
         ):
             return True
-        if after == "of":
+        if after in ("of", "side", "part", "half", "end", "corner", "view", "angle"):
             return True
     if (
         words[i][0].isdigit()

@@ -168,6 +168,13 @@ def _amounts(text: str, wanted: str | None) -> list[Amount]:
         if value is None or not _counts(text, match):
             continue
         unit = unit_after(text, match.end())
+        if (
+            unit is not None
+            and unit[0] in ("in", "ft")
+            and text[match.start() - 1 : match.start()] in ('"', "'")
+            and match.start()
+        ):
+            unit = None  # a quoted number, not inches
         found.append(Amount(value, unit[0] if unit else None, match.start(), unit[1] if unit else match.end()))
     if not found:
         found = _spelled(text)

@@ -61,6 +61,7 @@ class _Names:
 _ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
 _MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]+\s*model\s*:\s*", re.I)
 _PRECISE = re.compile(r"\b(?:i\.e\.|that is,|namely|more precisely|more specifically|in other words),?\s+(?=\w)", re.I)
+_KNOWN_AS = re.compile(r"^[^.,;]{0,80}\b(?:called|named|known as)\s+(?P<name>.+)$", re.I | re.S)
 _PLACE = re.compile(
     r"\b(?:on|in|at|behind|near|above|under|below|beside|next to|inside|from)\s+(?:the|this|these|that|a|an)\s+\w+",
     re.I,
@@ -165,6 +166,9 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
             weak = (found.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
                 (found.group("hedge") or "").lower().split()
             )
+            known = _KNOWN_AS.search(name)
+            if known is not None:
+                name = known.group("name")
             turned = NOT_BUT.match(name)
             return _named(turned.group("name") if turned else name, met, weak, False, asked.quality)
     called = CALLED.search(text)
@@ -194,7 +198,7 @@ def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
     if subject[0] == "the" or subject[0] in ("my", "our", "your"):
         adjective = not asked.quality and name.split()[0].lower().rstrip(".").endswith(("ed", "ing"))
         return not adjective and any(stem(w) in asked.nouns for w in subject[1:])
-    return asked.quality or len(name.split()) <= 4
+    return asked.quality or len(TAIL.sub("", name).split()) <= 4
 
 
 def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> Finding:
