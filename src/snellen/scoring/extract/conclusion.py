@@ -137,7 +137,9 @@ def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any]
             continue  # a question that the reply asks itself, or repeats
         unsure |= _take(sentence, index == 0, pending, read, claims, denied)
         pending = len(sentence) < 160 and (
-            HEADER.match(sentence) is not None or (sentence[-1] in ":>=-" and FINAL.search(sentence) is not None)
+            HEADER.match(sentence) is not None
+            or any(marker.end() >= len(sentence) for marker in FINAL.finditer(sentence))
+            or (sentence[-1] in ":>=-" and FINAL.search(sentence) is not None)
         )
     return claims, denied, unsure
 
@@ -193,8 +195,8 @@ def _part(
                     claims,
                 )
                 return
-        if not announced and not part[: marker.start()].strip():
-            return
+        if not announced:
+            return  # the answer stands in the next sentence
     for cue in list(CONCLUSION.finditer(part))[:-4:-1]:
         drawn = read(part[cue.end() :].strip(" ,:"), pending) if cue.start() > 3 and cue.end() < len(part) else NOTHING
         if drawn.values or drawn.problem:
