@@ -115,7 +115,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 _HTML = re.compile(r"<(?P<br>br|/p|/li|/div|/h\d|/tr)\s?/?>|</?[a-zA-Z][^<>\n]{0,80}>", re.IGNORECASE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{1,300}\)")
 _LINE_START = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>+[ \t]?|[•●▪◦‣·➢➤→☞✦*+][ \t]+|-{1,2}[ \t]+)+", re.MULTILINE)
-_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+(.{0,200}?[\w)*])[ \t]*$(?=\n)", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+(.{0,200}?[\w)*])[ \t]*$(?=\n\s{0,4}\S)", re.MULTILINE)
 _RULE = re.compile(r"^[ \t]*(?:[-*_=~][ \t]?){3,}$|^[ \t]*\|?[ \t:|-]*-{3}[ \t:|-]*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*+|__+|~~|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])")
 _LATEX_WORD = re.compile(
