@@ -304,11 +304,9 @@ def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
             return True
         if after in ("of", "side", "part", "half", "end", "corner", "view", "angle"):
             return True
-    if (
+    return bool(
         words[i][0].isdigit()
         and len(words[i]) == 4
         and words[i][:2] in ("19", "20")
         and before in ("in", "since", "from", "of")
-    ):
-        return True
-    return False
+    )

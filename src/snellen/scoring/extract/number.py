@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -86,7 +87,7 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
     amounts = _main(text, amounts, wanted)
     if not amounts:
         return NOTHING
-    for low, high in zip(amounts, amounts[1:], strict=False):
+    for low, high in itertools.pairwise(amounts):
         between = text[low.end : high.start]
         if low.value != high.value and _RANGE.match(between):
             if between.strip().lower() == "and" and not re.search(

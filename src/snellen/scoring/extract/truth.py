@@ -80,8 +80,7 @@ def read_truth(reply: Reply, question: str, form: str | None) -> Reading:
     def sentence(text: str, announced: bool) -> Finding:
         return _read(text, announced, claim, letters or True)
 
-    reading = conclude(reply.text, sentence, show=lambda value: "yes" if value else "no")
-    return reading
+    return conclude(reply.text, sentence, show=lambda value: "yes" if value else "no")
 
 
 @lru_cache(maxsize=2_048)
@@ -218,28 +217,12 @@ def _predicative(words: list[str], i: int, after: str) -> bool:
         or after in ("side", "now", "next", "in", "behind")
     ):
         return False
-    if (
+    return not (
         words[i] in ("right", "wrong", "correct", "valid", "accurate")
         and after
         and after[0].isalpha()
-        and after
-        not in (
-            "that",
-            "to",
-            "because",
-            "since",
-            "as",
-            "based",
-            "and",
-            "in",
-            "for",
-            "given",
-            "the",
-            "this",
-        )
-    ):
-        return False
-    return True
+        and after not in ("that", "to", "because", "since", "as", "based", "and", "in", "for", "given", "the", "this")
+    )
 
 
 def _cjk(text: str) -> Finding | None:
