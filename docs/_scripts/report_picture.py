@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import shutil
 import sys
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image as Picture
 from playwright.sync_api import sync_playwright
 
 PICTURE = Path(__file__).parent.parent / "images" / "report.png"
 
 
 def take(report: Path, out: Path) -> None:
-    """Write a PNG of the report's first screen."""
+    """Write a PNG of the report: its head, and below it the first answers of the gallery."""
     system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=system, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1180, "height": 1000}, color_scheme="light")
         page.goto(report.resolve().as_uri())
         page.wait_for_timeout(1500)
-        page.screenshot(path=out)
+        head = Picture.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 500})))
+        page.locator("#gallery").scroll_into_view_if_needed()
+        page.evaluate("document.querySelector('#gallery').scrollIntoView()")
+        page.wait_for_timeout(1000)
+        answers = Picture.open(BytesIO(page.screenshot(clip={"x": 0, "y": 0, "width": 1180, "height": 900})))
         browser.close()
+    whole = Picture.new("RGB", (1180, head.height + answers.height), "white")
+    whole.paste(head, (0, 0))
+    whole.paste(answers, (0, head.height))
+    whole.quantize(128).save(out, optimize=True)
 
 
 if __name__ == "__main__":
