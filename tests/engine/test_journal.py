@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,24 @@ def test_a_disk_that_fills_up_leaves_whole_records_only(tmp_path: Path) -> None:
 def test_a_journal_that_cannot_be_opened_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot write"):
         Journal(tmp_path / "no-such-folder" / "results.jsonl")
+
+
+def test_closing_in_the_moment_of_a_sync_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(threading.Event):
+        """Widens the moment between taking note of news and acting on it, which a close may fall into."""
+
+        def clear(self) -> None:
+            time.sleep(0.05)
+            super().clear()
+
+    monkeypatch.setattr("snellen.engine.journal.threading.Event", Slow)
+    for turn in range(5):
+        book = Journal(tmp_path / f"{turn}.jsonl", sync_every_s=0.0001)
+        book.append(Record("a", "ok"))
+        time.sleep(0.02)
+        closing = threading.Thread(target=book.close, daemon=True)
+        closing.start()
+        closing.join(5)
+        assert not closing.is_alive(), "closing hangs"

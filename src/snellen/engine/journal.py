@@ -67,7 +67,6 @@ class Journal:
         if self._closed.is_set():
             return
         self._closed.set()
-        self._dirty.set()
         self._syncer.join()
         try:
             os.fsync(self._fd)
@@ -77,10 +76,10 @@ class Journal:
             os.close(self._fd)
 
     def _sync_often(self, every_s: float) -> None:
-        while True:
-            self._dirty.wait()
-            if self._closed.wait(every_s):
-                return
+        # It waits for the closing and looks at the rest: a wait for news could sleep through the end.
+        while not self._closed.wait(every_s):
+            if not self._dirty.is_set():
+                continue
             self._dirty.clear()
             try:
                 os.fsync(self._fd)
