@@ -16,8 +16,9 @@ from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
+from snellen.media import describe
 from snellen.models.base import Model
-from snellen.types import Prompt, Text
+from snellen.types import MediaSettings, Prompt, Text
 
 PROMPTS_READ = 1000
 
@@ -102,8 +103,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def environment() -> dict[str, Any]:
-    """Package versions and hardware, for the record."""
+def environment(media: MediaSettings) -> dict[str, Any]:
+    """Package versions, hardware, and the decoder and resampler of pictures, for the record."""
     packages = ("torch", "transformers", "aiohttp", "msgspec", "numpy", "pillow", "simplejpeg", "pyarrow", "av")
     versions = {"snellen": __version__, "python": platform.python_version()}
     for name in packages:
@@ -113,5 +114,6 @@ def environment() -> dict[str, Any]:
             continue
     return {
         "versions": versions,
+        "media": describe(media),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count() or 0},
     }

@@ -62,7 +62,7 @@ async def run(
             identity=what,
             coverage=Coverage(widest, size),
             spec=spec,
-            environment=fingerprint.environment(),
+            environment=fingerprint.environment(spec.options.media),
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
         )
@@ -102,11 +102,13 @@ async def _execute(
     display: Display,
     backoff: Backoff | None,
 ) -> None:
-    gate = Gate(spec.options.concurrency)
+    # A local model names how many prompts keep it busy while the next batch is made ready.
+    workers = max(spec.options.concurrency, getattr(model, "in_flight", 0))
+    gate = Gate(workers)
     backoff = backoff or Backoff(attempts=spec.max_attempts)
     stop = Stop(progress)
     budget = Budget(spec, before)
-    failing = Failing(max(100, 4 * spec.options.concurrency))
+    failing = Failing(max(100, 4 * workers))
     writer, traces = Journal(folder.results), Traces(folder.traces)
     asker = Asker(model, gate, backoff, traces, progress, stop, spec.options.generation.seed)
     profile, score = next(iter(benchmark.score.items()))
@@ -141,7 +143,7 @@ async def _execute(
     screen = asyncio.create_task(show())
     try:
         with stop.on_signals():
-            await _all([worker() for _ in range(spec.options.concurrency)], stop)
+            await _all([worker() for _ in range(workers)], stop)
     finally:
         screen.cancel()
         with contextlib.suppress(asyncio.CancelledError):

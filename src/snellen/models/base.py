@@ -50,7 +50,8 @@ class Model(Protocol):
     """Answers prompts. One instance serves one run; `answer` is called many times at once.
 
     `name` is what the user typed after `--model`. `identity` is what goes into the fingerprint: everything that can
-    change an answer, and never a key.
+    change an answer, and never a key. A model may have `in_flight: int`, the number of prompts that keep it busy; the
+    engine then asks no fewer at once, whatever `concurrency` says.
     """
 
     name: str
