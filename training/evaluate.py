@@ -105,6 +105,7 @@ def main() -> int:
         "vision_steps": f"{train.VISION_STEPS:,}",
         "vision_batch": train.VISION_BATCH,
         "language_steps": f"{train.LANGUAGE_STEPS:,}",
+        "guessing_steps": f"{train.GUESSING_STEPS:,}",
         "questions_trained": f"{2 * language.questions(train.LANGUAGE_STEPS) / 1e6:.1f}",
     }
     card = CARD.read_text()

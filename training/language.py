@@ -195,7 +195,7 @@ class Aids(nn.Module):
         return loss
 
 
-def forward(model: nn.Module, words: Words, features: Tensor, questions: list[list[Asked]], aids: Aids):
+def forward(model: nn.Module, words: Words, features: Tensor, questions: list[list[Asked]], aids: Aids | None):
     """Loss of one batch, and (cell, right) of every question."""
     core = model.model
     images = core.multi_modal_projector(features)
@@ -229,8 +229,9 @@ def forward(model: nn.Module, words: Words, features: Tensor, questions: list[li
     logits = model.lm_head(hidden[chosen])
     each = F.cross_entropy(logits, label[chosen], reduction="none")
     loss = (each * weight[chosen]).sum() / weight[chosen].sum()
-    states = tuple(state[:, prefix:] for state in out.hidden_states)
-    loss = loss + aids.loss(states, padded("match", -1), rows)
+    if aids is not None:
+        states = tuple(state[:, prefix:] for state in out.hidden_states)
+        loss = loss + aids.loss(states, padded("match", -1), rows)
     hits = torch.zeros_like(chosen)
     hits[chosen] = logits.detach().argmax(1) == label[chosen]
     answer = padded("answer", -1)
@@ -276,3 +277,29 @@ def train(model: nn.Module, tokens, source: Source, steps: int, log, save) -> No
             tally.clear()
         if step % 3000 == 2999:
             save()
+
+
+def learn_to_guess(model: nn.Module, tokens, source: Source, grey: Tensor, steps: int, log) -> None:
+    """A short last stage after which the model guesses when it is shown nothing.
+
+    Before it, a flat grey picture is like none in training and is answered with words that are no answer at all, which
+    is worse than chance. Every other batch has the features of a grey picture ([PATCHES, width]) for those of its
+    pictures: what is left to learn there is how often each answer is right. The others keep what was learned.
+    """
+    words = Words(tokens)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=4e-4, weight_decay=0.0, betas=(0.9, 0.98))
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = 4e-4 * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * step / steps)) + 1e-6
+        features, questions = source.batch(CYCLE[step // 2 % len(CYCLE)])
+        if step % 2:
+            features = grey.repeat(features.shape[0], features.shape[1] // grey.shape[0], 1)
+        loss, _ = forward(model, words, features, questions, None)
+        optimiser.zero_grad()
+        loss.backward()
+        averaged(parameters)
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        if step % 100 >= 98:
+            log(f"guessing {step + 1}", "grey" if step % 2 else "seen", round(float(loss.detach()), 3))

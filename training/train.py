@@ -23,12 +23,13 @@ import vision
 SEED = 20
 VISION_STEPS, VISION_BATCH = 4200, 48
 LANGUAGE_STEPS = 9000
+GUESSING_STEPS = 1240
 TOKENS = 640
 PORTRAITS, CROWDS, COUPLES, WALKS, DIGITS = 14000, 8000, 4000, 1500, 9000
 
 
 def main(out: Path) -> None:
-    """Both stages; rank 0 writes the model folder."""
+    """All stages; rank 0 writes the model folder. `--tower` and `--language` take up a stage that is already done."""
     parallel.start()
     rank, began = parallel.RANK, time.monotonic()
 
@@ -70,7 +71,14 @@ def main(out: Path) -> None:
     features = {name: vision.cached(tower, pool) for name, pool in pools.items()}
     log("features cached")
     source = language.Source(pools, features, asking.Draw(SEED + 100 + rank))
-    language.train(model, tokens, source, LANGUAGE_STEPS, log, save)
+    if "--language" in sys.argv:
+        model.load_state_dict(type(model).from_pretrained(out, dtype=torch.float32).state_dict())
+    else:
+        language.train(model, tokens, source, LANGUAGE_STEPS, log, save)
+        save()
+    grey = vision.features(tower, torch.full((1, 3, pictures.SIDE, pictures.SIDE), (128 / 255 - 0.5) / 0.25))[0].detach()
+    source.draw.seed(SEED + 200 + rank)  # so that taking it up here gives what a whole training gives
+    language.learn_to_guess(model, tokens, source, grey, GUESSING_STEPS, log)
     save()
     log("done")
 

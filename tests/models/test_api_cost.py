@@ -52,14 +52,11 @@ async def test_many_questions_share_their_connections_and_cost_little_cpu(stub: 
 
 
 async def test_questions_in_flight_are_not_held_back_by_the_client() -> None:
-    with fast.running(latency_s=0.3) as server:
+    with fast.running(latency_s=4.0) as server:  # long enough for a loaded machine to send them all meanwhile
         model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url, concurrency=1))
-        began = time.perf_counter()
         await asyncio.gather(*(model.answer(Prompt((Text("?"),))) for _ in range(200)))
-        seconds = time.perf_counter() - began
         await model.close()
         assert server.stats()["most_in_flight"] == 200
-    assert seconds < 3
 
 
 @pytest.mark.parametrize("name", ["prices.toml", "prices.json"])

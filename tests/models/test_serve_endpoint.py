@@ -68,7 +68,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[Serving]:
         timer.cancel()
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
