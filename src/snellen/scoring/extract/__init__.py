@@ -16,6 +16,7 @@ from snellen.scoring.extract.conclusion import Reading
 from snellen.scoring.extract.count import read_count
 from snellen.scoring.extract.number import read_number
 from snellen.scoring.extract.short import read_short
+from snellen.scoring.extract.shortcut import shortcut
 from snellen.scoring.extract.truth import read_truth
 
 __all__ = ["KINDS", "Reading", "correct", "read"]
@@ -57,7 +58,7 @@ def read(
         raise DataError(f"cannot read a reply of kind {kind!r}; kinds are {', '.join(KINDS)}.")
     if kind in ("choice", "choice_text") and not pairs:
         raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
-    reading = _read(kind, take_apart(reply), pairs, question, form, unit)
+    reading = shortcut(kind, reply, pairs, form) or _read(kind, take_apart(reply), pairs, question, form, unit)
     if kind == "choice_text" and reading.value is not None:
         return Reading(dict(pairs)[str(reading.value)], None)
     return reading
