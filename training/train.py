@@ -76,7 +76,9 @@ def main(out: Path) -> None:
     else:
         language.train(model, tokens, source, LANGUAGE_STEPS, log, save)
         save()
-    grey = vision.features(tower, torch.full((1, 3, pictures.SIDE, pictures.SIDE), (128 / 255 - 0.5) / 0.25))[0].detach()
+    grey = vision.features(tower, torch.full((1, 3, pictures.SIDE, pictures.SIDE), (128 / 255 - 0.5) / 0.25))[
+        0
+    ].detach()
     source.draw.seed(SEED + 200 + rank)  # so that taking it up here gives what a whole training gives
     language.learn_to_guess(model, tokens, source, grey, GUESSING_STEPS, log)
     save()
