@@ -167,11 +167,17 @@ def unmark(text: str) -> str:
     return text.strip()
 
 
+# `A... or maybe C`, `A. Or it could be C.`: the alternative belongs to the sentence before it.
+_SECOND_THOUGHT = re.compile(
+    r"\.{2,}[ ]{0,3}or\b|[.!][ ]{1,3}Or(?=,? (?:maybe|perhaps|possibly|(?:it|that) (?:could|might|may) (?:also )?be)\b)"
+)
+
+
 def take_apart(reply: str) -> Reply:
     """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises on any string."""
     if len(reply) > LONGEST:
         reply = reply[:4_000] + "\n" + reply[4_000 - LONGEST :]
-    text = plain(reply)
+    text = _SECOND_THOUGHT.sub(", or", plain(reply))
     if _MARKUP.isdisjoint(text):
         return Reply(text.strip())
     unfinished = False
