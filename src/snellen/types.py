@@ -161,13 +161,15 @@ class Score(Struct, frozen=True, omit_defaults=True):
     """How one reply was judged under one profile.
 
     `value` is 0 to 1, None where it is not scored; `extracted` is what was read from the reply, None where nothing
-    was; `reason` says why nothing was read, or why the verdict is what it is.
+    was; `reason` says why nothing was read, or why the verdict is what it is; `detail` holds what else a profile
+    found on its way (every number in the reply, the raw difference), for the file of scores.
     """
 
     value: float | None
     extracted: Any = None
     verdict: Verdict = "wrong"
     reason: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Metric(Struct, frozen=True):

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from snellen.interop.answers import Problems
+from snellen.scoring.judge import Rubric
 from snellen.scoring.table import Scores
-from snellen.types import Metric, Sample, Score
+from snellen.types import Metric, Record, Sample, Score
 
 
 class Data(Struct, frozen=True):
@@ -28,6 +30,39 @@ class Data(Struct, frozen=True):
 
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
+Answered: TypeAlias = Iterator[tuple[Sample, Record]]
+ResultReader: TypeAlias = Callable[[Path, Data, Problems], Answered | None]
+Exporter: TypeAlias = Callable[[Answered, Path, str, str], list[Path]]
+
+
+class PublishedRow(Struct, frozen=True):
+    """One row of a published table: `kind` is chance, human or model; `values` stand in the order of the columns."""
+
+    name: str
+    kind: str
+    values: tuple[float | None, ...]
+
+
+class Published(Struct, frozen=True):
+    """Figures that somebody else published, to be shown beside a run and never as if they had been measured here.
+
+    Attributes:
+        title: what the table is called.
+        source: paper, table, version.
+        columns: headings.
+        metrics: for each column the name of this benchmark's metric that it is comparable with.
+        profile: the scoring profile under which it is comparable.
+        rows: chance first, then human, then models; values are fractions, None where the table has none.
+        notes: what a reader must know (averaging rule, known contradictions).
+    """
+
+    title: str
+    source: str
+    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    profile: str
+    rows: tuple[PublishedRow, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +82,15 @@ class Benchmark:
         restricted: gold never leaves the scorer.
         about: description, source, licence and citation, shown by `snellen list --long`.
         members: the benchmarks of a suite, empty otherwise.
+        results: reads a result file whose rows bring question and gold along (those of the authors' scripts, or of
+            another harness): (sample, record) in the order of the file, rows that cannot be used to the Problems; None
+            where the file is of another kind, so that its answers are met with `samples` by id.
+        notices: what is odd about the data, one line each (counts that differ from the known ones, halves of pairs).
+        rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
+            with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
+        published: tables to show beside a run.
+        exports: format name to a writer of a run in that format: (answers, folder, model, time stamp) to the files
+            written; the time stamp is the run's own, YYYYmmdd_HHMMSS.
     """
 
     name: str
@@ -61,3 +105,8 @@ class Benchmark:
     restricted: bool = False
     about: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[Any] = ()
+    results: ResultReader | None = None
+    notices: Callable[[Data], Sequence[str]] = lambda data: ()
+    rubric: Callable[[Sample], Rubric | None] | None = None
+    published: Sequence[Published] = ()
+    exports: Mapping[str, Exporter] = field(default_factory=dict)

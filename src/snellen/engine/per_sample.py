@@ -17,7 +17,8 @@ BUFFERED_BYTES = 1 << 20
 class PerSampleFile:
     """Writes {sample_id, profile, value, extracted, verdict, reason} as JSON lines, one a sample and profile.
 
-    A row of a repeated question also has `repeat`, from the second time on. The file is there once it is whole.
+    A row of a repeated question also has `repeat`, from the second time on, and one whose profile found more `detail`.
+    The file is there once it is whole.
 
     Raises:
         StorageError: it cannot be written.
@@ -45,6 +46,8 @@ class PerSampleFile:
                     "verdict": score.verdict,
                     "reason": score.reason,
                 }
+                if score.detail:
+                    row["detail"] = score.detail
                 if scored.record.repeat:
                     row["repeat"] = scored.record.repeat
                 self._file.write(self._encode(row) + b"\n")

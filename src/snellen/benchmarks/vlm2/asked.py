@@ -1,0 +1,141 @@
+"""One row, of a question file or of somebody's results, as a sample: its id, its gold answer, and its place in a pair."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.types import Kind, Prompt, Sample
+
+KINDS: Mapping[str, Kind] = {"pair": "truth", "count": "count", "group": "choice", "video": "open"}
+HALVES = {"T": "p", "F": "n"}
+DEFAULT_LENGTH = 2
+_CHOICE = re.compile(r"(?<![\w(])([A-Z])\)\s*([^;\n]*?)\s*(?=;|\n|\.?\s*\Z)")
+
+
+def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int = 0, **meta: Any) -> Sample:
+    """The sample that a row stands for.
+
+    Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
+    `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
+    had occurred before, where it had), and `cue` or `type` for breaking results down.
+
+    Args:
+        subtask: which of the nine.
+        row: `q_id` or `vid`, `gt_answer`, `question` and whatever else there is; nothing about it is trusted.
+        prompt: what is shown; an empty one for rows of results.
+        turn: 0 for the first row with this id.
+        meta: more meta, such as the prompting variant.
+    """
+    gold = row.get("gt_answer")
+    found: dict[str, Any] = dict(meta)
+    if isinstance(gold, str) and subtask.family != "video":
+        found["gold"] = gold
+    for ours, theirs in (("cue", "task"), ("type", "type")):
+        if isinstance(row.get(theirs), str) and row[theirs]:
+            found[ours] = row[theirs]
+    name = row_id(subtask, row)
+    group = ""
+    options: Mapping[str, str] = {}
+    if subtask.family == "pair":
+        places = place(subtask, row.get("q_id"), gold)
+        found |= places
+        group = places.get("pair", "")
+        if subtask.cue == "gc":
+            name = f"{name}_{places['half']}" if "half" in places else f"{name}_?"
+    elif subtask.family == "count":
+        found["images"], found["shown"] = lengths(row)
+    elif subtask.family == "group":
+        options = choices(row.get("question"))
+    elif subtask.family == "video":
+        found["form"] = "ABA" if "ABA" in name else "AB"
+    if turn:
+        found["turn"] = turn
+        name = f"{name}#{turn + 1}"
+    return Sample(
+        id=name,
+        prompt=prompt,
+        target=target(subtask, gold),
+        kind=KINDS[subtask.family],
+        options=options,
+        group=group,
+        meta=found,
+    )
+
+
+def row_id(subtask: Subtask, row: Mapping[str, Any]) -> str:
+    """The row's own id as text: `vid` of a video, else `q_id`; `?` where it has none."""
+    value = row.get("vid" if subtask.family == "video" else "q_id")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "?" if value is None or value == "" else str(value)
+
+
+def target(subtask: Subtask, gold: Any) -> Any:
+    """The gold answer in the type of the sample's kind; None where the row has none or a strange one."""
+    if subtask.family == "pair":
+        return {"T": True, "F": False}.get(gold.strip().upper()) if isinstance(gold, str) else None
+    if subtask.family == "count":
+        if isinstance(gold, bool) or not isinstance(gold, (int, float, str)):
+            return None
+        try:
+            value = float(gold)
+        except ValueError:
+            return None
+        return int(value) if value.is_integer() else None
+    if subtask.family == "group":
+        return gold.partition(")")[0].strip() if isinstance(gold, str) else None
+    return None
+
+
+def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
+    """Which pair and which half a row is, under the authors' rule (`pair`, `half`) and VLMEvalKit's (`kit_pair`).
+
+    gc: the two questions of a pair carry one q_id, and the gold answer tells them apart: exactly `T` or exactly `F`.
+    oc-cpr, pc-cpr: q_id is `<main>_p` or `<main>_n`, split at the first underscore; pc-cpr drops a leading `tf_`. What
+    is not of that form has no pair. VLMEvalKit splits its index at the last underscore and does not look at the suffix;
+    its index is the q_id, with the half behind it for gc.
+
+    Source: the released scripts "3acc" (gc, oc, pc) and VLMEvalKit's VLM2Bench.
+    """
+    if subtask.cue == "gc":
+        found = {} if q_id is None else {"pair": str(q_id)}
+        if isinstance(gold, str) and gold in HALVES:
+            found["half"] = HALVES[gold]
+        return found
+    if not isinstance(q_id, str):
+        return {}
+    found = {}
+    kit, mark, _ = q_id.rpartition("_")
+    name = q_id.removeprefix("tf_") if subtask.cue == "pc" else q_id
+    main, split, half = name.partition("_")
+    if split and half in ("p", "n"):
+        found |= {"pair": main, "half": half}
+    if mark and kit != found.get("pair"):
+        found["kit_pair"] = kit
+    return found
+
+
+def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
+    """How many images a counting question has, as the authors' evaluator sees it and as VLMEvalKit does.
+
+    The authors': `image_seq_len`, else the length of the list `image_seq`, else 2; `images` is not looked at.
+    VLMEvalKit: `image_seq_len`, else the number of images, else 2.
+    """
+    given = row.get("image_seq_len")
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and given == given:
+        return int(given), int(given)
+    sequence, images = row.get("image_seq"), row.get("images")
+    return (
+        len(sequence) if isinstance(sequence, list) else DEFAULT_LENGTH,
+        len(images) if isinstance(images, list) and images else DEFAULT_LENGTH,
+    )
+
+
+def choices(question: Any) -> dict[str, str]:
+    """The four groupings that a question offers, `A) 1 and 2; B) None; …`; empty where it offers none."""
+    if not isinstance(question, str):
+        return {}
+    return {letter: text.rstrip(".") for letter, text in _CHOICE.findall(question)}
