@@ -60,7 +60,7 @@ def test_lines_are_counted_from_one_with_blank_ones_and_line_breaks_in_cells(tmp
         ("a.csv", "a,b\n1,2\n1,2,3\n", "a.csv, line 3", "3 fields were found, 2 expected"),
         ("a.csv", "a,b\n1,2\n1\n", "a.csv, line 3", "1 fields were found, 2 expected"),
         ("a.csv", 'a,b\n1,2\n1,"cut o', "a.csv, line 3", "unexpected end of data"),
-        ("a.csv", b"a,b\n1,\xff\n", "a.csv, at or soon after line", "0xff is not UTF-8"),
+        ("a.csv", b"a,b\n1,\xff\n", "a.csv, line 2", "0xff is not UTF-8"),
         ("a.csv", "", "a.csv", "the file is empty"),
         ("a.csv", "a,b,a\n1,2,3\n", "a.csv", "the column 'a' is there twice"),
         ("a.tsv", "a\tb\n1\n", "a.tsv, line 2", "1 fields were found, 2 expected"),

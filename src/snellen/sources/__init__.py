@@ -1,11 +1,11 @@
 """Where rows and pictures come from: files, folders, archives, tables, the hub. None of it is trusted."""
 
 from snellen.sources.archives import Limits, ZipBlob, ZipTree
-from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, UrlBlob
+from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
 from snellen.sources.confine import member_name, within
 from snellen.sources.digests import cache_folder, digest
-from snellen.sources.hub import Snapshot, download, download_file
-from snellen.sources.rows import numbered, rows
+from snellen.sources.hub import Snapshot, download, download_file, locate
+from snellen.sources.rows import numbered, rows, salvaged
 from snellen.sources.tars import TarBlob, TarTree
 from snellen.sources.trees import FolderTree, Tree, open_tree
 
@@ -20,6 +20,7 @@ __all__ = [
     "TarBlob",
     "TarTree",
     "Tree",
+    "Unreadable",
     "UrlBlob",
     "ZipBlob",
     "ZipTree",
@@ -27,9 +28,11 @@ __all__ = [
     "digest",
     "download",
     "download_file",
+    "locate",
     "member_name",
     "numbered",
     "open_tree",
     "rows",
+    "salvaged",
     "within",
 ]

@@ -1,8 +1,9 @@
 """Zip files read in place, by people who do not trust them.
 
 Everything about the names is checked when the archive is opened: a member that would leave its root, a link, a
-device, an encrypted member or two members of one name make the whole archive an error. Sizes are checked at opening
-(as declared) and again while bytes come out. Archives inside an archive are not opened. Nothing is unpacked.
+device, an encrypted member or two members of one name make the whole archive an error, or, with `leave_out`, are left
+out of it. Sizes are checked at opening (as declared) and again while bytes come out. Archives inside an archive are not
+opened. Nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
+from collections.abc import Mapping
+from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any
@@ -44,10 +47,12 @@ class Limits(Struct, frozen=True):
 class ZipTree:
     """The members of a zip file. Safe to read from many threads; may be pickled (it opens its file again)."""
 
-    def __init__(self, path: Path | str, limits: Limits | None = None) -> None:
+    def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
         """Open and check the archive. Raises DataError (no zip, encrypted), UnsafeArchiveError (all else above)."""
         self.path = Path(path)
         self.limits = limits or Limits()
+        self._leave_out = leave_out
+        self._left_out: dict[str, DataError] = {}
         regular_file(self.path)
         try:
             self._zip = zipfile.ZipFile(self.path)
@@ -62,7 +67,7 @@ class ZipTree:
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipTree, (self.path, self.limits)
+        return partial(ZipTree, leave_out=self._leave_out), (self.path, self.limits)
 
     def _checked(self) -> dict[str, zipfile.ZipInfo]:
         members: dict[str, zipfile.ZipInfo] = {}
@@ -70,24 +75,41 @@ class ZipTree:
         if len(infos) > self.limits.members:
             raise too_much(self.path, "", f"{len(infos):,} members", f"{self.limits.members:,}")
         total = 0
+        where = str(self.path)
         for info in infos:
             # ZipInfo.filename is cut at a NUL; orig_filename is what the archive really says.
-            name = member_name(info.orig_filename.rstrip("/") or "/", str(self.path))
-            kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system == 3 else 0
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise not_a_file(self.path, name, "symbolic link" if kind == stat.S_IFLNK else "special file")
-            if info.is_dir():
+            name = info.orig_filename.rstrip("/") or "/"
+            try:
+                name = member_name(name, where)
+                self._check_kind(info, name)
+                if info.is_dir():
+                    continue
+                if name in members or name in self._left_out:
+                    raise twice(self.path, name)
+            except DataError as error:
+                if not self._leave_out:
+                    raise
+                members.pop(name, None)
+                self._left_out[name] = afresh(error)
                 continue
-            if info.flag_bits & 0x1:
-                raise DataError(f"{self.path}: member {name!r} is encrypted", "Unpack it with its password first.")
-            if name in members:
-                raise twice(self.path, name)
             check_unpacked(self.path, name, info.file_size, info.compress_size, self.limits.stream_bytes, self.limits)
             total += info.file_size
             if total > self.limits.total_bytes:
                 raise too_much(self.path, "", f"more than {self.limits.total_bytes:,} bytes in all", "that")
             members[name] = info
         return members
+
+    def _check_kind(self, info: zipfile.ZipInfo, name: str) -> None:
+        kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system == 3 else 0
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise not_a_file(self.path, name, "symbolic link" if kind == stat.S_IFLNK else "special file")
+        if info.flag_bits & 0x1 and not info.is_dir():
+            raise DataError(f"{self.path}: member {name!r} is encrypted", "Unpack it with its password first.")
+
+    @property
+    def left_out(self) -> Mapping[str, DataError]:
+        """Members that are not read, by name, and why; see `open_tree`."""
+        return self._left_out
 
     def names(self) -> list[str]:
         """Names of all files, sorted."""
@@ -134,7 +156,7 @@ class ZipTree:
         return info.compress_size <= (QUICK_STORED if info.compress_type == zipfile.ZIP_STORED else QUICK_DEFLATED)
 
     def _info(self, name: str) -> zipfile.ZipInfo:
-        info = self._members.get(name) or self._members.get(member_name(name, str(self.path)))
+        info = self._members.get(name) or self._members.get(plain_name(name, self.path, self._left_out))
         if info is None:
             raise no_member(self.path, name, len(self._members))
         return info
@@ -226,6 +248,22 @@ def twice(path: Path, name: str) -> UnsafeArchiveError:
     return UnsafeArchiveError(
         f"{path}: member {name!r} is there twice; readers differ in which one they take", "Make the archive anew."
     )
+
+
+def plain_name(name: str, path: Path, left_out: Mapping[str, DataError]) -> str:
+    """The name as `member_name` gives it. Raises the reason where that member was left out."""
+    error = left_out.get(name)
+    if error is None:
+        name = member_name(name, str(path))
+        error = left_out.get(name)
+    if error is not None:
+        raise afresh(error)
+    return name
+
+
+def afresh(error: DataError) -> DataError:
+    """The same error without the frames that it was raised through, which would be held and grow at every raise."""
+    return type(error)(error.message, error.hint)
 
 
 def no_member(path: Path, name: str, count: int) -> DataError:

@@ -100,6 +100,31 @@ class UrlBlob(Struct, frozen=True):
         )
 
 
+class Unreadable(Struct, frozen=True):
+    """Stands where a picture, or a whole row, cannot be had: whoever asks for its bytes learns why.
+
+    A sample that holds one is recorded as failed (kind `input`) with this message, and the run goes on.
+
+    Attributes:
+        key: what could not be had: the file and line, or the picture's name.
+        message: what was found, and where.
+        hint: what to do about it.
+    """
+
+    key: str
+    message: str
+    hint: str = ""
+    quick: ClassVar[bool] = True
+
+    def read(self) -> bytes:
+        """Raises DataError, always."""
+        raise DataError(self.message, self.hint)
+
+    def open(self) -> IO[bytes]:
+        """Raises DataError, always."""
+        raise DataError(self.message, self.hint)
+
+
 class Drawn(Struct, frozen=True):
     """A picture that is drawn when it is read; `key` holds every parameter of the drawing."""
 

@@ -19,6 +19,7 @@ from snellen.errors import DataError
 from snellen.sources.confine import member_name
 from snellen.sources.trees import FolderTree
 
+HUB = "hf:"
 RepoKind: TypeAlias = Literal["dataset", "model"]
 T = TypeVar("T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -39,6 +40,28 @@ class Snapshot(Struct, frozen=True):
 
     def tree(self) -> FolderTree:
         return FolderTree(self.path)
+
+
+def locate(path: Path | str, patterns: Sequence[str] | None = None) -> Path:
+    """Where data lies: `hf:owner/name` or `hf:owner/name@revision` is fetched from the hub, anything else is a path.
+
+    Args:
+        path: as the user gives it. `Path("hf:owner/name")` is understood too.
+        patterns: which files of a data set are fetched, as in `download`; not used for paths.
+
+    Returns:
+        The snapshot's folder, whose name is the commit; or the path itself, whether or not anything is there.
+
+    Raises:
+        DataError: as `download`.
+    """
+    given = str(path)
+    if not given.startswith(HUB):
+        return Path(path)
+    repo, at, revision = given[len(HUB) :].partition("@")
+    if not repo or (at and not revision):
+        raise DataError(f"{given}: hf:owner/name or hf:owner/name@revision was expected", "Complete the name.")
+    return download(repo, revision=revision or None, patterns=patterns).path
 
 
 def download(

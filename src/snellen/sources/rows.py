@@ -2,7 +2,8 @@
 
 The kind of file goes by its suffix: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a
 byte order mark, with any line end. Only what is asked for is held: JSONL, CSV, TSV and parquet are streamed. Every
-error names the file and the line (parquet, xlsx, JSON: the row), counted from 1.
+error names the file and the line (parquet, xlsx, JSON: the row), counted from 1. A fault that leaves the other rows
+readable is that row's alone: `salvaged` hands it out in the row's place, `numbered` and `rows` raise it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
 Source: TypeAlias = Path | str | Blob
+Found: TypeAlias = Iterator[tuple[int, Row | DataError]]
 
 LINE_BYTES = 1 << 30
+# The csv module holds a cell at four bytes a character while it reads it; a picture of 100 MB is 134 million of them.
+CELL_CHARACTERS = 1 << 28
 JSON_BYTES = 1 << 31
 _POSITION = re.compile(r"\(byte (\d+)\)")
 _NOT_NUMBERS = re.compile(rb"\b(?:NaN|Infinity)\b")
@@ -55,10 +59,33 @@ def numbered(
     source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None
 ) -> Iterator[tuple[int, Row]]:
     """As `rows`, each with its line (JSONL, CSV, TSV) or row number, from 1, for messages of the caller's own."""
+    return _sound(salvaged(source, columns=columns, sheet=sheet))
+
+
+def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Found:
+    """As `numbered`, but a row that cannot be read is handed out as the error that says so, and reading goes on.
+
+    Such a row is a JSONL line that is malformed, cut off, not UTF-8 or no object; an element of a .json list that is no
+    object; a CSV or TSV row of another width than the header, with a quote out of place or not UTF-8. Where the rest of
+    the file is lost with it (a quote that is never closed, a damaged archive or parquet page), the error is the last
+    thing that comes.
+
+    Yields:
+        (line, row), or (line, DataError) with the file and the line in its message. Nothing is read twice or left out
+        in silence: each row of the file is one or the other, up to an error that says that the rest is lost.
+
+    Raises:
+        DataError: nothing can be read at all: missing, not a table, no header, a column that is not there.
+        MissingExtraError: an .xlsx without openpyxl.
+    """
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
-    name = blob.key
     if isinstance(blob, FileBlob):
         regular_file(blob.path)
+    return _until_lost(_reader(blob, columns, sheet), blob.key)
+
+
+def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Found:
+    name = blob.key
     suffix = Path(name).suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return _chosen(_json_lines(blob, name), columns)
@@ -75,6 +102,33 @@ def numbered(
     )
 
 
+def _sound(found: Found) -> Iterator[tuple[int, Row]]:
+    for line, row in found:
+        if isinstance(row, DataError):
+            raise row
+        yield line, row
+
+
+def _until_lost(found: Found, name: str) -> Found:
+    """What comes, and last the error that ended it; an error before the first row is raised."""
+    line = 0
+    try:
+        for line, row in found:
+            yield line, row
+    except DataError as error:
+        if line == 0:
+            raise
+        yield line + 1, error
+    except OSError as error:
+        lost = DataError(
+            f"{name}, after line {line:,}: cannot be read on: {error.strerror or error}",
+            "The disk or the mount is at fault; copy or fetch the file again.",
+        )
+        if line == 0:
+            raise lost from error
+        yield line + 1, lost
+
+
 def stream(blob: Blob) -> IO[bytes]:
     """The blob's bytes as a stream; held whole only where the blob knows no better."""
     from io import BytesIO
@@ -83,13 +137,15 @@ def stream(blob: Blob) -> IO[bytes]:
     return opener() if opener else BytesIO(blob.read())
 
 
-def _chosen(found: Iterator[tuple[int, Row]], columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
+def _chosen(found: Found, columns: Sequence[str] | None) -> Found:
     if columns is None:
         return found
-    return ((line, {column: row.get(column) for column in columns}) for line, row in found)
+    return (
+        (line, {column: row.get(column) for column in columns} if isinstance(row, dict) else row) for line, row in found
+    )
 
 
-def _json_lines(blob: Blob, name: str) -> Iterator[tuple[int, Row]]:
+def _json_lines(blob: Blob, name: str) -> Found:
     with stream(blob) as lines:
         number = 0
         while True:
@@ -98,25 +154,34 @@ def _json_lines(blob: Blob, name: str) -> Iterator[tuple[int, Row]]:
                 return
             number += 1
             if len(line) > LINE_BYTES:
-                raise DataError(f"{name}, line {number:,}: longer than {LINE_BYTES:,} bytes", "Is it JSON lines?")
+                yield (
+                    number,
+                    DataError(f"{name}, line {number:,}: longer than {LINE_BYTES:,} bytes", "Is it JSON lines?"),
+                )
+                while line and not line.endswith(b"\n"):
+                    line = lines.readline(LINE_BYTES)
+                continue
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             text = line.strip()
-            if not text:
-                continue
-            try:
-                row = _parsed(text)
-            except (ValueError, RecursionError) as error:
-                if line.endswith(b"\n"):
-                    raise _bad_json(f"{name}, line {number:,}", error) from error
-                raise DataError(
-                    f"{name}, line {number:,}: the last line is cut off: {error}",
-                    "The file was not written or fetched whole; fetch it again, or delete that line.",
-                ) from error
-            yield number, _object(row, f"{name}, line {number:,}")
+            if text:
+                yield number, _json_line(text, name, number, line)
 
 
-def _json_list(blob: Blob, name: str) -> Iterator[tuple[int, Row]]:
+def _json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataError:
+    try:
+        row = _parsed(text)
+    except (ValueError, RecursionError) as error:
+        if line.endswith(b"\n"):
+            return _bad_json(f"{name}, line {number:,}", error)
+        return DataError(
+            f"{name}, line {number:,}: the last line is cut off: {error}",
+            "The file was not written or fetched whole; fetch it again, or delete that line.",
+        )
+    return row if isinstance(row, dict) else _no_object(row, f"{name}, line {number:,}")
+
+
+def _json_list(blob: Blob, name: str) -> Found:
     with stream(blob) as whole:
         data = whole.read(JSON_BYTES + 1)
     if len(data) > JSON_BYTES:
@@ -133,7 +198,7 @@ def _json_list(blob: Blob, name: str) -> Iterator[tuple[int, Row]]:
             f"{name}: {_kind(found)} was found; a list of objects was expected", "Give the file that holds the rows."
         )
     for number, row in enumerate(found, 1):
-        yield number, _object(row, f"{name}, row {number:,}")
+        yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
 
 
 def _parsed(data: bytes) -> Any:
@@ -153,10 +218,8 @@ def _bad_json(where: str, error: Exception) -> DataError:
     return DataError(f"{where}: {why}", "Mend the line, or fetch the file again.")
 
 
-def _object(row: Any, where: str) -> Row:
-    if isinstance(row, dict):
-        return row
-    raise DataError(f"{where}: {_kind(row)} was found; an object was expected", "Each row is an object of columns.")
+def _no_object(row: Any, where: str) -> DataError:
+    return DataError(f"{where}: {_kind(row)} was found; an object was expected", "Each row is an object of columns.")
 
 
 def _kind(value: Any) -> str:
@@ -164,37 +227,80 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
+def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> Found:
     # Cells hold base64 pictures of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
-    csv.field_size_limit(LINE_BYTES)
-    with TextIOWrapper(stream(blob), encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(text, delimiter=mark, strict=True)
-        line = 1
+    csv.field_size_limit(CELL_CHARACTERS)
+    # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
+    with TextIOWrapper(stream(blob), encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+        lines = _Lines(text)
+        reader = csv.reader(lines, delimiter=mark, strict=True)
         try:
             header = next(reader, None)
-            if header is None:
-                raise DataError(f"{name}: the file is empty; a line of column names was expected", "Fetch it again.")
-            picked = pick(header, columns, name)
-            width = len(header)
-            line = reader.line_num + 1
-            for cells in reader:
-                if cells and len(cells) != width:
-                    raise DataError(
-                        f"{name}, line {line:,}: {len(cells):,} fields were found, {width:,} expected as in the header",
-                        "A quote or separator is missing in this line or the one before it.",
-                    )
-                if cells:
-                    yield line, {column: cells[at] for column, at in picked}
-                line = reader.line_num + 1
         except csv.Error as error:
-            raise DataError(
-                f"{name}, line {line:,}: {error}", "A quote is missing or too many, or the file is cut off."
-            ) from error
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}, at or soon after line {line:,}: byte {error.object[error.start]:#04x} is not UTF-8",
-                "Save the file as UTF-8.",
-            ) from error
+            raise _bad_quotes(name, 1, error) from error
+        if header is None:
+            raise DataError(f"{name}: the file is empty; a line of column names was expected", "Fetch it again.")
+        if fault := _not_text(header, name, 1):
+            raise fault
+        picked = pick(header, columns, name)
+        width = len(header)
+        line = reader.line_num + 1
+        while True:
+            try:
+                for cells in reader:
+                    if len(cells) == width:
+                        fault = _not_text(cells, name, line)
+                        yield line, fault or {column: cells[at] for column, at in picked}
+                    elif cells:
+                        yield line, _bad_width(name, line, reader.line_num, len(cells), width)
+                    line = reader.line_num + 1
+                return
+            except csv.Error as error:
+                yield line, _bad_quotes(name, line, error)
+                # A line whose quotes come in pairs ends where it ends. Otherwise nobody knows what is inside of quotes
+                # from here on, and rows that are not there might be read.
+                if reader.line_num > line or lines.last.count('"') % 2:
+                    return
+                line = reader.line_num + 1
+
+
+class _Lines:
+    """Lines of a text as the csv reader takes them; `last` is the one that it took last."""
+
+    def __init__(self, text: Iterator[str]) -> None:
+        self._text = text
+        self.last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = ""  # or two of 100 MB are held
+        self.last = next(self._text)
+        return self.last
+
+
+def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
+    for cell in cells:
+        if not cell.isascii():
+            try:
+                cell.encode()
+            except UnicodeEncodeError as error:
+                byte = ord(cell[error.start]) - 0xDC00
+                return DataError(f"{name}, line {line:,}: byte {byte:#04x} is not UTF-8", "Save the file as UTF-8.")
+    return None
+
+
+def _bad_width(name: str, line: int, last: int, found: int, width: int) -> DataError:
+    where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, taken for one row"
+    return DataError(
+        f"{name}, {where}: {found:,} fields were found, {width:,} expected as in the header",
+        "A quote or separator is missing in this line or the one before it.",
+    )
+
+
+def _bad_quotes(name: str, line: int, error: csv.Error) -> DataError:
+    return DataError(f"{name}, line {line:,}: {error}", "A quote is missing or too many, or the file is cut off.")
 
 
 def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
 from snellen.errors import DataError, MissingExtraError
 from snellen.sources.archives import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
-from snellen.sources.rows import Row, pick
+from snellen.sources.rows import Found, pick
 from snellen.types import Blob
 
 # Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.
@@ -17,7 +17,7 @@ BATCH_ROWS = 64
 SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
 
 
-def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Iterator[tuple[int, Row]]:
+def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
     """(row number, row) of a parquet file; only the asked columns are read, 64 rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -37,7 +37,7 @@ def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Iterator[tu
         ) from error
 
 
-def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> Iterator[tuple[int, Row]]:
+def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> Found:
     """(row number, row) of one sheet whose first row holds the column names; empty rows are left out.
 
     A formula is given as its text: nothing is evaluated, and a reply that begins with `=` is not lost.

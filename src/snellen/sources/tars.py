@@ -1,7 +1,7 @@
 """Tar and tar.gz files read in place: an index of where each member lies, made in one pass, then reads by position.
 
 As strict as with zip: links, devices, sparse members, names that leave the root and two members of one name make the
-whole archive an error. A .tar.gz is read by position too (see `gzips`); .tar.bz2, .tar.xz and .tar.zst are refused,
+whole archive an error, or, with `leave_out`, are left out of it. A .tar.gz is read by position too (see `gzips`); .tar.bz2, .tar.xz and .tar.zst are refused,
 since every read would unpack them from the beginning.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections.abc import Mapping
+from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
@@ -19,10 +21,12 @@ from snellen.errors import DataError
 from snellen.sources.archives import (
     QUICK_STORED,
     Limits,
+    afresh,
     check_unpacked,
     damaged,
     no_member,
     not_a_file,
+    plain_name,
     too_much,
     twice,
 )
@@ -36,10 +40,12 @@ HEADER_BYTES = 1 << 20
 class TarTree:
     """The members of a tar or tar.gz file. Safe to read from many threads; may be pickled (it opens its file again)."""
 
-    def __init__(self, path: Path | str, limits: Limits | None = None) -> None:
+    def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
         """Open, index and check the archive; a .tar.gz is read through once. Raises DataError, UnsafeArchiveError."""
         self.path = Path(path)
         self.limits = limits or Limits()
+        self._leave_out = leave_out
+        self._left_out: dict[str, DataError] = {}
         self._size = regular_file(self.path).st_size
         with self.path.open("rb") as start:
             self._gzip = GzipFile(self.path, self.limits) if start.read(2) == b"\x1f\x8b" else None
@@ -51,7 +57,7 @@ class TarTree:
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TarTree, (self.path, self.limits)
+        return partial(TarTree, leave_out=self._leave_out), (self.path, self.limits)
 
     def _index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset, size), both in bytes of the unpacked tar."""
@@ -76,21 +82,36 @@ class TarTree:
     def _admit(self, info: tarfile.TarInfo, members: dict[str, tuple[int, int]]) -> None:
         if info.isdir() and info.name.strip("/") in ("", "."):
             return
-        name = member_name(info.name, str(self.path))
-        if info.isdir():
+        name = info.name
+        try:
+            name = member_name(name, str(self.path))
+            if info.isdir():
+                return
+            if info.issym() or info.islnk():
+                raise not_a_file(self.path, name, "link")
+            if not info.isreg() or info.issparse():
+                raise not_a_file(self.path, name, "special file")
+            if name in members or name in self._left_out:
+                raise twice(self.path, name)
+        except DataError as error:
+            if not self._leave_out:
+                raise
+            if len(self._left_out) >= self.limits.members:
+                raise too_much(self.path, "", "more members", f"{self.limits.members:,}") from error
+            members.pop(name, None)
+            self._left_out[name] = afresh(error)
             return
-        if info.issym() or info.islnk():
-            raise not_a_file(self.path, name, "link")
-        if not info.isreg() or info.issparse():
-            raise not_a_file(self.path, name, "special file")
-        if name in members:
-            raise twice(self.path, name)
         if info.size < 0 or (not self._gzip and info.offset_data + info.size > self._size):
             raise damaged(self.path, name, EOFError("it is cut off"))
         check_unpacked(self.path, name, info.size, info.size, self.limits.stream_bytes, self.limits)
         if len(members) >= self.limits.members:
             raise too_much(self.path, "", "more members", f"{self.limits.members:,}")
         members[name] = (info.offset_data, info.size)
+
+    @property
+    def left_out(self) -> Mapping[str, DataError]:
+        """Members that are not read, by name, and why; see `open_tree`."""
+        return self._left_out
 
     def names(self) -> list[str]:
         """Names of all files, sorted."""
@@ -144,7 +165,7 @@ class TarTree:
         return self._gzip is None and self._place(name)[1] <= QUICK_STORED
 
     def _place(self, name: str) -> tuple[int, int]:
-        place = self._members.get(name) or self._members.get(member_name(name, str(self.path)))
+        place = self._members.get(name) or self._members.get(plain_name(name, self.path, self._left_out))
         if place is None:
             raise no_member(self.path, name, len(self._members))
         return place

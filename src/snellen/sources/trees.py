@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -21,6 +22,11 @@ class Tree(Protocol):
     """Files under a root. Names are relative, with `/`; a name that leads out of the root is an UnsafeArchiveError."""
 
     path: Path
+
+    @property
+    def left_out(self) -> Mapping[str, DataError]:
+        """Members that are not read, by name, and why. They are not among the names; asking for one raises the why."""
+        ...
 
     def names(self) -> list[str]:
         """Names of all files, sorted."""
@@ -47,12 +53,14 @@ class Tree(Protocol):
     def close(self) -> None: ...
 
 
-def open_tree(path: Path | str, limits: Limits | None = None) -> Tree:
+def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
     """A folder, .zip, .tar, .tar.gz or .tgz, read in place.
 
     Args:
         path: the folder or archive.
         limits: what an archive may unpack to; not used for folders.
+        leave_out: a member whose name leaves the root, a link, a device, an encrypted member and all members of one
+            name are left out (`Tree.left_out` says why) and the rest is read; without it they refuse the whole archive.
 
     Raises:
         DataError: nothing there, another kind of file, damaged, encrypted.
@@ -64,9 +72,9 @@ def open_tree(path: Path | str, limits: Limits | None = None) -> Tree:
     regular_file(where)
     name = where.name.lower()
     if name.endswith(".zip"):
-        return ZipTree(where, limits)
+        return ZipTree(where, limits, leave_out=leave_out)
     if name.endswith(TARS):
-        return TarTree(where, limits)
+        return TarTree(where, limits, leave_out=leave_out)
     hint = "Unpack it first, and give the folder." if name.endswith(NOT_IN_PLACE) else "Give the folder that holds it."
     raise DataError(f"{where}: a folder, .zip, .tar, .tar.gz or .tgz was expected", hint)
 
@@ -76,6 +84,7 @@ class FolderTree:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.left_out: Mapping[str, DataError] = {}  # a link that leads out is an error when it is asked for
         # In the hub's cache the files of snapshots/<revision>/ are links into the folder `blobs` beside `snapshots`.
         self._allow = tuple(
             folder.parent / "blobs"
