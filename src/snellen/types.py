@@ -66,7 +66,8 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
 
     The defaults send the original bytes untouched. `max_long_side` is in pixels, `max_pixels` is width x height,
     `format` re-encodes (jpeg, png, webp), `quality` is that of JPEG and WebP, `frames` is how many frames of a video
-    are sent at most, spaced uniformly.
+    are sent at most, spaced uniformly. `fps` takes its place: frames at so many a second of the video's own time.
+    `video` is `native` where the file itself is sent. Which of these exclude each other: snellen.media.check_settings.
     """
 
     max_long_side: int | None = None
@@ -75,6 +76,8 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     quality: int = 90
     frames: int = 8
     blank: bool = False
+    fps: float | None = None
+    video: Literal["frames", "native"] = "frames"
 
 
 class Prompt(Struct, frozen=True):

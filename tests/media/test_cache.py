@@ -241,7 +241,10 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "quality": 90,
         "frames": 8,
         "blank": False,
+        "fps": None,
+        "video": "frames",
     }
+    assert record["frames"] != describe(MediaSettings(fps=1.0))["frames"]
     assert record["jpeg_decoder"].startswith("simplejpeg ") and "bicubic" in record["resampler"]
 
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from snellen.errors import UsageError
-from snellen.types import Generation
+from snellen.types import Generation, MediaSettings
 
 ENDPOINT, WRITING, PICTURES = "Endpoint (api:)", "How the model writes", "Pictures"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
@@ -75,7 +75,31 @@ ImageFormat = Annotated[
     Format, typer.Option(help="How they are sent; original: untouched bytes.", rich_help_panel=PICTURES)
 ]
 Quality = Annotated[int, typer.Option(min=1, max=100, help="Of JPEG and WebP.", rich_help_panel=PICTURES)]
-Frames = Annotated[int, typer.Option(min=1, help="Frames of a clip that are sent at most.", rich_help_panel=PICTURES)]
+Frames = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Frames of a clip that are sent at most, spaced evenly.",
+        show_default=str(MediaSettings().frames),
+        rich_help_panel=PICTURES,
+    ),
+]
+Fps = Annotated[
+    float | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="Frames a second of a clip's own time, 768 at most, in place of --frames.",
+        rich_help_panel=PICTURES,
+    ),
+]
+VideoAs = Annotated[
+    Literal["frames", "native"],
+    typer.Option(
+        "--video",
+        help="How clips are sent: as frames, or native: the file itself, to an endpoint that takes video.",
+        rich_help_panel=PICTURES,
+    ),
+]
 BlankImages = Annotated[
     bool,
     typer.Option(
@@ -121,6 +145,29 @@ def generation(
 ) -> Generation:
     """The sampling settings of a run."""
     return Generation(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=tuple(stop or ()))
+
+
+def media(
+    max_long_side: int | None,
+    max_pixels: int | None,
+    image_format: Format,
+    quality: int,
+    frames: int | None,
+    blank: bool,
+    fps: float | None,
+    video: Literal["frames", "native"],
+) -> MediaSettings:
+    """What a run does to pictures and clips.
+
+    Raises:
+        UsageError: options that exclude each other.
+    """
+    from snellen.media import both_frames_and_fps, check_settings
+
+    if frames is not None and fps is not None:
+        raise both_frames_and_fps(frames, fps)
+    count = MediaSettings().frames if frames is None else frames
+    return check_settings(MediaSettings(max_long_side, max_pixels, image_format, quality, count, blank, fps, video))
 
 
 def json_object(given: str | None, option: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from snellen.cli.faults import tell
 from snellen.cli.outcome import Outcome, finish
 from snellen.cli.output import note
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
-from snellen.types import MediaSettings
 
 
 def run(
@@ -54,7 +53,9 @@ def run(
     max_pixels: given.MaxPixels = None,
     image_format: given.ImageFormat = "original",
     quality: given.Quality = 90,
-    frames: given.Frames = 8,
+    frames: given.Frames = None,
+    fps: given.Fps = None,
+    video: given.VideoAs = "frames",
     blank_images: given.BlankImages = False,
     dtype: given.Dtype = "auto",
     device: given.Device = "auto",
@@ -91,7 +92,7 @@ def run(
 
     settings = ModelOptions(
         generation=given.generation(max_tokens, temperature, top_p, stop),
-        media=MediaSettings(max_long_side, max_pixels, image_format, quality, frames, blank_images),
+        media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video),
         base_url=base_url,
         key_env=key_env,
         extra_body=given.json_object(extra_body, "--extra-body"),

@@ -12,6 +12,8 @@ from typing import Generic, TypeVar, cast
 
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
+from snellen.media.native import encode_video
+from snellen.media.settings import check_settings
 from snellen.media.video import Frame, drawn_frames, frames
 from snellen.types import Image, MediaSettings, Video
 
@@ -22,9 +24,9 @@ T = TypeVar("T")
 
 
 class MediaCache:
-    """Encoded pictures and extracted video frames of one run, within a budget of memory.
+    """Encoded pictures and videos and extracted frames of one run, within a budget of memory.
 
-    Pictures are known by their blob's key. Many callers may ask at once, from threads or from one event loop; a picture
+    Pictures and videos are known by their blob's key. Many callers may ask at once, from threads or from one event loop; a picture
     that is being made is made once, and everyone waiting for it gets the same `Encoded` or the same error. The least
     recently used go first when the budget is full; one that is larger than the whole budget is handed out and not kept.
     """
@@ -36,11 +38,14 @@ class MediaCache:
 
         Args:
             settings: what is done to pictures.
-            budget_bytes: for encoded pictures; a quarter as much again for frames of videos.
+            budget_bytes: for encoded pictures and videos; a quarter as much again for frames of videos.
             limit: pixels decoded at most, `pixel_limit()` by default.
             threads: pictures decoded at once; 0: one a core, at most 8.
+
+        Raises:
+            UsageError: settings that exclude each other.
         """
-        self.settings = settings
+        self.settings = check_settings(settings)
         self.limit = pixel_limit() if limit is None else limit
         self._pictures: _Once[Encoded] = _Once(budget_bytes, lambda one: len(one.data_uri))
         self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
@@ -54,7 +59,7 @@ class MediaCache:
 
     @property
     def made(self) -> int:
-        """How many pictures were encoded so far."""
+        """How many pictures, and videos as files, were encoded so far."""
         return self._pictures.made
 
     def get(self, image: Image) -> Encoded:
@@ -82,7 +87,7 @@ class MediaCache:
         return await self._in_thread(self._pictures, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
 
     def frames(self, video: Video) -> tuple[Image, ...]:
-        """The frames of a video that are sent, at most `settings.frames`; decoded once. Raises MediaError."""
+        """The frames of a video that are sent, by the rules of `snellen.media.video`; decoded once. Raises MediaError."""
         if video.blob is None:
             return drawn_frames(video, self.settings)
         return self._clips.get(video.blob.key, lambda: tuple(frames(video, self.settings, self.limit)))
@@ -96,6 +101,17 @@ class MediaCache:
         if held is not None:
             return held
         return await self._in_thread(self._clips, key, lambda: tuple(frames(video, self.settings, self.limit)))
+
+    async def fetch_video(self, video: Video) -> Encoded:
+        """The file of a video as it is sent; read and encoded once, in a thread. Raises MediaError, DataError."""
+        # The prefix keeps a picture of the same blob apart.
+        key = "" if video.blob is None else f"video:{video.blob.key}"
+        if not key:
+            return encode_video(video)  # raises: a drawn clip has no file
+        held = self._pictures.held_now(key)
+        if held is not None:
+            return held
+        return await self._in_thread(self._pictures, key, lambda: encode_video(video))
 
     def close(self) -> None:
         """Let the threads go. Pictures under way are finished, those not begun are dropped."""
@@ -191,4 +207,6 @@ class _Once(Generic[T]):
 
 
 def _clip_bytes(clip: tuple[Image, ...]) -> int:
-    return sum(len(cast(Frame, image.blob).data) + ENTRY_BYTES for image in clip)
+    # A frame that stands for several moments is held once.
+    frames = {image.blob.key: len(cast(Frame, image.blob).data) for image in clip}
+    return sum(frames.values()) + ENTRY_BYTES * len(clip)

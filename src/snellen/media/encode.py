@@ -34,13 +34,13 @@ _SENT_AS_IS = frozenset({"jpeg", "png", "webp", "gif"})
 
 
 class Encoded(Struct, frozen=True):
-    """A picture as it is sent. Held once, as the data URI; the bytes are derived from it when asked for.
+    """A picture, or a video's file, as it is sent. Held once, as the data URI; the bytes are derived from it when asked for.
 
     Attributes:
         data_uri: `data:image/jpeg;base64,...` in ASCII, ready to go into a request body.
         mime: e.g. `image/jpeg`.
         digest: SHA-256 of `data`, in hex.
-        width, height: pixels as a viewer shows them.
+        width, height: pixels as a viewer shows them; 0 for a video's file, which is not decoded.
         changed: why these are not the original bytes; empty when they are.
     """
 
@@ -53,7 +53,7 @@ class Encoded(Struct, frozen=True):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the picture file that is sent."""
+        """The bytes of the file that is sent."""
         return a2b_base64(memoryview(self.data_uri)[len(self.mime) + 13 :])
 
 
@@ -133,9 +133,17 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
         "resampler": f"pillow {version('pillow')} bicubic, antialiased",
         "transparency": "over white",
         "orientation": "exif applied",
-        "frames": "uniform, first and last included",
+        "frames": _frames_rule(settings),
         "pixel_limit": decode.pixel_limit(),
     }
+
+
+def _frames_rule(settings: MediaSettings) -> str:
+    if settings.video == "native":
+        return "none: the file is sent"
+    if settings.fps is not None:
+        return "those shown at k / fps seconds, at most 768"
+    return "uniform, first and last included"
 
 
 def _packed(data: bytes, kind: str, width: int, height: int, changed: str = "") -> Encoded:

@@ -1,7 +1,7 @@
 """Request bodies, put together from bytes that are already there.
 
-A picture is encoded once per run, not once per question: its data URI is a cached piece of bytes, and no JSON encoder
-ever sees it. What is left per question is to escape the text and to join.
+A picture, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
+and no JSON encoder ever sees it. What is left per question is to escape the text and to join.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import msgspec
 from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
-from snellen.media import MediaCache
+from snellen.media import Encoded, MediaCache, pictures_stay
 from snellen.models.base import ModelOptions, effective
-from snellen.types import Generation, Image, MediaSettings, Part, Prompt, Text
+from snellen.types import Generation, Image, Part, Prompt, Text, Video
 
 # OpenAI's reasoning models. They refuse max_tokens, which nearly every other server knows (and not all know the newer
 # name), and any temperature or top_p; and the limit on new tokens counts their reasoning, which no benchmark allows for.
 _REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])", re.IGNORECASE)
 
-_TEXT, _IMAGE, _END = b'{"type":"text","text":', b'{"type":"image_url","image_url":{"url":"', b'"}},'
+_TEXT, _IMAGE, _END = b'{"type":"text","text":', b'{"type":"image_url","image_url":{"url":', b"}},"
+# As vLLM, SGLang and OpenRouter read it; it is no part of OpenAI's own protocol.
+_VIDEO = b'{"type":"video_url","video_url":{"url":'
 
 
 class Body(NamedTuple):
-    """One request body: `sent` as it goes out, `shown` the same JSON with each picture's digest in its place."""
+    """One request body: `sent` as it goes out, `shown` the same JSON with the digest of each picture or video in its place."""
 
     sent: bytes
     shown: bytes
@@ -45,15 +47,16 @@ class BodyWriter:
         self._generation = options.generation
         self._extra = dict(options.extra_body)
         self._media = MediaCache(options.media)
+        self._native = options.media.video == "native"
         # A picture behind a URL goes out as a URL, unless we were asked to change pictures.
-        self._urls = options.media == MediaSettings(frames=options.media.frames)
+        self._urls = pictures_stay(options.media)
         self._tail: tuple[Generation | None, str, bytes] | None = None
 
     async def write(self, prompt: Prompt) -> Body:
         """The body for one prompt.
 
         Raises:
-            InputError: a picture cannot be read or is over the limits, or the text is not valid Unicode.
+            InputError: a picture or video cannot be read or is over the limits, or the text is not valid Unicode.
         """
         head, tail = self._head, self.tail(prompt.generation)
         try:
@@ -88,20 +91,26 @@ class BodyWriter:
             shown.append(piece)
         elif isinstance(part, Image):
             await self._put_image(part, sent, shown)
+        elif self._native:
+            if not self._put_url(_VIDEO, part, sent, shown):
+                _put_data(_VIDEO, await self._media.fetch_video(part), sent, shown)
         else:
             for frame in await self._media.fetch_frames(part):
                 await self._put_image(frame, sent, shown)
 
     async def _put_image(self, image: Image, sent: list[bytes], shown: list[bytes]) -> None:
-        url = getattr(image.blob, "url", None) if self._urls else None
-        if isinstance(url, str) and url.startswith(("http://", "https://")):
-            piece = b'{"type":"image_url","image_url":{"url":' + msgspec.json.encode(url) + b"}},"
-            sent.append(piece)
-            shown.append(piece)
-            return
-        encoded = await self._media.fetch(image)
-        sent += (_IMAGE, encoded.data_uri, _END)
-        shown += (_IMAGE, b"sha256:", encoded.digest.encode(), _END)
+        if not self._put_url(_IMAGE, image, sent, shown):
+            _put_data(_IMAGE, await self._media.fetch(image), sent, shown)
+
+    def _put_url(self, kind: bytes, part: Image | Video, sent: list[bytes], shown: list[bytes]) -> bool:
+        """Whether the part lies behind a URL that the server may follow, and was put in as that."""
+        url = getattr(part.blob, "url", None) if self._urls else None
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            return False
+        piece = kind + msgspec.json.encode(url) + _END
+        sent.append(piece)
+        shown.append(piece)
+        return True
 
     def close(self) -> None:
         """Let the threads go that encode pictures."""
@@ -137,6 +146,11 @@ class BodyWriter:
         if "max_tokens" in extra or "max_completion_tokens" in extra:
             del fields[self.tokens_field]
         return {**{name: value for name, value in fields.items() if value is not None}, **extra}
+
+
+def _put_data(kind: bytes, encoded: Encoded, sent: list[bytes], shown: list[bytes]) -> None:
+    sent += (kind, b'"', encoded.data_uri, b'"', _END)
+    shown += (kind, b'"sha256:', encoded.digest.encode(), b'"', _END)
 
 
 def _refuse_fixed_fields(options: ModelOptions) -> None:

@@ -63,6 +63,11 @@ def _refuse_unusable(options: ModelOptions) -> None:
             f"pictures are to be sent as {options.media.format}, but a local model is handed pixels, not files.",
             "Leave the picture format away for local models.",
         )
+    if options.media.video != "frames":
+        raise UsageError(
+            "--video native sends a video's file, but a local model is handed pixels, not files.",
+            "Choose --video frames, with --frames or --fps.",
+        )
     if options.dtype not in DTYPES:
         raise UsageError(f"dtype {options.dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
     kind, _, index = options.device.partition(":")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from snellen.errors import BadRequestError
-from snellen.media import frames, open_image
+from snellen.media import MediaCache, open_image, shown_at_most
 from snellen.types import Image, MediaSettings, Prompt, Text, Video
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, ...]:
         elif isinstance(part, Image):
             pictures += 1
         else:
-            pictures += min(len(part.frames), media.frames) if part.frames else media.frames
+            pictures += shown_at_most(part, media)
     return pictures, characters + len(prompt.system)
 
 
-def converse(prompt: Prompt, media: MediaSettings) -> Conversation:
-    """Read the pictures of a prompt and keep the order of its parts; a clip becomes its frames.
+def converse(prompt: Prompt, media: MediaCache) -> Conversation:
+    """Read the pictures of a prompt and keep the order of its parts; a clip becomes its frames, decoded once a run.
 
     Raises:
         DataError, MediaError: a picture or a clip cannot be read.
@@ -57,8 +57,8 @@ def converse(prompt: Prompt, media: MediaSettings) -> Conversation:
         if isinstance(part, Text):
             content.append({"type": "text", "text": part.text})
             continue
-        for image in frames(part, media) if isinstance(part, Video) else (part,):
-            picture = open_image(image, media)
+        for image in media.frames(part) if isinstance(part, Video) else (part,):
+            picture = open_image(image, media.settings, media.limit)
             pictures.append(Shown(*picture.size, hashlib.sha256(picture.tobytes()).hexdigest()))
             content.append({"type": "image", "image": picture})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
@@ -90,7 +90,7 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
     if loaded.context is not None and longest >= loaded.context:
         raise BadRequestError(
             f"the prompt has {longest} tokens, pictures included; the model reads {loaded.context} at most.",
-            "Try --max-pixels, --max-long-side, or fewer --frames.",
+            "Try --max-pixels, --max-long-side, or fewer --frames (or a lower --fps).",
         )
     return inputs
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import ModelError
+from snellen.media import MediaCache
 from snellen.models.base import ModelOptions, effective
 from snellen.models.local.batches import Batches, Job
 from snellen.models.local.checkpoint import Checkpoint, find
@@ -45,6 +46,7 @@ class LocalModel:
         self.in_flight = 2 * options.batch_size  # one batch being answered, one being made ready
         self._path = name
         self._options = options
+        self._media = MediaCache(options.media)
         self._loading = threading.Lock()
         self._checkpoint: Checkpoint | None = None
         self._loaded: Loaded | None = None
@@ -155,7 +157,7 @@ class LocalModel:
     def _open(self, prompt: Prompt, seed: int | None) -> Opened:
         from snellen.models.local.generating import row_seed
 
-        conversation = converse(prompt, self._options.media)
+        conversation = converse(prompt, self._media)
         if seed is None:
             return Opened(conversation, 0)
         return Opened(conversation, row_seed(seed, content_digest(prompt, conversation)))

@@ -1,0 +1,125 @@
+"""A video sent as its file: for endpoints that take video and pick the frames themselves.
+
+The bytes go out untouched. The container is told by its first bytes, never by a name: MP4 and QuickTime (ISO/IEC
+14496-12 boxes; brand `qt  `, or none, is QuickTime), AVI (RIFF), WebM and Matroska (EBML, RFC 8794). Only the outer
+structure is looked at, so no decoder is needed: a file whose boxes, chunks or segment reach past its end was cut off,
+and is an error instead of being sent. A video that is broken further inside is for the endpoint to refuse.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import b2a_base64
+from hashlib import sha256
+
+from snellen.errors import MediaError
+from snellen.media.encode import Encoded
+from snellen.types import Blob, Video
+
+FILE_LIMIT = 100_000_000
+_BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"moof", b"free", b"skip", b"wide", b"pnot", b"sidx", b"mfra", b"uuid"})
+_EBML, _DOCTYPE, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x42\x82", b"\x18\x53\x80\x67"
+
+
+def encode_video(video: Video) -> Encoded:
+    """The file of a video as a data URI; `width` and `height` are 0, for nothing is decoded.
+
+    Raises:
+        MediaError: the clip is drawn and has no file; the file is empty, cut off, of no container that is sent, or
+            larger than 100 MB.
+        DataError: the bytes cannot be read.
+    """
+    if video.blob is None:
+        raise MediaError(
+            f"a clip of {len(video.frames)} drawn frames has no file, and video is to be sent as its file",
+            "Choose --video frames.",
+        )
+    key = video.blob.key
+    data = _read(video.blob)
+    mime = container(data, key)
+    uri = b"".join((b"data:", mime.encode(), b";base64,", b2a_base64(data, newline=False)))
+    return Encoded(uri, mime, sha256(data).hexdigest(), 0, 0)
+
+
+def container(data: bytes, key: str) -> str:
+    """The MIME type of a whole video file. Raises MediaError: empty, of another kind, or cut off."""
+    if not data:
+        raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
+    if data[4:8] in _BOXES:
+        fault = _boxes_fault(data)
+        mime = "video/mp4" if data[4:8] == b"ftyp" and data[8:12] != b"qt  " else "video/quicktime"
+    elif data[:4] == b"RIFF" and data[8:12] == b"AVI ":
+        fault, mime = _past_end(data, "RIFF chunk", 8, int.from_bytes(data[4:8], "little")), "video/x-msvideo"
+    elif data[:4] == _EBML:
+        fault, mime = _ebml(data)
+    else:
+        raise MediaError(
+            f"video {key}: the first bytes are {data[:12]!r}; MP4, QuickTime, AVI, WebM or Matroska was expected",
+            "The file is damaged or of another container; convert it to MP4, or choose --video frames.",
+        )
+    if fault:
+        raise MediaError(f"video {key}: of {len(data):,} bytes, {fault}", "The file is cut off; fetch it again.")
+    return mime
+
+
+def _read(blob: Blob) -> bytes:
+    """The bytes of a blob; where it can be streamed, a file that is too large is not read to its end."""
+    stream = getattr(blob, "open", None)
+    if stream is None:
+        data = blob.read()
+    else:
+        with stream() as source:
+            data = source.read(FILE_LIMIT + 1)
+    if len(data) > FILE_LIMIT:
+        raise MediaError(
+            f"video {blob.key}: more than {FILE_LIMIT:,} bytes; a file larger than that is not sent whole",
+            "Choose --video frames, or make the file smaller: a lower resolution, or cut into parts.",
+        )
+    return data
+
+
+def _boxes_fault(data: bytes) -> str:
+    """What is wrong with the outermost boxes, empty if nothing. Strange bytes after a whole film are let by."""
+    at = 0
+    seen: set[bytes] = set()
+    while at + 8 <= len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        if size == 1 and at + 16 <= len(data):
+            (size,) = struct.unpack_from(">Q", data, at + 8)
+        elif size == 0:  # to the end of the file
+            size = len(data) - at
+        if kind not in _BOXES and {b"moov", b"mdat"} <= seen:
+            break
+        if size < 8 or (fault := _past_end(data, f"box {kind.decode('latin-1')!r}", at, size)):
+            return fault if size >= 8 else f"the box at byte {at:,} says it has {size} bytes"
+        seen.add(kind)
+        at += size
+    if b"moov" not in seen:
+        return "there is no index (box 'moov')"
+    return "" if seen & {b"mdat", b"moof"} else "there is no picture data (box 'mdat')"
+
+
+def _ebml(data: bytes) -> tuple[str, str]:
+    """(what is wrong, MIME type) of a WebM or Matroska file. A segment of unknown length ends where the file ends."""
+    size, at = _number(data, 4)
+    head = data[at : at + (size or 0)]
+    mime = "video/webm" if _DOCTYPE + b"\x84webm" in head else "video/x-matroska"
+    at += size or 0
+    if data[at : at + 4] != _SEGMENT:
+        return "no segment follows the header", mime
+    size, at = _number(data, at + 4)
+    return ("" if size is None else _past_end(data, "segment", at, size)), mime
+
+
+def _number(data: bytes, at: int) -> tuple[int | None, int]:
+    """(value, where the next byte lies) of an EBML length; None for the value that means unknown."""
+    if at >= len(data) or data[at] == 0:
+        return None, len(data)
+    length = 9 - data[at].bit_length()
+    value = int.from_bytes(data[at : at + length], "big") & ((1 << 7 * length) - 1)
+    return (None if value == (1 << 7 * length) - 1 else value), at + length
+
+
+def _past_end(data: bytes, what: str, at: int, size: int) -> str:
+    left = len(data) - at
+    return f"its {what} says {size:,} from byte {at:,} on, and {left:,} are there" if size > left else ""

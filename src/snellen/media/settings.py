@@ -1,0 +1,57 @@
+"""Media settings that cannot be meant together."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from msgspec import structs
+
+from snellen.errors import UsageError
+from snellen.types import MediaSettings
+
+_DEFAULTS = MediaSettings()
+# Each of them changes pixels or picks frames, which nobody does to a video that is sent as its file.
+_CHANGES = {
+    "max_long_side": "--max-long-side",
+    "max_pixels": "--max-pixels",
+    "format": "--image-format",
+    "quality": "--quality",
+    "frames": "--frames",
+    "fps": "--fps",
+    "blank": "--blank-images",
+}
+
+
+def check_settings(settings: MediaSettings) -> MediaSettings:
+    """The settings, if they can all be kept.
+
+    Raises:
+        UsageError: `fps` is no rate, or set beside another number of `frames` than the default; or `video` is
+            `native` beside anything that asks for a change.
+    """
+    rate = settings.fps
+    if rate is not None and not (isfinite(rate) and rate > 0):
+        raise UsageError(f"--fps {rate}: a number of frames a second above 0 was expected", "Example: --fps 1.")
+    if rate is not None and settings.frames != _DEFAULTS.frames:
+        raise both_frames_and_fps(settings.frames, rate)
+    if settings.video == "native":
+        changed = [flag for name, flag in _CHANGES.items() if getattr(settings, name) != getattr(_DEFAULTS, name)]
+        if changed:
+            raise UsageError(
+                f"--video native sends a video's file as it is; {', '.join(changed)} would change it.",
+                f"Leave {' and '.join(changed)} away, or choose --video frames.",
+            )
+    return settings
+
+
+def both_frames_and_fps(frames: int, fps: float) -> UsageError:
+    """The error for a run that asks for a number of frames and for a rate."""
+    return UsageError(
+        f"--frames {frames} and --fps {fps:g} exclude each other: a clip has so many frames, or so many a second.",
+        "Give one of them.",
+    )
+
+
+def pictures_stay(settings: MediaSettings) -> bool:
+    """Whether nothing asks for a change of still pictures, whatever is done to videos."""
+    return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS
