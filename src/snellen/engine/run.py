@@ -24,9 +24,11 @@ from snellen.engine.state import Work, expected, pending, read_state
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InterruptedRunError, PreflightError
 from snellen.models.base import Model
-from snellen.types import Image, Record, Sample, Score
+from snellen.sources.rows import stream
+from snellen.types import Image, Record, Sample, Score, Video
 
 LEAST_FREE_BYTES = 64 << 20
+LOOKED_AT = 20
 
 
 async def run(
@@ -71,16 +73,14 @@ async def run(
         if first is None:
             folder.write_meta(meta := structs.replace(meta, state="complete"))
             return meta
-        await preflight(model, folder, first[0])
+        work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
         if repaired:
             progress.note = f"cut {repaired} bytes of a torn last line"
         state = "partial"
         try:
-            await _execute(
-                spec, benchmark, model, folder, itertools.chain([first], work), meta.totals, progress, display, backoff
-            )
+            await _execute(spec, benchmark, model, folder, work, meta.totals, progress, display, backoff)
             state = "complete"
         finally:
             display.close(progress)
@@ -175,21 +175,75 @@ async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def preflight(model: Model, folder: RunFolder, sample: Sample) -> None:
-    """What can be known before the first question: disk space, the first sample's files, the model itself."""
+async def preflight(model: Model, folder: RunFolder, work: Work, before: Totals) -> Work:
+    """What can be known before the first question: disk space, whether the data is there, the model itself.
+
+    Returns:
+        `work` from its beginning.
+
+    Raises:
+        PreflightError: too little disk space, none of the samples looked at can be read, or the model is not ready.
+    """
     free = shutil.disk_usage(folder.path).free
     if free < LEAST_FREE_BYTES:
         raise PreflightError(
             f"only {free / 2**20:.0f} MB are free under {folder.path}; a run needs at least {LEAST_FREE_BYTES >> 20} MB",
             "Make room, or choose another folder with --out.",
         )
-    for part in sample.prompt.parts:
-        if isinstance(part, Image):
-            try:
-                part.blob.read()
-            except DataError as error:
-                raise PreflightError(f"sample {sample.id}: {error.message}", error.hint) from error
+    work = looked_at(work, before)
     await model.preflight()
+    return work
+
+
+def looked_at(work: Work, before: Totals) -> Work:
+    """`work` from its beginning, where the files of one of the first 20 samples to be asked can be read.
+
+    Those before it are each recorded as failed when their turn comes. Only samples are held, and no file.
+
+    Args:
+        work: what is to be asked.
+        before: the run so far. Samples that failed before stand first in `work`, and are not counted among the 20.
+
+    Raises:
+        PreflightError: none of them can be read; in a run that has answers, none of a full 20: it may be left with a
+            few samples that cannot be read, and ends with them recorded.
+    """
+    most = LOOKED_AT + before.error + before.timeout
+    held: list[tuple[Sample, int]] = []
+    failed: dict[str, tuple[str, str]] = {}
+    for each in work:
+        held.append(each)
+        sample = each[0]
+        if sample.id in failed:  # a repeat
+            continue
+        fault = unreadable(sample)
+        if fault is None:
+            return itertools.chain(iter(held), work)
+        failed[sample.id] = (fault.message, fault.hint)
+        if len(failed) == most:
+            break
+    if len(failed) == most or before.done == 0:
+        sample_id, (message, hint) = next(iter(failed.items()))
+        looked = f"{len(failed):,} of the {len(failed):,} samples that were looked at cannot be read."
+        raise PreflightError(f"sample {sample_id}: {message}\n{looked}", hint)
+    return itertools.chain(iter(held), work)
+
+
+def unreadable(sample: Sample) -> DataError | None:
+    """Why the files of a sample cannot be read, None where they can. Of a video the beginning is read."""
+    for part in sample.prompt.parts:
+        try:
+            if isinstance(part, Image):
+                part.blob.read()
+            elif isinstance(part, Video):
+                for frame in part.frames:
+                    frame.blob.read()
+                if part.blob is not None:
+                    with stream(part.blob) as start:
+                        start.read(1)
+        except DataError as error:
+            return error
+    return None
 
 
 def _wider(old: int | None, new: int | None) -> int | None:
