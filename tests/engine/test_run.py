@@ -128,6 +128,22 @@ def test_a_smoke_test_never_passes_for_a_full_run(tmp_path: Path) -> None:
     assert narrow.asked == [] and load_run(tmp_path / "a").meta.coverage.full
 
 
+def test_an_unfinished_run_asked_with_a_smaller_limit_is_still_unfinished(tmp_path: Path) -> None:
+    with pytest.raises(BudgetError):
+        go(Calculator(), tmp_path / "a", max_tokens_total=220)
+    for limit in (5, 30):  # all of them answered; some still to ask
+        run = go(Calculator(), tmp_path / "a", limit=limit)
+        assert run.meta.state == "partial" and any("not at its end" in line for line in run.notes())
+    assert rerun(tmp_path / "a", benchmark=ARITHMETIC, model=Calculator()).meta.totals.ok == 50
+    assert go(Calculator(), tmp_path / "a", limit=5).meta.state == "complete"
+
+
+def test_a_benchmark_without_questions_is_a_run_that_can_be_opened_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        run = go(Calculator(), tmp_path / "a", n=0)
+        assert run.meta.state == "complete" and run.metric("accuracy").n == 0
+
+
 def test_repeats_ask_each_question_so_often_with_other_seeds(tmp_path: Path) -> None:
     class Seeded(Calculator):
         seeds: list[Any]
@@ -316,6 +332,20 @@ def test_a_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     run = load_run(tmp_path / "a")
     assert 10 <= run.meta.totals.ok <= 20 and run.meta.state == "partial"
     assert go(Calculator(), tmp_path / "a", max_tokens_total=10_000).meta.totals.ok == 50
+
+
+def test_a_budget_that_is_used_up_asks_nothing_more_however_often_the_run_is_started(tmp_path: Path) -> None:
+    with pytest.raises(BudgetError):
+        go(Calculator(), tmp_path / "a", max_tokens_total=110)
+    again = Calculator()
+    with pytest.raises(BudgetError, match="used up"):
+        go(again, tmp_path / "a", max_tokens_total=110)
+    assert again.asked == []
+    assert load_run(tmp_path / "a").meta.state == "partial"
+
+
+def test_a_budget_that_the_last_answer_uses_up_has_stopped_nothing(tmp_path: Path) -> None:
+    assert go(Calculator(), tmp_path / "a", max_tokens_total=550).meta.state == "complete"
 
 
 def test_a_cost_budget_without_a_price_is_refused_rather_than_ignored(tmp_path: Path) -> None:

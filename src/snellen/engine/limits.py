@@ -72,8 +72,8 @@ class Budget:
         self._cost = before.cost or 0.0
         self._tokens = before.input_tokens + before.output_tokens
         self.limited = spec.max_cost is not None or spec.max_tokens_total is not None
-        self.spent = False
-        self._unpriced = False
+        self.unpriced = False
+        self.spent = self._used_up()
 
     def spend(self, record: Record) -> None:
         if not self.limited or record.response is None:
@@ -81,13 +81,16 @@ class Budget:
         usage = record.response.usage
         self._tokens += usage.input_tokens + usage.output_tokens
         self._cost += usage.cost or 0.0
-        self._unpriced = self._max_cost is not None and usage.cost is None
+        self.unpriced = self.unpriced or (self._max_cost is not None and usage.cost is None)
+        self.spent = self.unpriced or self._used_up()
+
+    def _used_up(self) -> bool:
         over_tokens = self._max_tokens is not None and self._tokens >= self._max_tokens
         over_cost = self._max_cost is not None and self._cost >= self._max_cost
-        self.spent = over_tokens or over_cost or self._unpriced
+        return over_tokens or over_cost
 
     def check(self) -> None:
-        if self._unpriced:
+        if self.unpriced:
             raise BudgetError(
                 "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
                 "Name it in a price file (--prices FILE), or bound --max-tokens-total.",

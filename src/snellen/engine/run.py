@@ -20,7 +20,7 @@ from snellen.engine.journal import Journal
 from snellen.engine.limits import Budget, Failing, Stop
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
-from snellen.engine.state import Work, expected, pending, read_state
+from snellen.engine.state import Work, all_recorded, expected, pending, read_state
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InterruptedRunError, PreflightError
 from snellen.models.base import Model
@@ -63,7 +63,7 @@ async def run(
             fingerprint=fingerprint.digest(what),
             identity=what,
             coverage=Coverage(widest, size),
-            spec=spec,
+            spec=structs.replace(spec, limit=widest),
             environment=fingerprint.environment(spec.options.media),
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
@@ -71,7 +71,8 @@ async def run(
         work = pending(benchmark, spec, done)
         first = next(work, None)
         if first is None:
-            folder.write_meta(meta := structs.replace(meta, state="complete"))
+            folder.results.touch()  # a benchmark without questions leaves a run that can be read all the same
+            folder.write_meta(meta := structs.replace(meta, state=_ended(benchmark, meta.spec, spec, folder)))
             return meta
         work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
@@ -81,7 +82,7 @@ async def run(
         state = "partial"
         try:
             await _execute(spec, benchmark, model, folder, work, meta.totals, progress, display, backoff)
-            state = "complete"
+            state = _ended(benchmark, meta.spec, spec, folder)
         finally:
             display.close(progress)
             after, _ = read_state(folder)
@@ -108,6 +109,7 @@ async def _execute(
     backoff = backoff or Backoff(attempts=spec.max_attempts)
     stop = Stop(progress)
     budget = Budget(spec, before)
+    budget.check()
     failing = Failing(max(100, 4 * workers))
     writer, traces = Journal(folder.results), Traces(folder.traces)
     asker = Asker(model, gate, backoff, traces, progress, stop, spec.options.generation.seed)
@@ -151,7 +153,8 @@ async def _execute(
         progress.active = 0
         traces.close()
         writer.close()
-    budget.check()
+    if budget.unpriced or next(work, None) is not None:  # used up by the last answer, it has stopped nothing
+        budget.check()
     failing.check(folder)
     if stop.interrupted:
         raise InterruptedRunError(
@@ -244,6 +247,11 @@ def unreadable(sample: Sample) -> DataError | None:
         except DataError as error:
             return error
     return None
+
+
+def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFolder) -> str:
+    """The run's state after a call that came to its end: one with a smaller --limit may end before the run does."""
+    return "complete" if whole.limit == asked.limit or all_recorded(folder, benchmark, whole) else "partial"
 
 
 def _wider(old: int | None, new: int | None) -> int | None:

@@ -86,6 +86,12 @@ def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
     )
 
 
+def all_recorded(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> bool:
+    """Whether every question of the run has a record, be it a failure."""
+    recorded = {key(head.sample_id, head.repeat) for head in journal.read(folder.results, _Head)}
+    return next(pending(benchmark, spec, recorded), None) is None
+
+
 def expected(size: int | None, spec: RunSpec) -> int | None:
     """How many answers this call is about, None where the benchmark's size is not known beforehand."""
     if size is None:
