@@ -6,11 +6,12 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources import download, download_file, rows
+from snellen.sources import download, download_file, locate, rows
 
 OLD, NEW = "a" * 40, "b" * 40
 FILES = {
@@ -189,3 +190,28 @@ def test_a_hub_that_does_not_answer_is_an_error_and_no_old_copy_is_taken_in_sile
     with pytest.raises(DataError, match="could not be fetched") as caught:
         download("a/birds", cache=tmp_path / "hub")
     assert "HF_HUB_OFFLINE=1" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_data_is_located_on_the_hub_or_where_the_path_says(kind, hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    newest = locate(kind("hf:a/birds"))
+    assert newest.name == NEW and (newest / "images/1.png").read_bytes() == b"pixels"
+    older = locate(kind("hf:a/birds@v1"))
+    assert older.name == OLD and list(rows(older / "rows.jsonl")) == [{"v": 1}]
+    asked = len(hub)
+    for given in (tmp_path, tmp_path / "not-there", Path("hf") / "a", Path("birds.zip")):
+        assert locate(kind(given)) == given
+    assert len(hub) == asked
+    with pytest.raises(DataError, match="not found on the hub"):
+        locate(kind("hf:a/gone"))
+    for given in ("hf:", "hf:a/birds@", "hf:@v1"):
+        with pytest.raises(DataError, match=r"hf:owner/name@revision was expected"):
+            locate(kind(given))
+
+
+def test_only_the_files_of_a_pattern_are_fetched_when_data_is_located(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    found = locate("hf:a/birds", patterns=["*.jsonl"])
+    assert [path.name for path in found.iterdir()] == ["rows.jsonl"]
+    assert locate(tmp_path / "x", patterns=["*.jsonl"]) == tmp_path / "x"

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, MissingExtraError
-from snellen.sources import Base64Blob, BytesBlob, FileBlob, UrlBlob, numbered, open_tree, rows
+from snellen.sources import Base64Blob, BytesBlob, FileBlob, Unreadable, UrlBlob, numbered, open_tree, rows
 
 
 def written(path: Path, data: bytes | str) -> Path:
@@ -240,6 +241,24 @@ def test_a_table_with_large_cells_is_streamed(tmp_path):
         assert total == 40 * len(cell) and peak < 110_000  # kB
 
 
+def test_thirty_megabytes_of_pictures_in_cells_take_the_memory_of_one(tmp_path):
+    cells = [base64.b64encode(random.Random(seed).randbytes(75_000)).decode() for seed in range(300)]
+    with (tmp_path / "a.tsv").open("w") as out:
+        out.write("index\tquestion\timage\n")
+        out.writelines(f'{number}\t"Which, if any?\nA or ""B"""\t{cell}\n' for number, cell in enumerate(cells))
+    assert (tmp_path / "a.tsv").stat().st_size > 30_000_000
+    seen = 0
+    tracemalloc.start()
+    try:
+        for number, (line, row) in enumerate(numbered(tmp_path / "a.tsv")):
+            assert line == 2 + 2 * number and row["question"] == 'Which, if any?\nA or "B"'
+            seen += row["image"] == cells[number]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert seen == 300 and peak < 2_000_000
+
+
 def test_one_cell_of_a_hundred_megabytes_is_read(tmp_path):
     with (tmp_path / "a.tsv").open("w") as out:
         out.write("id\timage\n1\t" + "A" * 100_000_000 + "\n")
@@ -269,6 +288,19 @@ def test_base64_cells_are_decoded_when_read_and_a_cut_off_one_is_named():
         with pytest.raises(DataError, match=r"a\.tsv#3"):
             Base64Blob("a.tsv#3", each).read()
     assert BytesBlob("k", b"x").open().read() == b"x"
+
+
+def test_what_cannot_be_had_says_why_to_whoever_asks():
+    blob = Unreadable("a.tsv, line 3", "a.tsv, line 3: 2 fields were found, 5 expected", "Mend it.")
+    assert (
+        blob.quick
+        and blob.key == "a.tsv, line 3"
+        and hash(blob) == hash(Unreadable(blob.key, blob.message, "Mend it."))
+    )
+    for ask in (blob.read, blob.open):
+        with pytest.raises(DataError) as caught:
+            ask()
+        assert (caught.value.message, caught.value.hint) == (blob.message, "Mend it.")
 
 
 def test_a_url_is_passed_on_and_never_fetched():
