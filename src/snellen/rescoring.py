@@ -14,6 +14,7 @@ from snellen.engine.rescore import Scored, Summary
 from snellen.errors import UsageError
 from snellen.evaluation import given_data, load_run
 from snellen.interop import open_answers
+from snellen.interop.answers import Problems
 
 
 def score_answers(
@@ -66,12 +67,19 @@ def score_answers(
         )
     asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(asked, data, images, benchmark_options)
+    scorers = rescore.profiles_of(asked, profile)
+    if asked.results is not None and id_field is None and reply_field is None and id_is == "id":
+        problems = Problems()
+        pairs = asked.results(path, where, problems)
+        if pairs is not None:
+            found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each)
+            return found, [*asked.notices(where), *problems.lines("are odd or cannot be used")]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         asked,
         where,
-        rescore.profiles_of(asked, profile),
+        scorers,
         id_is=id_is,
         each=each,
     )
-    return summary, tally.notes()
+    return summary, [*asked.notices(where), *tally.notes()]

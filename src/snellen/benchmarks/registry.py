@@ -14,6 +14,16 @@ BUILT_IN = {
     "chart": "snellen.benchmarks.chart:CHART",
     "chart/digits": "snellen.benchmarks.chart:DIGITS",
     "chart/creatures": "snellen.benchmarks.chart:CREATURES",
+    "vlm2": "snellen.benchmarks.vlm2:VLM2",
+    "vlm2/gc-mat": "snellen.benchmarks.vlm2:GC_MAT",
+    "vlm2/gc-trk": "snellen.benchmarks.vlm2:GC_TRK",
+    "vlm2/oc-cpr": "snellen.benchmarks.vlm2:OC_CPR",
+    "vlm2/oc-cnt": "snellen.benchmarks.vlm2:OC_CNT",
+    "vlm2/oc-grp": "snellen.benchmarks.vlm2:OC_GRP",
+    "vlm2/pc-cpr": "snellen.benchmarks.vlm2:PC_CPR",
+    "vlm2/pc-cnt": "snellen.benchmarks.vlm2:PC_CNT",
+    "vlm2/pc-grp": "snellen.benchmarks.vlm2:PC_GRP",
+    "vlm2/pc-vid": "snellen.benchmarks.vlm2:PC_VID",
 }
 
 

@@ -7,7 +7,8 @@ from hashlib import blake2b
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Benchmark, Data, Scorer, Summary
+from snellen.benchmarks.base import Benchmark, Data, Exporter, Published, ResultReader, Scorer, Summary
+from snellen.scoring.judge import Rubric
 from snellen.scoring.statistics import mean
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Sample, Score
@@ -40,6 +41,9 @@ def suite(
     version: str,
     about: Mapping[str, str],
     summarize: Summary | None = None,
+    results: ResultReader | None = None,
+    published: Sequence[Published] = (),
+    exports: Mapping[str, Exporter] | None = None,
 ) -> Benchmark:
     """One benchmark out of several.
 
@@ -53,6 +57,7 @@ def suite(
         version: raised whenever the set of members changes; members' own versions are added to it.
         about: as for any benchmark.
         summarize: what the scores sum up to; None: see `by_member`.
+        results, published, exports: as for any benchmark. Notices and rubrics are the members'.
 
     Raises:
         ValueError: two members have one name, or no profile is common to all.
@@ -91,6 +96,13 @@ def suite(
         digests = [member.digest(seen_by(member, data)) for member in members]
         return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
 
+    def notices(data: Data) -> list[str]:
+        return [f"{task}: {line}" for task, member in named.items() for line in member.notices(seen_by(member, data))]
+
+    def rubric(sample: Sample) -> Rubric | None:
+        own = named[str(sample.meta["task"])].rubric
+        return None if own is None else own(sample)
+
     return Benchmark(
         name=name,
         version="+".join([version, *(f"{task}@{member.version}" for task, member in named.items())]),
@@ -104,6 +116,11 @@ def suite(
         restricted=any(member.restricted for member in members),
         about=about,
         members=tuple(members),
+        results=results,
+        notices=notices,
+        rubric=rubric if any(member.rubric is not None for member in members) else None,
+        published=published,
+        exports=exports or {},
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
 from snellen.engine import rescore
 from snellen.engine.rescore import Scored, Summary
 from snellen.errors import DataError, UsageError
@@ -47,13 +48,7 @@ class Tally:
                 f"{self.samples - self.answered:,} of {self.samples:,} samples have no answer in the file; "
                 "they lower the coverage"
             )
-        for what, found in (("belong to no sample", self.unknown), ("cannot be used", self.problems)):
-            if found.count:
-                lines.append(f"{found.count:,} rows {what}:")
-                lines += [f"  {one}" for one in found.first[:5]]
-                if found.count > 5:
-                    lines.append(f"  … and {found.count - 5:,} more")
-        return lines
+        return [*lines, *self.unknown.lines("belong to no sample"), *self.problems.lines("cannot be used")]
 
 
 def to_record(answer: Answer) -> Record:
@@ -98,6 +93,41 @@ def score_file(
             "Name the right --benchmark and --data, or say what the ids are: --id-is position, or --id-is META.",
         )
     return summary, tally
+
+
+def score_results(
+    path: Path,
+    pairs: Answered,
+    benchmark: Benchmark,
+    data: Data,
+    scorers: Mapping[str, Scorer],
+    problems: Problems,
+    *,
+    each: Callable[[Scored], None] | None = None,
+) -> Summary:
+    """Score rows that bring their questions along (`Benchmark.results`), in the order of the file.
+
+    Args:
+        path: the file, for messages.
+        pairs: (sample, record) of each row.
+        benchmark: whose questions they answer.
+        data: where those lie; without a path the file is taken to answer all there is.
+        scorers: profile to scorer.
+        problems: what the reader has found odd.
+        each: sees every scored row.
+
+    Raises:
+        DataError: no row could be used.
+    """
+    size = rescore.count(benchmark, data) if data.path is not None else None
+    summary = rescore.summarize(benchmark, pairs, scorers, expected=size, each=each)
+    if not summary.rows:
+        first = f"; {problems.first[0]}" if problems.first else ""
+        raise DataError(
+            f"{path}: no row answers a question of {benchmark.name}{first}",
+            "Give the file with the answers, and name the benchmark that they answer.",
+        )
+    return summary
 
 
 def align(

@@ -120,7 +120,7 @@ def summarize(
         rows += 1
         scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
         for profile, score in scores.items():
-            builders[profile].add(sample, score)
+            builders[profile].add(sample, score, record.repeat)
         if each is not None:
             each(Scored(sample, record, scores))
     metrics = {}

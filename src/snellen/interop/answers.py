@@ -54,6 +54,13 @@ class Problems:
             line = f"{where}: {what}"
             self.first.append(line if line.isprintable() else repr(line)[1:-1])
 
+    def lines(self, what: str, shown: int = 5) -> list[str]:
+        """How many rows `what` (a verb and its object), and the first of them; nothing where there is none."""
+        if not self.count:
+            return []
+        lines = [f"{self.count:,} rows {what}:", *(f"  {one}" for one in self.first[:shown])]
+        return [*lines, f"  … and {self.count - shown:,} more"] if self.count > shown else lines
+
 
 @dataclass(frozen=True)
 class AnswerFile:

@@ -105,8 +105,8 @@ class ScoreBuilder:
         self._question = array("q")
         self._meta: dict[str, tuple[array[int], dict[str, int]]] = {}
 
-    def add(self, sample: Sample, score: Score) -> None:
-        """Append one scored sample."""
+    def add(self, sample: Sample, score: Score, repeat: int = 0) -> None:
+        """Append one scored sample; `repeat` is a meta column where a question was asked more than once."""
         row = len(self._value)
         self._value.append(float("nan") if score.value is None else score.value)
         self._verdict.append(_CODE[score.verdict])
@@ -114,6 +114,8 @@ class ScoreBuilder:
         self._question.append(question)
         self._group.append(_digest(sample.group) if sample.group else question)
         self._put(row, "kind", sample.kind)
+        if repeat:
+            self._put(row, "repeat", str(repeat))
         for name, value in sample.meta.items():
             if isinstance(value, (str, int, float)):
                 self._put(row, name, str(value))

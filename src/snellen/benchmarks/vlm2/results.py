@@ -1,0 +1,223 @@
+"""Result files that bring question and gold answer along: the authors' rows of any subtask, and VLMEvalKit's tables.
+
+A row is scored as it stands; what is odd about it is reported by its line. The authors' counting evaluator takes the
+number of images from the question file, so that file is needed there (`--data`).
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.vlm2 import asked
+from snellen.benchmarks.vlm2.data import question_rows
+from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
+from snellen.errors import DataError, UsageError
+from snellen.interop.answers import Problems, missing
+from snellen.interop.fields import text_of
+from snellen.interop.lines import table_rows
+from snellen.types import Prompt, Record, Response, Sample
+
+TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".xlsx", ".parquet")
+NOTHING_SHOWN = Prompt(())
+PEEKED = 20
+
+
+def of_subtask(subtask: Subtask) -> ResultReader:
+    """The reader of one subtask's rows; of VLMEvalKit's tables it takes the rows of its category."""
+
+    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
+        form = kind_of(path)
+        if form == "authors":
+            return _scored(subtask, _authors(subtask, path, data, problems), problems, data)
+        if form == "kit":
+            return _scored(subtask, _kit(subtask, path, problems), problems, data)
+        return None
+
+    return read
+
+
+def of_suite(path: Path, data: Data, problems: Problems) -> Answered | None:
+    """The reader of a table of VLMEvalKit's that holds several subtasks.
+
+    Raises:
+        UsageError: the rows are the authors', which do not say which subtask they are of.
+    """
+    form = kind_of(path)
+    if form == "authors":
+        raise UsageError(
+            f"{path}: rows of the authors' scripts do not say which subtask they answer",
+            "Name it: --benchmark vlm2/oc-cnt, say.",
+        )
+    if form != "kit":
+        return None
+    return _every_category(path, data, problems)
+
+
+def kind_of(path: Path) -> str | None:
+    """`authors` (rows with model_answer), `kit` (rows with index and prediction), or None."""
+    if not path.is_file() or path.suffix.lower() not in TABLES:
+        return None
+    names: set[str] = set()
+    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+        names |= row.keys()
+    if {"index", "prediction"} <= names:
+        return "kit"
+    return "authors" if names & {"q_id", "vid"} and names & {"model_answer", "gt_answer"} else None
+
+
+def _authors(
+    subtask: Subtask, path: Path, data: Data, problems: Problems
+) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """(where, row, reply); a counting row gets its numbers of images from the question file."""
+    known = _lengths(subtask, data, path) if subtask.family == "count" else {}
+    strangers = 0
+    for where, row in table_rows(path, problems):
+        if subtask.family == "count":
+            lengths = known.get(hash(asked.row_id(subtask, row)))
+            strangers += lengths is None
+            official, shown = lengths or (asked.DEFAULT_LENGTH, asked.DEFAULT_LENGTH)
+            row["image_seq_len"], row["shown"] = official, shown
+        yield where, row, row.get("model_answer")
+    if strangers:
+        problems.add(
+            str(data.path), f"{strangers:,} q_ids of the answers are not in it; two images are assumed for each"
+        )
+
+
+def _lengths(subtask: Subtask, data: Data, path: Path) -> dict[int, tuple[int, int]]:
+    """The hash of q_id to the numbers of images (the authors', VLMEvalKit's). Hashes, since a million ids are many MB."""
+    if data.path is None:
+        raise UsageError(
+            f"{path}: the number of images of a {subtask.name} question is in the question file, not in its answers",
+            f"Give it: --data {subtask.questions} (or the zip, or the folder that holds it).",
+        )
+    pool: dict[tuple[int, int], tuple[int, int]] = {}
+    found: dict[int, tuple[int, int]] = {}
+    for _, row in question_rows(subtask, data):
+        if not isinstance(row, DataError):
+            both = asked.lengths(row)
+            found[hash(asked.row_id(subtask, row))] = pool.setdefault(both, both)
+    return found
+
+
+def _kit(subtask: Subtask, path: Path, problems: Problems) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    other: set[str] = set()
+    matched = 0
+    for where, row in table_rows(path, problems):
+        category = row.get("category")
+        if category is not None and category != subtask.name:
+            other.add(str(category))
+            continue
+        matched += 1
+        yield where, kit_row(subtask, row), row.get("prediction")
+    if not matched and other:
+        raise DataError(
+            f"{path}: no row of category {subtask.name!r}; it has {', '.join(sorted(other)[:12])}",
+            "Name the benchmark that was answered.",
+        )
+
+
+def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of VLMEvalKit's as one of the authors': `<subtask>_<n>_p` of the index is `<n>_p`, and for gc the pair `<n>`.
+
+    The number of images is the row's `image_seq_len`, else the length of its list of images or image paths, which may
+    be written as text.
+    """
+    index = str(row.get("index"))
+    name = index.removeprefix(f"{subtask.name}_").removeprefix(subtask.name.replace("-", "_") + "_")
+    if subtask.cue == "gc":
+        name = name.rpartition("_")[0] if "_" in name else name
+    images = _listed(row.get("image_path")) or _listed(row.get("image"))
+    found = {"q_id": name, "question": row.get("question"), "gt_answer": row.get("answer"), "images": images}
+    length = row.get("image_seq_len")
+    if isinstance(length, str) and length.isdigit():
+        length = int(length)
+    if isinstance(length, (int, float)):
+        found["image_seq_len"] = length
+    elif images:
+        found["image_seq_len"] = len(images)
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            found = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return []
+        return found if isinstance(found, list) else []
+    return []
+
+
+def _scored(
+    subtask: Subtask, rows: Iterator[tuple[str, Mapping[str, Any], Any]], problems: Problems, data: Data
+) -> Answered:
+    """(sample, record) of each row; a second row with the same place gets a turn, so that the last one can be told."""
+    seen: dict[int, int] = {}
+    variant: dict[str, Any] = {
+        key: data.options[key] for key in ("prompting",) if data.options.get(key, "vanilla") != "vanilla"
+    }
+    for where, row, reply in rows:
+        sample = asked.sample(subtask, row, NOTHING_SHOWN, **variant)
+        spot = hash((sample.group, sample.meta["half"]) if "half" in sample.meta and sample.group else sample.id)
+        turn = seen[spot] = seen.get(spot, -1) + 1
+        if turn:
+            sample = asked.sample(subtask, row, NOTHING_SHOWN, turn, **variant)
+        _report(subtask, sample, row, where, problems)
+        yield sample, _record(sample, reply, where, problems)
+
+
+def _report(subtask: Subtask, sample: Sample, row: Mapping[str, Any], where: str, problems: Problems) -> None:
+    gold = row.get("gt_answer")
+    if subtask.family == "count" and isinstance(gold, str):
+        problems.add(
+            where, f"gt_answer is the text {gold[:40]!r}, at which the authors' evaluator stops; read as a number"
+        )
+    elif subtask.family != "video" and gold is None:
+        problems.add(where, "there is no gt_answer")
+    elif subtask.family == "pair" and subtask.cue != "gc" and "half" not in sample.meta:
+        problems.add(where, f"q_id {str(row.get('q_id'))[:60]!r} is not <main>_p or <main>_n; it is in no pair")
+    elif subtask.family == "pair" and subtask.cue == "gc" and "half" not in sample.meta:
+        problems.add(where, f"gt_answer is {str(gold)[:40]!r}, neither 'T' nor 'F'; it cannot be right")
+
+
+def _record(sample: Sample, reply: Any, where: str, problems: Problems) -> Record:
+    text = reply if type(reply) is str else None
+    if text is None:
+        why = "the reply is null or missing"
+        try:
+            text = text_of(reply)
+        except ValueError as error:
+            why = str(error)
+        if text is None:
+            problems.add(where, f"{why}; scored as no answer")
+            failed = missing(sample.id, where, why)
+            return Record(sample.id, "error", 0, None, failed.failure)
+    return Record(sample.id, "ok", 0, Response(text))
+
+
+def _every_category(path: Path, data: Data, problems: Problems) -> Answered:
+    strange = 0
+    seen: dict[tuple[str, str], int] = {}
+    for where, row in table_rows(path, problems):
+        subtask = BY_NAME.get(str(row.get("category")))
+        if subtask is None:
+            strange += 1
+            problems.add(where, f"category {str(row.get('category'))[:40]!r} is none of VLM2-Bench's")
+            continue
+        one = iter([(where, kit_row(subtask, row), row.get("prediction"))])
+        for sample, record in _scored(subtask, one, problems, data):
+            turn = seen[(subtask.name, sample.id)] = seen.get((subtask.name, sample.id), -1) + 1
+            name = f"{subtask.name}/{sample.id}" + (f"#{turn + 1}" if turn else "")
+            meta = {**sample.meta, "task": subtask.name, **({"turn": turn} if turn else {})}
+            group = f"{subtask.name}/{sample.group}" if sample.group else ""
+            yield structs.replace(sample, id=name, group=group, meta=meta), structs.replace(record, sample_id=name)
