@@ -27,13 +27,13 @@ CORNERS = ("x0", "y0", "x1", "y1")
 
 
 class Box(Struct, frozen=True):
-    """A rectangle in pixels of the upright picture; `line` is where it stands in the file."""
+    """A rectangle in pixels of the upright picture; `where` is the line or row of the file in which it stands."""
 
     x0: float
     y0: float
     x1: float
     y1: float
-    line: int = 0
+    where: str = ""
 
 
 class Boxes(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Boxes(Struct, frozen=True):
             )
         corners = ",".join(f"{value!r}" for value in (box.x0, box.y0, box.x1, box.y1))
         key = f"{blob.key}#crop={corners}&margin={margin!r}"
-        return Drawn(key, partial(_cut, blob, box, margin, f"{self.file}, line {box.line:,}"))
+        return Drawn(key, partial(_cut, blob, box, margin, f"{self.file}, {box.where}"))
 
     def notices(self, names: Iterable[str]) -> list[str]:
         """What does not fit together: boxes for images that no question shows, images without a box."""
@@ -115,11 +115,13 @@ def read_boxes(path: Path) -> Boxes:
     """
     best: dict[str, tuple[float, Box]] = {}
     faults: list[str] = []
+    unit = "line" if path.suffix.lower() in (".jsonl", ".ndjson", ".csv", ".tsv") else "row"
     for line, row in numbered(path):
+        where = f"{unit} {line:,}"
         try:
-            name, box, score = _row(row, line)
+            name, box, score = _row(row, where)
         except ValueError as fault:
-            faults.append(f"{path}, line {line:,}: {fault}")
+            faults.append(f"{path}, {where}: {fault}")
             continue
         if name not in best or score > best[name][0]:
             best[name] = score, box
@@ -135,7 +137,7 @@ def read_boxes(path: Path) -> Boxes:
     return Boxes(str(path), {name: box for name, (_, box) in best.items()})
 
 
-def _row(row: Mapping[str, Any], line: int) -> tuple[str, Box, float]:
+def _row(row: Mapping[str, Any], where: str) -> tuple[str, Box, float]:
     """(image, box, score) of a row; a row without a score has the lowest. Raises ValueError, which says what is wrong."""
     name = row.get("image")
     if not isinstance(name, str) or not name.strip():
@@ -159,7 +161,7 @@ def _row(row: Mapping[str, Any], line: int) -> tuple[str, Box, float]:
     if max(map(abs, (x0, y0, x1, y1))) <= 1:
         raise ValueError(f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} lies in one pixel (are these fractions?)")
     score = row.get("score")
-    return plain(name), Box(x0, y0, x1, y1, line), -math.inf if score in (None, "") else _number(score, "score")
+    return plain(name), Box(x0, y0, x1, y1, where), -math.inf if score in (None, "") else _number(score, "score")
 
 
 def _number(value: Any, what: str) -> float:

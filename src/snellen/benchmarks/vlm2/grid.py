@@ -1,8 +1,7 @@
 """A grid of labelled dots over a picture: (image, column, row) under each dot.
 
 Dots stand in the middle of the cells of columns x rows equal cells, so that each stands for an equal share of the
-picture. Dots and labels are of one colour with an outline of a contrasting one, and can so be told from light ground
-and from dark. A label is at least `LEAST_TEXT` pixels high; a picture whose cells cannot hold that is enlarged first.
+picture. Dots have an outline and labels a plate of a contrasting colour, and can so be told from light ground and from dark. A label is at least `LEAST_TEXT` pixels high; a picture whose cells cannot hold that is enlarged first.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SIZE = re.compile(r"(\d{1,2})x(\d{1,2})", re.IGNORECASE)
 
 
 class Grid(Struct, frozen=True):
-    """Columns, rows and colours (RGB) of the dots."""
+    """Columns, rows and colours (RGB): `colour` of dots and labels, `outline` around dots and under labels."""
 
     columns: int = 6
     rows: int = 6
@@ -108,7 +107,7 @@ class Layout(Struct, frozen=True):
         width, height: of the picture, enlarged where its own cells are too small for the labels.
         text: size of the font.
         radius: of a dot, without its outline.
-        outline: how thick the outline of dots and labels is.
+        outline: how thick the outline of a dot is, and how far a plate reaches beyond its label.
         places: (column, row, x, y) of each dot, row by row, columns and rows from 1.
     """
 
@@ -163,9 +162,9 @@ def _fits(needed: tuple[int, int], wide: float, high: float) -> bool:
 def _needed(label: str, text: int) -> tuple[int, int]:
     """Width and height of a cell that holds a dot in its middle and this label below it, neighbours apart."""
     radius, outline = _strokes(text)
-    left, upper, right, lower = _font(text).getbbox(label, stroke_width=outline, anchor="mt")
-    reach = max(math.ceil(max(-left, right)), radius + outline)
-    return 2 * reach + 2 + text // 4, 2 * (radius + 2 * outline + math.ceil(lower - min(upper, 0)) + 2)
+    left, upper, right, lower = _font(text).getbbox(label, anchor="mt")
+    wide = 2 * (math.ceil(max(-left, right)) + outline + 1)
+    return wide + text // 4, 2 * (radius + 3 * outline + math.ceil(lower - upper) + 2)
 
 
 @cache
@@ -195,16 +194,18 @@ def _drawn(grid: Grid, blob: Blob, number: int) -> bytes:
     for column, row, x, y in lies.places:
         brush.ellipse((x - whole, y - whole, x + whole, y + whole), fill=grid.outline)
         brush.ellipse((x - lies.radius, y - lies.radius, x + lies.radius, y + lies.radius), fill=grid.colour)
-        brush.text(
-            (x, y + whole + lies.outline),
-            f"({number},{column},{row})",
-            fill=grid.colour,
-            font=_font(lies.text),
-            anchor="mt",
-            stroke_width=lies.outline,
-            stroke_fill=grid.outline,
-        )
+        _write(brush, f"({number},{column},{row})", x, y + whole, lies, grid)
     return written(picture, jpeg)
+
+
+def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: Grid) -> None:
+    """A label on its plate, whose upper edge has its middle at (x, y)."""
+    font = _font(lies.text)
+    left, upper, right, lower = (math.floor(edge) for edge in font.getbbox(label, anchor="mt"))
+    top = y + lies.outline - upper
+    around = (x + left - lies.outline, y, x + right + lies.outline, top + lower + lies.outline)
+    brush.rectangle(around, fill=grid.outline)
+    brush.text((x, top), label, fill=grid.colour, font=font, anchor="mt")
 
 
 def upright(blob: Blob) -> tuple[Picture, bool]:

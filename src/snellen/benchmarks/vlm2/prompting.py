@@ -50,12 +50,15 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
         subtasks: which subtasks it is for.
         pictures: `original`, `grid` (dots are drawn over them) or `crop` (cut to their boxes).
         text: what is asked, with the places {question} {marker} {images} {last} {columns} {rows}.
+        max_tokens: new tokens that a reply may have at least, where the subtask's own bound (512 for general cues)
+            would cut the reasoning off before its marker.
     """
 
     about: str
     subtasks: tuple[str, ...]
     pictures: Literal["original", "grid", "crop"]
     text: str
+    max_tokens: int = 0
 
 
 class Prompting(Struct, frozen=True):
@@ -108,12 +111,13 @@ def of(data: Data, subtask: Subtask) -> Prompting:
     if known.pictures == "grid":
         return Prompting(variant, grid=grid_of(data.options))
     if known.pictures == "crop":
-        if not data.options.get("boxes"):
+        path = _boxes_file(data)
+        if path is None:
             raise UsageError(
                 "prompting=vp-zoom needs the box of every image, and no file with boxes was given",
                 "Give one with -o boxes=FILE; docs/vlm2-prompting.md says what it holds.",
             )
-        return Prompting(variant, boxes=read_boxes(Path(data.options["boxes"])), margin=margin_of(data.options))
+        return Prompting(variant, boxes=read_boxes(path), margin=margin_of(data.options))
     return Prompting(variant)
 
 
@@ -127,7 +131,7 @@ def compose(
 
     Args:
         how: from `of`.
-        subtask: which of the nine; its `max_tokens` bounds the reply.
+        subtask: which of the nine; its `max_tokens` bounds a reply to vanilla.
         images: the pictures, or the video of pc-vid.
         names: the pictures' paths as the question's row gives them, by which boxes are looked up.
         question: the row's question, unchanged.
@@ -135,11 +139,14 @@ def compose(
     values = {"question": question, "marker": MARKER, "images": str(len(images)), "last": str(len(images))}
     if how.grid is not None:
         values |= {"columns": str(how.grid.columns), "rows": str(how.grid.rows)}
-    text = _PLACE.sub(lambda found: values[found[1]], wording(how.variant).text)
+    known = wording(how.variant)
+    text = _PLACE.sub(lambda found: values[found[1]], known.text)
     parts = [
         _shown(how, part, number, name) for number, (part, name) in enumerate(zip(images, names, strict=True), start=1)
     ]
-    return Prompt((*parts, Text("\n" + text)), generation=Generation(max_tokens=subtask.max_tokens))
+    return Prompt(
+        (*parts, Text("\n" + text)), generation=Generation(max_tokens=max(subtask.max_tokens, known.max_tokens))
+    )
 
 
 def _shown(how: Prompting, part: Image | Video, number: int, name: str) -> Image | Video:
@@ -166,9 +173,15 @@ def digest(data: Data) -> str:
 
     It belongs into the benchmark's digest, so that a run is not resumed with other boxes. Raises DataError.
     """
-    if data.options.get("prompting") != "vp-zoom" or not data.options.get("boxes"):
+    path = _boxes_file(data)
+    if path is None or data.options.get("prompting") != "vp-zoom":
         return ""
-    return blake2b(FileBlob(Path(data.options["boxes"])).read(), digest_size=8).hexdigest()
+    return blake2b(FileBlob(path).read(), digest_size=8).hexdigest()
+
+
+def _boxes_file(data: Data) -> Path | None:
+    text = data.options.get("boxes", "")
+    return Path(text).expanduser() if text else None
 
 
 def notices(how: Prompting, names: Iterable[str]) -> list[str]:
