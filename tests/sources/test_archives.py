@@ -289,7 +289,7 @@ def test_a_zip_of_ten_thousand_members_is_opened_in_a_fraction_of_a_second(tmp_p
             archive.writestr(f"images/{number % 100}/{number}.jpg" if number % 2 else f"../{number}.jpg", b"x")
     started = time.process_time()
     tree = open_tree(tmp_path / "a.zip", leave_out=True)
-    assert time.process_time() - started < 1.5  # 0.15 s where nothing else runs
+    assert time.process_time() - started < 1.5  # 0.1 s where nothing else runs
     assert len(tree.names()) == len(tree.left_out) == 5_000
 
 
