@@ -117,13 +117,22 @@ class ScoreBuilder:
         if repeat:
             self._put(row, "repeat", str(repeat))
         for name, value in sample.meta.items():
-            if isinstance(value, (str, int, float)):
+            if type(value) is str:
+                self._put(row, name, value)
+            elif isinstance(value, (str, int, float)):
                 self._put(row, name, str(value))
 
     def _put(self, row: int, name: str, value: str) -> None:
-        codes, names = self._meta.setdefault(name, (array("i"), {}))
-        codes.extend([-1] * (row - len(codes)))
-        codes.append(names.setdefault(value, len(names)))
+        column = self._meta.get(name)
+        if column is None:
+            column = self._meta[name] = (array("i"), {})
+        codes, names = column
+        if len(codes) < row:
+            codes.extend([-1] * (row - len(codes)))
+        code = names.get(value)
+        if code is None:
+            code = names[value] = len(names)
+        codes.append(code)
 
     def build(self, expected: int | None = None) -> Scores:
         """The columns so far. `expected` is the number of rows of a complete run; None: these are all."""

@@ -27,7 +27,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         row: `q_id` or `vid`, `gt_answer`, `question` and whatever else there is; nothing about it is trusted.
         prompt: what is shown; an empty one for rows of results.
         turn: 0 for the first row with this id.
-        meta: more meta, such as the prompting variant.
+        meta: more meta, such as the prompting variant; `images` and `shown` where the row itself does not tell.
     """
     gold = row.get("gt_answer")
     found: dict[str, Any] = dict(meta)
@@ -46,7 +46,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         if subtask.cue == "gc":
             name = f"{name}_{places['half']}" if "half" in places else f"{name}_?"
     elif subtask.family == "count":
-        found["images"], found["shown"] = lengths(row)
+        if "images" not in found:
+            found["images"], found["shown"] = lengths(row)
     elif subtask.family == "group":
         options = choices(row.get("question"))
     elif subtask.family == "video":
@@ -68,6 +69,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
 def row_id(subtask: Subtask, row: Mapping[str, Any]) -> str:
     """The row's own id as text: `vid` of a video, else `q_id`; `?` where it has none."""
     value = row.get("vid" if subtask.family == "video" else "q_id")
+    if type(value) is str and value:
+        return value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "?" if value is None or value == "" else str(value)
@@ -78,11 +81,13 @@ def target(subtask: Subtask, gold: Any) -> Any:
     if subtask.family == "pair":
         return {"T": True, "F": False}.get(gold.strip().upper()) if isinstance(gold, str) else None
     if subtask.family == "count":
+        if type(gold) is int:
+            return gold
         if isinstance(gold, bool) or not isinstance(gold, (int, float, str)):
             return None
         try:
             value = float(gold)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return int(value) if value.is_integer() else None
     if subtask.family == "group":

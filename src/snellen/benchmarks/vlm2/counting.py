@@ -55,6 +55,8 @@ def numbers(reply: str) -> list[int]:
     "thousand" occurs.
     """
     text = reply.strip().lower()
+    if text.isdecimal() and len(text) <= _HUGE:
+        return [int(text)]
     found = [int(run) if len(run) <= _HUGE else 10**_HUGE for run in _DIGITS.findall(text)]
     words = _WORD.findall(text)
     if words and "thousand" not in words:

@@ -82,8 +82,7 @@ def _authors(
         if subtask.family == "count":
             lengths = known.get(hash(asked.row_id(subtask, row)))
             strangers += lengths is None
-            official, shown = lengths or (asked.DEFAULT_LENGTH, asked.DEFAULT_LENGTH)
-            row["image_seq_len"], row["shown"] = official, shown
+            row["lengths"] = lengths or (asked.DEFAULT_LENGTH, asked.DEFAULT_LENGTH)
         yield where, row, row.get("model_answer")
     if strangers:
         problems.add(
@@ -167,10 +166,14 @@ def _scored(
         key: data.options[key] for key in ("prompting",) if data.options.get(key, "vanilla") != "vanilla"
     }
     for where, row, reply in rows:
+        if "lengths" in row:
+            variant["images"], variant["shown"] = row["lengths"]
         sample = asked.sample(subtask, row, NOTHING_SHOWN, **variant)
         spot = hash((sample.group, sample.meta["half"]) if "half" in sample.meta and sample.group else sample.id)
-        turn = seen[spot] = seen.get(spot, -1) + 1
-        if turn:
+        if spot not in seen:
+            seen[spot] = 0
+        else:
+            turn = seen[spot] = seen[spot] + 1
             sample = asked.sample(subtask, row, NOTHING_SHOWN, turn, **variant)
         _report(subtask, sample, row, where, problems)
         yield sample, _record(sample, reply, where, problems)
