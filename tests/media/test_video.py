@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from clips import Counted, clip, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
@@ -15,21 +16,6 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.media import MediaCache, encode, frame_numbers, frames, open_image, read_header
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Video
-
-
-def clip(count: int = 30, size: tuple[int, int] = (64, 48), kind: str = "mp4", codec: str = "mpeg4") -> bytes:
-    """Frame k is a flat grey of brightness 8 * k."""
-    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
-    out = BytesIO()
-    with av.open(out, "w", format=kind) as container:
-        stream = container.add_stream(codec, rate=10)
-        stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
-        for number in range(count):
-            flat = np.full((size[1], size[0], 3), min(255, 8 * number), np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(flat, format="rgb24")))
-        container.mux(stream.encode())
-    return out.getvalue()
 
 
 def turned_clip() -> bytes:
@@ -50,30 +36,15 @@ def turned_clip() -> bytes:
     return data[:at] + lying + data[at + len(lying) :]
 
 
-class Counted:
-    key = "clips/1.mp4"
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.reads = data, 0
-
-    def read(self) -> bytes:
-        self.reads += 1
-        return self.data
-
-
-def shown_numbers(images: list[Image]) -> list[int]:
-    return [round(open_image(image, MediaSettings()).getpixel((20, 20))[0] / 8) for image in images]
-
-
 @settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 200))
 def test_frames_are_spread_evenly_from_the_first_to_the_last(total, wanted):
-    numbers = frame_numbers(total, wanted)
-    assert numbers == sorted(set(numbers)) and len(numbers) == min(total, wanted)
-    assert numbers[0] >= 0 and numbers[-1] <= total - 1
-    if len(numbers) > 1:
-        assert numbers[0] == 0 and numbers[-1] == total - 1
-        steps = [b - a for a, b in pairwise(numbers)]
+    picked = frame_numbers(total, wanted)
+    assert picked == sorted(set(picked)) and len(picked) == min(total, wanted)
+    assert picked[0] >= 0 and picked[-1] <= total - 1
+    if len(picked) > 1:
+        assert picked[0] == 0 and picked[-1] == total - 1
+        steps = [b - a for a, b in pairwise(picked)]
         assert max(steps) - min(steps) <= 1
 
 
@@ -88,7 +59,7 @@ def test_the_documented_numbers_of_frames():
 )
 def test_the_right_frames_come_out_of_every_container(kind, codec):
     video = Video(blob=BytesBlob("clips/1", clip(30, kind=kind, codec=codec)))
-    assert shown_numbers(frames(video, MediaSettings(frames=8))) == [0, 4, 8, 12, 16, 20, 24, 29]
+    assert numbers(frames(video, MediaSettings(frames=8))) == [0, 4, 8, 12, 16, 20, 24, 29]
 
 
 def test_a_video_is_turned_as_players_turn_it():
@@ -138,14 +109,14 @@ def test_a_video_is_decoded_once_however_many_ask():
 
 
 def test_an_empty_a_broken_and_a_cut_off_video_are_errors_that_name_it():
-    whole = clip(60, (160, 120))
+    whole = clip(60, size=(160, 120))
     for data in (b"", b"not a video at all" * 50, whole[:200], whole[: len(whole) // 2]):
         with pytest.raises(MediaError, match=r"clips/1\.mp4"):
             frames(Video(blob=BytesBlob("clips/1.mp4", data)), MediaSettings())
 
 
 def test_a_video_cut_off_in_a_container_that_streams_gives_what_is_there():
-    whole = clip(60, (160, 120), kind="matroska")
+    whole = clip(60, size=(160, 120), kind="matroska")
     picked = frames(Video(blob=BytesBlob("c", whole[: len(whole) * 3 // 4])), MediaSettings(frames=4))
     assert 1 <= len(picked) <= 4
 
@@ -177,7 +148,7 @@ def test_a_picture_is_no_video():
 @settings(deadline=None)
 @given(st.data())
 def test_a_damaged_video_gives_frames_or_a_media_error(data):
-    whole = bytearray(clip(6, (32, 32)))
+    whole = bytearray(clip(6, size=(32, 32)))
     for _ in range(data.draw(st.integers(1, 10))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     with suppress(MediaError):

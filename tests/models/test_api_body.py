@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 from base64 import b64decode
 from io import BytesIO
@@ -19,7 +21,7 @@ from snellen.errors import InputError, UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.body import BodyWriter
 from snellen.models.base import ModelOptions
-from snellen.sources.blobs import BytesBlob, FileBlob
+from snellen.sources.blobs import BytesBlob, FileBlob, UrlBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Text, Video
 
 
@@ -101,6 +103,81 @@ async def test_frames_of_a_clip_go_out_as_pictures_in_order() -> None:
     uris = [part["image_url"]["url"] for part in content(body)[:-1]]
     stills = await written(Prompt((*frames, Text("?"))))
     assert uris == [part["image_url"]["url"] for part in content(stills)[:-1]]
+
+
+class Film:
+    """The outer structure of an MP4 file, which is all that is looked at before it is sent; read once, then counted."""
+
+    key = "film.mp4"
+    reads = 0
+    data = b"".join(
+        (len(body) + 8).to_bytes(4, "big") + kind + body
+        for kind, body in ((b"ftyp", b"isom\0\0\2\0isom"), (b"mdat", bytes(range(256))), (b"moov", b"\0" * 16))
+    )
+
+    def read(self) -> bytes:
+        self.reads += 1
+        return self.data
+
+
+NATIVE = ModelOptions(media=MediaSettings(video="native"))
+
+
+async def test_a_video_goes_out_as_its_file_in_its_place_among_the_parts() -> None:
+    parts = (Text("Before"), Video(blob=Film()), Image(BytesBlob("1", picture())), Text("after"))
+    sent = content(await written(Prompt(parts), NATIVE))
+    assert [part["type"] for part in sent] == ["text", "video_url", "image_url", "text"]
+    head, _, data = sent[1]["video_url"]["url"].partition(",")
+    assert sent[1].keys() == {"type", "video_url"} and sent[1]["video_url"].keys() == {"url"}
+    assert head == "data:video/mp4;base64"
+    assert b64decode(data) == Film.data
+
+
+async def test_the_trace_holds_the_digest_of_a_video_and_not_its_bytes() -> None:
+    body = await BodyWriter("m", NATIVE).write(Prompt((Video(blob=Film()), Text("?"))))
+    shown, sent = json.loads(body.shown), json.loads(body.sent)
+    assert content(shown)[0] == {
+        "type": "video_url",
+        "video_url": {"url": f"sha256:{hashlib.sha256(Film.data).hexdigest()}"},
+    }
+    content(sent)[0]["video_url"] = content(shown)[0]["video_url"]
+    assert sent == shown
+
+
+async def test_a_video_is_read_once_for_many_prompts_at_once() -> None:
+    film, writer = Film(), BodyWriter("m", NATIVE)
+    prompts = (Prompt((Video(blob=film), Text(f"Question {n}"))) for n in range(10))
+    bodies = await asyncio.gather(*(writer.write(prompt) for prompt in prompts))
+    assert film.reads == 1
+    assert len({body.sent for body in bodies}) == 10
+
+
+async def test_a_video_behind_a_url_goes_out_as_the_url_where_the_server_takes_video() -> None:
+    video = Video(blob=UrlBlob("https://example.org/film.mp4"))
+    sent = content(await written(Prompt((video, Text("?"))), NATIVE))
+    assert sent[0] == {"type": "video_url", "video_url": {"url": "https://example.org/film.mp4"}}
+    with pytest.raises(InputError, match=r"film\.mp4"):
+        await written(Prompt((video, Text("?"))))
+
+
+async def test_a_clip_that_is_drawn_cannot_be_sent_as_a_file() -> None:
+    drawn = Video(frames=(Image(BytesBlob("1", picture())),))
+    with pytest.raises(InputError, match="--video frames"):
+        await written(Prompt((drawn, Text("?"))), NATIVE)
+
+
+async def test_a_drawn_clip_by_time_goes_out_as_the_pictures_of_those_moments() -> None:
+    frames = tuple(Image(BytesBlob(colour, picture(colour=colour))) for colour in ("red", "green", "blue", "teal"))
+    options = ModelOptions(media=MediaSettings(fps=1.0))
+    body = await written(Prompt((Video(frames=frames, fps=2.0), Text("?"))), options)
+    stills = await written(Prompt((frames[0], frames[2], Text("?"))))
+    assert content(body) == content(stills)
+
+
+async def test_settings_of_videos_do_not_make_pictures_behind_urls_be_fetched() -> None:
+    for media in (MediaSettings(frames=2), MediaSettings(fps=1.0), NATIVE.media):
+        sent = content(await written(Prompt((Image(Remote()), Text("?"))), ModelOptions(media=media)))
+        assert sent[0]["image_url"]["url"] == Remote.url
 
 
 class Remote:

@@ -166,6 +166,12 @@ def media(
 
     if frames is not None and fps is not None:
         raise both_frames_and_fps(frames, fps)
+    if frames is not None and video == "native":
+        raise UsageError(
+            f"--video native sends a video's file, from which the endpoint picks frames; --frames {frames} says nothing "
+            "to it.",
+            "Give one of them.",
+        )
     count = MediaSettings().frames if frames is None else frames
     return check_settings(MediaSettings(max_long_side, max_pixels, image_format, quality, count, blank, fps, video))
 
