@@ -1,0 +1,125 @@
+"""The questions of VLM2-Bench as samples, from the official files or VLMEvalKit's table.
+
+What cannot be read costs its own sample and no other: the sample is there, holds an `Unreadable` that names file and
+line, and fails when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.vlm2 import asked, prompting, where
+from snellen.benchmarks.vlm2.prompting import Prompting
+from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.benchmarks.vlm2.survey import row_fault, survey
+from snellen.benchmarks.vlm2.where import Questions
+from snellen.errors import DataError
+from snellen.sources import Unreadable
+from snellen.sources.rows import Row
+from snellen.types import Image, Prompt, Sample, Text, Video
+
+MEND = "Mend the row, or fetch the data again."
+
+
+def samples(subtask: Subtask) -> Callable[[Data], Iterator[Sample]]:
+    """The benchmark's `samples`: one a row, in the order of the file.
+
+    The returned function raises UsageError (no data given, a prompting that does not fit) and DataError (no question
+    file there, or one of which nothing can be read).
+    """
+    return partial(_samples, subtask)
+
+
+def question_rows(subtask: Subtask, data: Data) -> Iterator[tuple[int, Row | DataError]]:
+    """(line, row) of the subtask's questions with the fields of the authors' files; an error in place of a row that
+    cannot be read. Pictures are not looked for.
+
+    Raises:
+        UsageError, DataError: as `samples`.
+    """
+    return where.questions(subtask, data).rows()
+
+
+def size(subtask: Subtask) -> Callable[[Data], int | None]:
+    """The benchmark's `size`: how many rows there are; None where no data is given."""
+
+    def count(data: Data) -> int | None:
+        return None if data.path is None else sum(1 for _ in question_rows(subtask, data))
+
+    return count
+
+
+def digest(subtask: Subtask) -> Callable[[Data], str]:
+    """The benchmark's `digest`: over questions and pictures; see `where.Questions`."""
+    return lambda data: where.questions(subtask, data).digest()
+
+
+def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
+    """The benchmark's `notices`: counts that differ from the published ones, incomplete pairs, what cannot be read."""
+
+    def found(data: Data) -> list[str]:
+        how = prompting.of(data, subtask)
+        read = where.questions(subtask, data)
+        about = survey(subtask, read)
+        return [*about.lines(subtask, read), *prompting.notices(how, about.names)]
+
+    return found
+
+
+def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
+    how = prompting.of(data, subtask)
+    found = where.questions(subtask, data)
+    seen: dict[str, int] = {}
+    for line, row in found.rows():
+        if isinstance(row, DataError):
+            yield _named(partial(_lost, subtask, found.file, line, row), seen)
+        else:
+            yield _named(partial(_asked, subtask, found, how, line, row), seen)
+
+
+def _named(make: Callable[[int], Sample], seen: dict[str, int]) -> Sample:
+    """The sample that `make` makes of a turn, with the first turn from 0 on whose id is not taken yet."""
+    one = make(0)
+    first, turn = one.id, seen.get(one.id, 0)
+    while one.id in seen:
+        one = make(turn)
+        turn += 1
+    seen[one.id] = 1
+    seen[first] = max(turn, 1)
+    return one
+
+
+def _lost(subtask: Subtask, file: str, line: int, error: DataError, turn: int) -> Sample:
+    blob = Unreadable(f"{file}, line {line:,}", error.message, error.hint)
+    name = f"{PurePath(file).name}:{line}"
+    return Sample(
+        id=f"{name}#{turn + 1}" if turn else name,
+        prompt=Prompt((_part(subtask, blob),)),
+        target=None,
+        kind=asked.KINDS[subtask.family],
+        meta={"unreadable": "yes"},
+    )
+
+
+def _asked(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row, turn: int) -> Sample:
+    variant: dict[str, Any] = {} if how.variant == "vanilla" else {"prompting": how.variant}
+    return asked.sample(subtask, row, _prompt(subtask, found, how, line, row), turn, **variant)
+
+
+def _prompt(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row) -> Prompt:
+    question = row.get("question")
+    fault = row_fault(subtask, row)
+    if fault:
+        at = f"{found.file}, line {line:,}"
+        text = (Text(question),) if isinstance(question, str) and question else ()
+        return Prompt((_part(subtask, Unreadable(at, f"{at}: {fault}", MEND)), *text))
+    parts = [_part(subtask, blob) for blob in found.shown(line, row)]
+    return prompting.compose(how, subtask, parts, where.names(subtask, row), str(question))
+
+
+def _part(subtask: Subtask, blob: Any) -> Image | Video:
+    return Video(blob) if subtask.family == "video" else Image(blob)

@@ -1,0 +1,169 @@
+"""The official layout of VLM2-Bench's files: where question files lie in a folder or archive, and pictures beside them.
+
+`jsonl/<cue>/vanilla/<file>.jsonl` (the released scripts also spell it `vallina`) beside `data/...`, at the root or under
+a folder that somebody put on top. A picture that cannot be had is an `Unreadable` that names the question's line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from msgspec import Struct
+
+from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
+from snellen.errors import DataError
+from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, ZipBlob, member_name, open_tree
+from snellen.sources.confine import regular_file
+from snellen.sources.trees import TARS
+from snellen.types import Blob
+
+ARCHIVES = (".zip", *TARS)
+QUESTIONS = (".jsonl", ".ndjson", ".json")
+VIDEO_ENDINGS = (".mp4", ".mov", ".avi")
+LEVELS_UP = 5
+REPOSITORY = "Sterzhang/vlm2-bench"
+HINT = (
+    f"Give vlm2-bench_dataset.zip or the folder it was unpacked to, one question file, or --data hf:{REPOSITORY} "
+    "(6.5 GB)."
+)
+
+
+class Pictures(Struct, frozen=True):
+    """Where the pictures or videos of one subtask are.
+
+    Attributes:
+        tree: the folder or archive; None: none was found, and every picture is Unreadable.
+        prefixes: what may stand before a row's own path, in the order in which they are tried; each ends with `/` or
+            is empty.
+        hint: what to do where a picture is not there.
+    """
+
+    tree: Tree | None
+    prefixes: tuple[str, ...] = ()
+    hint: str = ""
+
+    def find(self, name: str, at: str, endings: Sequence[str] = ("",)) -> Blob:
+        """The picture or video of a row, to be read when needed.
+
+        Args:
+            name: the path as the row gives it.
+            at: file and line of the row, for messages.
+            endings: what may stand behind the path, in the order in which they are tried.
+
+        Returns:
+            A blob; an Unreadable where the path leads out of its root, nothing is there, or what is there is empty.
+        """
+        key = f"{at}: {name}"
+        try:
+            plain = member_name(name, at)
+            if self.tree is None:
+                return Unreadable(key, f"{at}: {name!r} was asked for, and no pictures were found", self.hint)
+            for prefix in self.prefixes:
+                for ending in endings:
+                    place = prefix + plain + ending
+                    if place in self.tree.left_out or self.tree.exists(place):
+                        blob = self.tree.blob(place)
+                        if _is_empty(blob):
+                            return Unreadable(key, f"{at}: {blob.key} is empty (0 bytes)", "Fetch the data again.")
+                        return blob
+        except DataError as error:
+            return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
+        looked = f"{self.prefixes[0]}{plain}{endings[0]}"
+        others = f" (nor with {', '.join(endings[1:])})" if len(endings) > 1 else ""
+        return Unreadable(key, f"{at}: there is no {looked!r} in {self.tree.path}{others}", self.hint)
+
+
+def _is_empty(blob: Blob) -> bool:
+    if isinstance(blob, ZipBlob):
+        return blob.tree.size(blob.name) == 0
+    return isinstance(blob, FileBlob) and blob.path.stat().st_size == 0
+
+
+def tree_of(path: Path) -> Tree:
+    """A folder or archive; the directory of an archive is read once a process, as long as the file stays the same.
+
+    Members that are not safe to read are left out (`Tree.left_out`).
+    """
+    if path.is_dir():
+        return FolderTree(path)
+    found = regular_file(path)
+    return _opened(path, found.st_mtime_ns, found.st_size, os.getpid())
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, changed: int, size: int, process: int) -> Tree:
+    # By process, too: a forked one must not share the position in the file.
+    return open_tree(path, leave_out=True)
+
+
+def question_file(tree: Tree, subtask: Subtask) -> str | None:
+    """The name of a subtask's question file; None where there is none.
+
+    At the root in either spelling of its folder, else the one under the fewest folders.
+
+    Raises:
+        DataError: it is there and was left out as unsafe to read.
+    """
+    wanted = tuple(f"{folder}/{subtask.questions}" for folder in subtask.folders)
+    for name in wanted:
+        if name in tree.left_out:
+            raise tree.left_out[name]
+        if tree.exists(name):
+            return name
+    return _shallowest(tree, tuple(f"/{name}" for name in wanted))
+
+
+def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
+    found = [name for name in tree.names() if name.endswith(endings)]
+    return min(found, key=lambda name: (name.count("/"), name), default=None)
+
+
+def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
+    """The pictures that belong to a question file of the same folder or archive."""
+    top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
+    prefixes = [f"{top}{subtask.media}/"]
+    if isinstance(tree, FolderTree) and (tree.path / prefixes[0]).is_dir():
+        return Pictures(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
+    inner = f"{subtask.media}/"
+    prefixes += sorted({one[: one.index(inner)] + inner for one in tree.names() if f"/{inner}" in f"/{one}"})
+    return Pictures(tree, tuple(dict.fromkeys(prefixes)), "Was the data fetched and unpacked whole?")
+
+
+def given_pictures(images: Path, subtask: Subtask) -> Pictures:
+    """Pictures under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
+    tree = tree_of(images)
+    inner = subtask.media.removeprefix("data/")
+    return Pictures(
+        tree, (f"{subtask.media}/", f"{inner}/", ""), f"Is --images {images} the folder that holds {subtask.media}?"
+    )
+
+
+def above_file(path: Path, subtask: Subtask) -> Pictures:
+    """Pictures for a question file that was given alone: `data/...` in a folder above it."""
+    for folder in list(path.absolute().parents)[:LEVELS_UP]:
+        if (folder / subtask.media).is_dir():
+            return Pictures(FolderTree(folder), (f"{subtask.media}/",), "Was the data fetched and unpacked whole?")
+    return Pictures(None, (), f"Give --images: the folder or zip that holds {subtask.media}.")
+
+
+def check_right_file(path: Path, subtask: Subtask) -> None:
+    """Raises DataError where a file has the name of another subtask's question file."""
+    other = {one.questions: one.name for one in SUBTASKS}.get(path.name)
+    if other is not None and other != subtask.name:
+        raise DataError(
+            f"{path} holds the questions of vlm2/{other}; those of vlm2/{subtask.name} were expected",
+            f"Run vlm2/{other}, or give {subtask.questions}, or the folder or zip that holds all of them.",
+        )
+
+
+def inside(folder: Path, endings: tuple[str, ...], containing: str) -> Path | None:
+    """The first file right in a folder whose name contains and ends with these, in lower case."""
+    names = sorted(cast("list[str]", os.listdir(folder)))  # noqa: PTH208 - names are all that is needed
+    for name in names:
+        if containing in name.lower() and PurePosixPath(name).name.lower().endswith(endings):
+            return folder / name
+    return None
