@@ -140,3 +140,23 @@ def test_a_video_without_sound_or_with_it_gives_the_same_frames():
         loud.mux(sound.encode(tone))
         loud.mux(sound.encode())
     assert shown(out.getvalue(), 1) == [0, 10, 20], "five seconds of sound do not make the picture longer"
+
+
+def test_a_film_that_was_trimmed_begins_where_players_begin_it():
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    out = BytesIO()
+    with av.open(BytesIO(clip(30, codec="libx264"))) as whole, av.open(out, "w", format="mp4") as trimmed:
+        stream = trimmed.add_stream_from_template(whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            if packet.size:
+                early = int(Fraction(1, 2) / packet.time_base)  # the first five frames come to lie before the start
+                packet.pts, packet.dts, packet.stream = packet.pts - early, packet.dts - early, stream
+                trimmed.mux(packet)
+    assert shown(out.getvalue(), 2) == [5, 10, 15, 20, 25]
+
+
+def test_frames_that_are_missing_at_the_end_are_not_made_up():
+    whole = clip(30, codec="libx264", kind="mpegts")
+    assert shown(whole, 2) == [0, 5, 10, 15, 20, 25]
+    cut = shown(whole[: len(whole) * 2 // 3], 2)
+    assert 1 <= len(cut) < 6 and cut == [0, 5, 10, 15, 20, 25][: len(cut)]

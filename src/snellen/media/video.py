@@ -98,7 +98,9 @@ def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
         MediaError: the clip holds nothing, or says that it shows no frames a second.
     """
     if not video.frames:
-        raise MediaError("a clip holds neither a file nor frames", "The benchmark that made it has to give one of them.")
+        raise MediaError(
+            "a clip holds neither a file nor frames", "The benchmark that made it has to give one of them."
+        )
     return tuple(video.frames[number] for number in _drawn_numbers(video, settings))
 
 
