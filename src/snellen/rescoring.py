@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from snellen.benchmarks import registry as benchmarks
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import answers as meeting
 from snellen.engine import rescore
 from snellen.engine.folder import RunFolder
@@ -73,7 +73,7 @@ def score_answers(
         pairs = asked.results(path, where, problems)
         if pairs is not None:
             found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each)
-            return found, [*asked.notices(where), *problems.lines("are odd or cannot be used")]
+            return found, problems.lines("are odd or cannot be used")
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         asked,
@@ -82,4 +82,9 @@ def score_answers(
         id_is=id_is,
         each=each,
     )
-    return summary, [*asked.notices(where), *tally.notes()]
+    return summary, [*_notices(asked, where), *tally.notes()]
+
+
+def _notices(benchmark: Benchmark, data: Data) -> Sequence[str]:
+    """What is odd about the data, where any was given."""
+    return benchmark.notices(data) if data.path is not None else ()
