@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
@@ -27,13 +28,23 @@ BUILT_IN = {
 }
 
 
+FAMILIES: dict[str, str] = {}
+"""First part of a name to the module of a family whose members are too many to list here.
+
+Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.
+"""
+MANIFEST = "benchmark.json"
+
+
 def names() -> list[str]:
     """Every benchmark that can be run, third parties' included."""
-    return [*BUILT_IN, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in BUILT_IN)]
+    families = [name for module in FAMILIES.values() for name in import_module(module).names()]
+    others = sorted(point.name for point in entry_points(group=GROUP) if point.name not in BUILT_IN)
+    return [*BUILT_IN, *families, *others]
 
 
 def find(name: str) -> Benchmark:
-    """The benchmark of that name, or `package.module:ATTRIBUTE` for one that is not registered.
+    """The benchmark of that name, or `package.module:ATTRIBUTE` for one that is not registered, or a built set's folder.
 
     Third parties add theirs through the entry-point group `snellen.benchmarks`, whose objects are Benchmarks.
 
@@ -42,6 +53,10 @@ def find(name: str) -> Benchmark:
     """
     if name in BUILT_IN or ":" in name:
         found = _load(BUILT_IN.get(name, name))
+    elif (Path(name) / MANIFEST).is_file():
+        found = import_module("snellen.benchmarks.folder").open_folder(Path(name))
+    elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
+        found = member
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:

@@ -106,7 +106,10 @@ class ScoreBuilder:
         self._meta: dict[str, tuple[array[int], dict[str, int]]] = {}
 
     def add(self, sample: Sample, score: Score, repeat: int = 0) -> None:
-        """Append one scored sample; `repeat` is a meta column where a question was asked more than once."""
+        """Append one scored sample.
+
+        `repeat` is a meta column where a question was asked more than once, and so are the texts of a score's detail.
+        """
         row = len(self._value)
         self._value.append(float("nan") if score.value is None else score.value)
         self._verdict.append(_CODE[score.verdict])
@@ -121,6 +124,9 @@ class ScoreBuilder:
                 self._put(row, name, value)
             elif isinstance(value, (str, int, float)):
                 self._put(row, name, str(value))
+        for name, value in score.detail.items():
+            if type(value) is str:
+                self._put(row, name, value)
 
     def _put(self, row: int, name: str, value: str) -> None:
         column = self._meta.get(name)
