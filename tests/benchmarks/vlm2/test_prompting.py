@@ -13,7 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
+from PIL import ImageDraw, ImageFont
 
+from snellen.benchmarks import vlm2
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import boxes, grid, prompting
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
@@ -209,15 +211,17 @@ def test_the_picture_is_left_as_it_was_outside_of_dots_and_labels():
 
 
 def test_labels_name_the_image_the_column_and_the_row():
-    # Two labels differ in pixels exactly where their numbers do.
-    def labels(number: int) -> dict[tuple[int, int], bytes]:
-        found = drawn(np.full((480, 480, 3), 90, np.uint8), number, grid="4x4")
-        places = grid.layout(480, 480, grid.Grid(4, 4), number).places
-        return {(column, row): found[y : y + 25, x - 30 : x + 30].tobytes() for column, row, x, y in places}
-
-    first, second = labels(1), labels(2)
-    assert len(set(first.values()) | set(second.values())) == 32
-    assert labels(1) == first
+    found = drawn(np.full((480, 480, 3), 90, np.uint8), 3, grid="4x5")
+    lies = grid.layout(480, 480, grid.Grid(4, 5), 3)
+    for column, row, x, y in lies.places:
+        alone = pillow.new("RGB", (60, 30))
+        ImageDraw.Draw(alone).text(
+            (30, 5), f"(3,{column},{row})", "white", ImageFont.load_default(lies.text), anchor="mt"
+        )
+        expected = np.asarray(alone)
+        top = np.flatnonzero(expected.any((1, 2)))[0]
+        plate = found[y + lies.radius + 2 * lies.outline :, x - 15 : x + 15][: lies.text - 3]
+        assert (plate == expected[top:, 15:45][: lies.text - 3]).all(), (column, row)
 
 
 def test_labels_have_light_strokes_on_a_dark_plate_or_the_reverse_on_any_ground():
@@ -510,3 +514,28 @@ def test_other_boxes_give_another_digest_and_other_variants_none(tmp_path):
     path.write_text('{"image": "a", "box": [10, 20, 50, 46]}')
     assert prompting.digest(data) != before
     assert prompting.digest(Data(options={"prompting": "cot"})) == ""
+
+
+def test_a_run_over_other_boxes_is_another_experiment_and_its_samples_know_how_they_were_asked(tmp_path):
+    pictures = tmp_path / "data" / "oc" / "original_obj" / "cup"
+    questions = tmp_path / "jsonl" / "oc" / "vanilla"
+    for folder in (pictures, questions):
+        folder.mkdir(parents=True)
+    for name in ("1.png", "2.png"):
+        (pictures / name).write_bytes(file_of(noise(40, 30)))
+    row = {"q_id": "1_p", "type": "cup", "question": "Q", "gt_answer": "T", "images": ["cup/1.png", "cup/2.png"]}
+    (questions / "oc_cpr.jsonl").write_text(json.dumps(row) + "\n")
+    found = written(tmp_path, "b.jsonl", '{"image": "cup/1.png", "box": [0, 0, 20, 15]}')
+    data = Data(tmp_path, options={"prompting": "vp-zoom", "boxes": str(found)})
+    sample = next(vlm2.OC_CPR.samples(data))
+    assert sample.meta["prompting"] == "vp-zoom"
+    assert pixels_of(sample.prompt.parts[0].blob.read()).shape == (15, 20, 3)
+    assert [vlm2.OC_CPR.score[profile](sample, "Not F.\nMY_ANSWER: T").value for profile in vlm2.OC_CPR.score] == [
+        1.0
+    ] * 5
+    with pytest.raises(DataError, match=r"no box for the image cup/2\.png"):
+        sample.prompt.parts[1].blob.read()
+    assert any("1 of 2 images have no box" in line for line in vlm2.OC_CPR.notices(data))
+    before = vlm2.OC_CPR.digest(data)
+    found.write_text('{"image": "cup/1.png", "box": [0, 0, 20, 14]}')
+    assert vlm2.OC_CPR.digest(data) != before

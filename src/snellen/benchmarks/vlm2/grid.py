@@ -1,7 +1,8 @@
 """A grid of labelled dots over a picture: (image, column, row) under each dot.
 
 Dots stand in the middle of the cells of columns x rows equal cells, so that each stands for an equal share of the
-picture. Dots have an outline and labels a plate of a contrasting colour, and can so be told from light ground and from dark. A label is at least `LEAST_TEXT` pixels high; a picture whose cells cannot hold that is enlarged first.
+picture. Dots have an outline and labels a plate of a contrasting colour, and can so be told from light ground and from
+dark. The font is at least `LEAST_TEXT` pixels high; a picture whose cells cannot hold that is enlarged first.
 """
 
 from __future__ import annotations
