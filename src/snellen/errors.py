@@ -81,7 +81,7 @@ class BudgetError(SnellenError):
 
 
 class JudgeError(SnellenError):
-    """A judge cannot be used: no key, no rubric, or a verdict that is not strict JSON after one re-ask."""
+    """A judge cannot be used: none is named, there is no key for it, or no such rubric. Nothing was asked."""
 
     exit_code = 4
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from engine.stubs import ARITHMETIC
 from servers import fast
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.cli.app import COMMANDS
-from snellen.errors import SnellenError
+from snellen.cli.output import show_json
+from snellen.errors import DataError, SnellenError
 
 KEY = "sk-test-4f9aQ81mZ0c7LxYv2Wb6"
 HEAVY = ("torch", "transformers", "pyarrow", "duckdb", "matplotlib")
@@ -162,3 +168,38 @@ def test_every_error_has_an_exit_status_of_its_own_kind():
 
     assert all(0 < kind.exit_code < 256 for kind in below(SnellenError))
     assert main(["--help"]) == 0
+
+
+def test_a_terminal_without_utf_8_shows_what_it_can_and_json_stays_whole(tmp_path: Path):
+    def said(*words: str) -> bytes:
+        env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        command = [sys.executable, "-m", "snellen", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=60).stdout
+
+    assert b"?/v1" in said("list") and b"api:NAME" in said("run", "--help")
+    assert "https://…/v1" in json.loads(said("list", "--json"))["models"]["api"]
+
+
+def test_json_names_a_path_that_is_not_text(capsys: pytest.CaptureFixture[str]):
+    path = os.fsdecode(b"caf\xe9")
+    show_json({"path": Path(path)})
+    assert json.loads(capsys.readouterr().out) == {"path": path}
+
+
+def test_a_broken_benchmark_and_one_whose_data_is_not_here_do_not_hide_the_others(
+    snellen, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(registry.BUILT_IN, "broken", "no.such.module:BENCHMARK")
+    monkeypatch.setitem(registry.BUILT_IN, "elsewhere", f"{__name__}:ELSEWHERE")
+    said = snellen("list", "--json")
+    found = {one["name"]: one["size"] for one in json.loads(said.out)["benchmarks"]}
+    assert said.status == 0 and "no.such.module" in said.err
+    assert found["elsewhere"] is None and found["chart"] == 2160 and "broken" not in found
+    assert "elsewhere" in snellen("list", "--long").out
+
+
+def _not_here(data: Data) -> int:
+    raise DataError("there is no file of questions", "Give --data.")
+
+
+ELSEWHERE = replace(ARITHMETIC, name="elsewhere", size=_not_here)

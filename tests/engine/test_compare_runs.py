@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 from stubs import ARITHMETIC
 
 from snellen import evaluate, load_run
@@ -100,6 +101,19 @@ def test_a_failed_sample_counts_against_the_run_that_failed():
     run("b", set(), missing={3, 4, 5})
     comparison = compare("a", "b")[0].parts[0].comparison
     assert (comparison.n, comparison.losses) == (100, 3)
+    assert compare("a", "b")[0].notes == ["3 samples of the other have no answer and count as wrong"]
+
+
+def test_a_column_that_nothing_can_be_sliced_by_is_said_and_not_passed_over():
+    run("a", set())
+    run("b", {1})
+    with pytest.raises(UsageError, match="no meta column 'levle' to slice by\nIt has: kind, level"):
+        compare("a", "b", by=["levle"])
+    many = replace(LEVELS, samples=lambda data: (replaced(s, meta={"word": s.id}) for s in samples(data)))
+    with_words = [load_run(name, benchmark=many) for name in "ab"]
+    (found,) = compare(*with_words, by=["word"])
+    assert [part.name for part in found.parts] == ["all"]
+    assert found.notes == ["not sliced by word: it has one value here, or more than 40"]
 
 
 def test_repeats_of_a_question_are_one_question():

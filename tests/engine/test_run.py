@@ -31,6 +31,7 @@ from snellen.errors import (
     AuthError,
     BudgetError,
     FingerprintError,
+    InputError,
     ModelTimeoutError,
     PreflightError,
     RateLimitError,
@@ -104,6 +105,19 @@ def test_a_model_that_raises_anything_costs_one_sample(tmp_path: Path) -> None:
     record = next(r for r in run.folder.records() if r.sample_id == "q6")
     assert record.status == "error" and record.error is not None
     assert (record.error.kind, record.error.message) == ("model", "ZeroDivisionError: oops")
+
+
+def test_half_a_surrogate_pair_in_a_reply_or_an_error_is_recorded_and_does_not_end_the_run(tmp_path: Path) -> None:
+    class Cut(Calculator):
+        async def answer(self, prompt: Prompt) -> Response:
+            return structs.replace(await super().answer(prompt), text="3 \ud83d", reasoning="\udcff")
+
+    run = go(Cut(fail={6: [InputError("no picture /data/caf\udce9.png")]}), tmp_path / "a", n=10)
+    records = {record.sample_id: record for record in run.folder.records()}
+    response, error = records["q3"].response, records["q6"].error
+    assert response is not None and (response.text, response.reasoning) == ("3 \\ud83d", "\\udcff")
+    assert error is not None and error.message == "no picture /data/caf\\udce9.png"
+    assert run.meta.state == "complete"
 
 
 def test_other_settings_are_refused_line_by_line_with_two_ways_out(tmp_path: Path) -> None:

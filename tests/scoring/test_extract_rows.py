@@ -29,6 +29,25 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.parametrize("kind", ["truth", "choice", "choice_text", "count", "number", "short"])
+def test_an_empty_reply_is_called_empty_in_every_kind(kind: str) -> None:
+    row = {"kind": kind, "reply": " \n", "options": ["osprey", "red kite"]}
+    (found,) = extract_lines([json.dumps(row).encode()], "rows")
+    assert (found["extracted"], found["reason"]) == (None, "empty reply")
+
+
+def test_an_extraction_that_is_stopped_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(lines: Any, where: str) -> Any:
+        yield from extract_lines([next(iter(lines))], where)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snellen.cli.extract.extract_lines", stopped)
+    source = write(tmp_path / "in.jsonl", ROWS)
+    with pytest.raises(KeyboardInterrupt):
+        extract(source, out=tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_extract_adds_what_was_read_why_not_and_whether_it_is_right(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

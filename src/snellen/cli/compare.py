@@ -26,7 +26,9 @@ def compare(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="META", help="Slice by this meta column; may be repeated.", show_default="kind, level, task"
+            metavar="META",
+            help="Slice by this meta column; may be repeated.",
+            show_default="kind, level, task, asked, category",
         ),
     ] = None,
     metric: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,11 +79,10 @@ def _write_file(rows: Iterator[dict[str, Any]], out: Path) -> None:
             _write(rows, to)
         part.replace(out)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
-    except DataError:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
+            part.unlink(missing_ok=True)
 
 
 def _print_table(tallies: list[Tally], *, to_stderr: bool) -> None:

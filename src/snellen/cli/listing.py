@@ -10,6 +10,7 @@ import typer
 from msgspec import structs
 
 from snellen.cli.output import note, show, show_json
+from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -36,7 +37,12 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
     from snellen.benchmarks import registry as benchmarks
     from snellen.models import registry as models
 
-    found = [benchmarks.find(name) for name in benchmarks.names()]
+    found = []
+    for name in benchmarks.names():
+        try:
+            found.append(benchmarks.find(name))
+        except SnellenError as error:  # a plug-in that is broken must not hide the others
+            note(f"snellen: {error.message}")
     kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
     for point in entry_points(group=models.GROUP):
         kinds.setdefault(point.name, f"from {point.value}")
@@ -56,9 +62,7 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
 
 
 def _details(one: Benchmark) -> dict[str, str]:
-    from snellen.benchmarks.base import Data
-
-    size = one.size(Data())
+    size = _size(one)
     return {
         "version": one.version,
         **({} if size is None else {"questions": f"{size:,}"}),
@@ -67,13 +71,21 @@ def _details(one: Benchmark) -> dict[str, str]:
     }
 
 
-def _facts(one: Benchmark) -> dict[str, Any]:
+def _size(one: Benchmark) -> int | None:
+    """How many questions it has; None where that is known only with its data at hand."""
     from snellen.benchmarks.base import Data
 
+    try:
+        return one.size(Data())
+    except SnellenError:
+        return None
+
+
+def _facts(one: Benchmark) -> dict[str, Any]:
     return {
         "name": one.name,
         "version": one.version,
-        "size": one.size(Data()),
+        "size": _size(one),
         "profiles": dict(one.profiles),
         "options": dict(one.options),
         "restricted": one.restricted,

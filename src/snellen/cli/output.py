@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import sys
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
@@ -53,6 +55,9 @@ class Redacting:
 def redacted_output() -> Iterator[None]:
     """stdout and stderr pass through `redact` in this block."""
     before = sys.stdout, sys.stderr
+    # A table on a terminal that knows no UTF-8 shows a question mark; it is no reason to end a run with a fault.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
     sys.stdout, sys.stderr = Redacting(sys.stdout), Redacting(sys.stderr)
     try:
         yield
@@ -75,7 +80,12 @@ def show_json(value: Any) -> None:
     """Print one JSON object to stdout."""
     import msgspec
 
-    print(msgspec.json.encode(value, enc_hook=str).decode())
+    try:
+        text = msgspec.json.encode(value, enc_hook=str).decode()
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a terminal without UTF-8, or a path that is not text: all of JSON can be said in ASCII
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
+    print(text)
 
 
 def note(text: str) -> None:

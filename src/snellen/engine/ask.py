@@ -60,12 +60,12 @@ class Asker:
                     wait_s = self._backoff.wait_s(attempt, error.retry_after_s, self._chance)
                     if await self._stop.pause(wait_s):
                         continue
-                failure = Failure(error.kind, redact(error.message))
+                failure = Failure(error.kind, _recorded(error.message))
                 return Record(sample.id, error.status, repeat, None, failure, attempt, started, time.time())
             if response.trace is not None:
                 self._traces.add(sample.id, repeat, attempt, response.trace)
                 response = structs.replace(response, trace=None)
-            text, reasoning = redact(response.text), redact(response.reasoning)
+            text, reasoning = _recorded(response.text), _recorded(response.reasoning)
             if text != response.text or reasoning != response.reasoning:
                 response = structs.replace(response, text=text, reasoning=reasoning)
             return Record(sample.id, "ok", repeat, response, None, attempt, started, time.time())
@@ -100,3 +100,12 @@ class Asker:
             return prompt
         generation = prompt.generation or Generation()
         return structs.replace(prompt, generation=structs.replace(generation, seed=self._seed + repeat))
+
+
+def _recorded(text: str) -> str:
+    """The text as results.jsonl can hold it: no key, and no half of a surrogate pair.
+
+    Halves come from models that cut an emoji in two, and from file names that are not UTF-8.
+    """
+    text = redact(text)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

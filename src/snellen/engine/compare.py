@@ -138,7 +138,7 @@ def compare(
         force: compare even if the runs are not about the same questions.
 
     Raises:
-        UsageError: other questions, or no such metric or profile. DataError: no question in common.
+        UsageError: other questions, or no such metric, profile or meta column. DataError: no question in common.
     """
     notes = comparable(baseline.meta, other.meta, force=force)
     first, second = baseline.scores(profile), other.scores(profile)
@@ -158,7 +158,17 @@ def compare(
         notes.append(f"{only_a:,} questions only in the baseline and {only_b:,} only in the other do not count")
     if unscored:
         notes.append(f"{unscored:,} questions without a score in one of the runs do not count")
+    unknown = [name for name in by if name not in first.meta and name not in SLICED_BY]
+    if unknown:
+        raise UsageError(
+            f"{baseline.folder.path} has no meta column {unknown[0]!r} to slice by",
+            f"It has: {', '.join(first.meta) or 'none'}.",
+        )
     parts = list(_parts(first, a, at_a, b.value[at_b], by))
+    sliced = {part.name.partition("=")[0] for part in parts}
+    for name in by:
+        if name not in SLICED_BY and name not in sliced:
+            notes.append(f"not sliced by {name}: it has one value here, or more than {MOST_SLICES}")
     x, y = a.value[at_a], b.value[at_b]
     changed = {
         int(code): (float(u), float(v)) for code, u, v in zip(a.code[at_a][x != y], x[x != y], y[x != y], strict=True)
@@ -203,6 +213,8 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     for meta, name in ((a, "baseline"), (b, "other")):
         if meta.state != "complete":
             notes.append(f"the {name} is not at its end ({meta.state})")
+        if lost := meta.totals.error + meta.totals.timeout:
+            notes.append(f"{lost:,} samples of the {name} have no answer and count as wrong")
     return notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,7 +132,8 @@ class RunFolder:
                 os.fsync(file.fileno())
             part.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
+                part.unlink(missing_ok=True)
             raise journal.storage_error(path, error) from error
 
     def records(self) -> Iterator[Record]:

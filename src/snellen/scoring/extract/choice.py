@@ -40,7 +40,7 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str 
         return found
 
     text = _without_echo(reply.text, options)
-    if not text:
+    if not text and reply.text:
         return Reading(None, "only repeats the options")
     rest, judged = take_listed(text, options)
     if judged:
