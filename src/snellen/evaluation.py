@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.rescore import Scored, Summary
+    from snellen.engine.verdicts import Verdicts
 
 T = TypeVar("T")
 JUDGED = "judged"
@@ -122,10 +123,9 @@ def perform(
         finally:
             await answering.close()
 
-    before = folder.summary.stat().st_mtime_ns if folder.summary.exists() else None
     meta = _in_loop(whole())
     done = Run(folder, meta, asked)
-    if before is None or before < folder.results.stat().st_mtime_ns:
+    if not done.summary_is_current():
         done.summarize("all")
     return done
 
@@ -165,6 +165,7 @@ class Run:
     folder: RunFolder
     meta: RunMeta
     _benchmark: Benchmark | None = None
+    _judged_by: str | None = None
 
     @property
     def path(self) -> Path:
@@ -204,7 +205,7 @@ class Run:
         return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark)
 
     def notes(self) -> list[str]:
-        """What a reader of the scores must know, one line each."""
+        """What a reader of the scores must know, one line each; of judged replies also who judged them."""
         lines, totals, coverage = [], self.meta.totals, self.meta.coverage
         if not coverage.full:
             lines.append(f"only the first {coverage.limit:,} samples were asked; they lower the coverage")
@@ -217,7 +218,37 @@ class Run:
             lines.append(
                 f"the run was made with version {recorded} of {self.benchmark.name}; this is {self.benchmark.version}"
             )
-        return lines
+        return [*lines, *([judge] if (judge := self.judged_by()) else [])]
+
+    def judged_by(self) -> str:
+        """One line: which judge decided how many replies, or that none has; empty where none has to."""
+        if self.benchmark.rubric is not None and self._judged_by is None:
+            self.summarize(save=False)
+        return self._judged_by or ""
+
+    def verdicts(self) -> Verdicts | None:
+        """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
+        if self.benchmark.rubric is None:
+            return None
+        from snellen.engine import verdicts
+
+        judged = verdicts.beside(self.folder)
+        return None if judged is None else verdicts.read(judged, self.folder)
+
+    def summary_is_current(self) -> bool:
+        """Whether summary.json was written after the last answer and the last verdict, by the judge that there is."""
+        from snellen.engine.verdicts import beside
+
+        judged = None if self.benchmark.rubric is None else beside(self.folder)
+        try:
+            written = self.folder.summary.stat().st_mtime_ns
+            newest = [self.folder.results, *([] if judged is None else [judged.results])]
+            if any(path.exists() and path.stat().st_mtime_ns > written for path in newest):
+                return False
+            saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError):
+            return False
+        return ("judge" in saved) == (judged is not None)
 
     def records(self) -> pa.Table:
         """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
@@ -248,12 +279,22 @@ class Run:
         return found[name]
 
     def summarize(
-        self, profile: str | None = None, *, each: Callable[[Scored], None] | None = None, save: bool = True
+        self,
+        profile: str | None = None,
+        *,
+        each: Callable[[Scored], None] | None = None,
+        save: bool = True,
+        verdicts: Verdicts | None = None,
     ) -> Summary:
-        """Score all records again under one or more profiles (`all`), and write summary.json if `save`."""
+        """Score all records again under one or more profiles (`all`), and write summary.json if `save`.
+
+        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one.
+        """
         from snellen.engine import rescore
+        from snellen.engine.verdicts import judged_by
 
         benchmark = self.benchmark
+        judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
         records = rescore.final_records(self.folder.results)
         pairs = rescore.match(benchmark, spec.data, records, repeats=spec.repeats)
@@ -263,21 +304,36 @@ class Run:
             rescore.profiles_of(benchmark, profile),
             expected=rescore.count(benchmark, spec.data) * spec.repeats,
             each=each,
+            verdicts=judge,
         )
+        self._judged_by = judged_by(summary, judge)
         if save:
-            self._save(summary)
+            self._save(summary, judge)
         return summary
 
-    def _save(self, summary: Summary) -> None:
+    def _save(self, summary: Summary, judge: Verdicts | None) -> None:
         """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
-        head = {"fingerprint": self.meta.fingerprint, "rows": summary.rows, "expected": summary.expected}
+        head: dict[str, Any] = {
+            "fingerprint": self.meta.fingerprint,
+            "rows": summary.rows,
+            "expected": summary.expected,
+        }
+        if judge is not None:
+            head["judge"] = {
+                "model": judge.model,
+                "folder": judge.folder,
+                "replies": summary.for_judge,
+                "without_verdict": summary.without_verdict,
+                "out_of_range": summary.out_of_range,
+            }
         new = summary_json(summary)
         rows = {one["profile"]: one for one in new["profiles"]}
         try:
             old = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             old = {}
-        if set(rows) != set(self.benchmark.score) and {name: old.get(name) for name in head} == head:
+        same = {name: old.get(name) for name in head} == head and old.get("judge") == head.get("judge")
+        if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
             kept = {one["profile"]: one for one in old["profiles"]} | rows
             new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
         content = {**new, **head}
@@ -330,7 +386,7 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     if spec.benchmark == JUDGED:
         from snellen.engine import judge
 
-        return judge.Asking(model, judge.load_rubric(spec.data.options["rubric"]), folder.path)
+        return judge.Asking(model, folder.path)
     return model
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import judge as room
+from snellen.engine import verdicts as returning
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
 from snellen.errors import JudgeError, PreflightError, UsageError
-from snellen.evaluation import JUDGED, Run, perform
+from snellen.evaluation import JUDGED, Run, find_benchmark, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation
@@ -27,7 +28,7 @@ def judge(
     run: str | Path,
     model: str | Model | None = None,
     *,
-    rubric: str = "match",
+    rubric: str | None = None,
     out: str | Path | None = None,
     base_url: str | None = None,
     key_env: str | None = None,
@@ -48,7 +49,8 @@ def judge(
     Args:
         run: the folder of the run to judge.
         model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
-        rubric: `match`, `graded`, or the path of a rubric file.
+        rubric: `match`, `graded`, or the path of a rubric file; None: the rubrics of the run's benchmark, each for the
+            samples that it decides, whose verdicts then are the run's scores; `match` where it has none.
         out: the verdicts' folder; None: <run>_judged.
         base_url: the judge's endpoint; None: JUDGE_BASE_URL.
         key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
@@ -60,11 +62,12 @@ def judge(
         max_attempts, max_cost, max_tokens_total: limits, as of RunSpec.
 
     Raises:
-        JudgeError: no judge, no key, no such rubric; nothing was asked.
+        JudgeError: no judge, no key, no such rubric, no reply that a judge decides; nothing was asked.
         SnellenError: see snellen.errors; verdicts that were given are on disk.
     """
     source = RunFolder(run)
-    if source.meta().spec.benchmark == JUDGED:
+    about = source.meta()
+    if about.spec.benchmark == JUDGED:
         raise UsageError(
             f"{run} holds verdicts; a judge's replies are not judged again", "Give the run they are about."
         )
@@ -81,10 +84,18 @@ def judge(
         seed=seed,
         **model_options,
     )
+    asked = benchmark or find_benchmark(about.spec)
+    if rubric is None:
+        rubric = "match" if asked.rubric is None else room.OWN
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {})}
     data = Data(path=source.path, options=chosen, seed=seed)
-    judged = room.benchmark(data, benchmark)
-    folder = RunFolder(out if out is not None else source.path.with_name(source.path.resolve().name + "_judged"))
+    judged = room.benchmark(data, asked)
+    if rubric == room.OWN and next(judged.samples(data), None) is None:
+        raise JudgeError(
+            f"{run} holds no reply that a rubric of {asked.name} decides",
+            "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
+        )
+    folder = RunFolder(out if out is not None else returning.default_folder(source.path))
     judging = models.open_model(name, options) if isinstance(given, str) else given
     spec = RunSpec(
         benchmark=JUDGED,
@@ -96,21 +107,27 @@ def judge(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    asking = room.Asking(judging, room.load_rubric(rubric), folder.path)
-    return perform(spec, folder, benchmark=judged, model=asking, display=display)
+    done = perform(spec, folder, benchmark=judged, model=room.Asking(judging, folder.path), display=display)
+    scored = Run(source, about, asked)
+    if asked.rubric is not None and not scored.summary_is_current():
+        scored.summarize("all")
+    return done
 
 
 def verdicts(run: Run) -> dict[str, Any]:
     """The SUMMARY_JSON object of a judged run: what was judged, by whom, how many of each verdict, and the score."""
     counts: Counter[str] = Counter()
     labels: Counter[str] = Counter()
+    numbered = run.meta.spec.data.options.get("rubric") == room.OWN
 
     def each(scored: Scored) -> None:
         (score,) = scored.scores.values()
         lost = scored.record.status != "ok"
-        counts["unscored" if lost else score.verdict] += 1
-        if isinstance(score.extracted, str):
-            labels[score.extracted] += 1
+        # Of the benchmark's own rubrics: what the judged model gave no reply to is an error of that run, worth 0 there.
+        unanswered = not lost and score.verdict in ("error", "invalid")
+        counts["unscored" if lost else "wrong" if unanswered else score.verdict] += 1
+        if isinstance(score.extracted, str) or (numbered and isinstance(score.extracted, int)):
+            labels[str(score.extracted)] += 1
 
     metric = run.summarize(each=each, save=False).metrics[room.PROFILE][0]
     spec = run.meta.spec
@@ -118,7 +135,7 @@ def verdicts(run: Run) -> dict[str, Any]:
         "run": str(spec.data.path),
         "judged": str(run.path),
         "judge": spec.model,
-        "rubric": spec.data.options["rubric"],
+        "rubric": spec.data.options["rubric"] or "own",
         "n": sum(counts.values()),
         "verdicts": {name: counts[name] for name in ("correct", "partial", "wrong", "unscored")},
         "labels": dict(sorted(labels.items())),

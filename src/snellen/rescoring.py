@@ -11,6 +11,7 @@ from snellen.engine import answers as meeting
 from snellen.engine import rescore
 from snellen.engine.folder import RunFolder
 from snellen.engine.rescore import Scored, Summary
+from snellen.engine.verdicts import Replies, judged_by
 from snellen.errors import UsageError
 from snellen.evaluation import given_data, load_run
 from snellen.interop import open_answers
@@ -29,6 +30,7 @@ def score_answers(
     reply_field: str | None = None,
     id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
+    judge_replies: str | Path | None = None,
 ) -> tuple[Summary, list[str]]:
     """Score a run again, or answers that another harness wrote; nothing is asked.
 
@@ -42,6 +44,8 @@ def score_answers(
         id_field, reply_field: the fields of the file, where they cannot be told by their names.
         id_is: what the file's ids are: `id`, `position` (from 0), or the name of a meta field of the samples.
         each: sees every scored row, in the order of the file.
+        judge_replies: a file of what a judge said about each reply that a judge decides (docs/judge.md), in place of
+            the verdicts in <run>_judged; a run's summary.json is then left as it is.
 
     Returns:
         The metrics by profile, and what a reader must know beside them, one line each.
@@ -60,7 +64,9 @@ def score_answers(
                 f"{folder.path} is a run of {moved.benchmark.name}, not of {benchmark}",
                 f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
             )
-        return moved.summarize(profile, each=each), moved.notes()
+        said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
+        summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
+        return summary, [*moved.notes(), *(said.notes() if said is not None else ())]
     if benchmark is None:
         raise UsageError(
             f"{path} is not a run's folder, so it does not say which benchmark it answers", "Name it: --benchmark NAME."
@@ -68,12 +74,13 @@ def score_answers(
     asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(asked, data, images, benchmark_options)
     scorers = rescore.profiles_of(asked, profile)
+    verdicts = None if judge_replies is None else Replies(Path(judge_replies), asked)
     if asked.results is not None and id_field is None and reply_field is None and id_is == "id":
         problems = Problems()
         pairs = asked.results(path, where, problems)
         if pairs is not None:
-            found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each)
-            return found, problems.lines("are odd or cannot be used")
+            found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
+            return found, [*problems.lines("are odd or cannot be used"), *_judging(found, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         asked,
@@ -81,8 +88,14 @@ def score_answers(
         scorers,
         id_is=id_is,
         each=each,
+        verdicts=verdicts,
     )
-    return summary, [*_notices(asked, where), *tally.notes()]
+    return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
+
+
+def _judging(summary: Summary, verdicts: Replies | None) -> list[str]:
+    line = judged_by(summary, verdicts)
+    return [*([line] if line else []), *(verdicts.notes() if verdicts is not None else ())]
 
 
 def _notices(benchmark: Benchmark, data: Data) -> Sequence[str]:

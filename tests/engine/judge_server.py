@@ -24,15 +24,22 @@ SAYS = {
     "other_label": ('{"verdict": "Correct"}', '{"verdict": "maybe"}'),
     "says_gold": ('{"verdict": "correct", "reason": "the reference is Phascolarctos"}',),
     "prose_gold": ("The reference is Phascolarctos, so yes.", "Phascolarctos it is."),
+    "score0": ("Score: 0",),
+    "score1": ("The first is a man and the second another one.\nScore: 1",),
+    "score2": ("Score: 2/2",),
+    "score3": ("Score: 3",),
+    "bold": ("**Score:** 1", "Score: 1"),
+    "tells_gold": ("Score: 1, since the reference is Phascolarctos",),
 }
 REASK = "You have answered this already"
 
 
 class JudgeServer:
-    """`url` is the base URL; `asked` the texts of all questions; a request without `key` is answered with 401."""
+    """`url` is the base URL, `asked` the texts of all questions, `limits` their max_tokens; without `key` it says 401."""
 
     def __init__(self, key: str | None = None) -> None:
         self.asked: list[str] = []
+        self.limits: list[int | None] = []
         self.counts: Counter[str] = Counter()
         board = self
 
@@ -51,6 +58,7 @@ class JudgeServer:
                 elif "messages" not in body:
                     self._send(b'{"error": {"message": "messages is required"}}', 400)
                 else:
+                    board.limits.append(body.get("max_completion_tokens", body.get("max_tokens")))
                     self._send(completion(board.say(body["messages"])))
 
             def _send(self, body: bytes, status: int = 200) -> None:

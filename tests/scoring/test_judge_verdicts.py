@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from snellen.errors import JudgeError
 from snellen.scoring.judge import (
@@ -15,6 +16,7 @@ from snellen.scoring.judge import (
     built_in,
     fill,
     gold_text,
+    marked_or_object,
     nonce,
     parse_rubric,
     places,
@@ -97,7 +99,68 @@ def test_the_rubrics_of_the_package_are_whole(name):
     assert rubric.about and rubric.shape in fill(
         rubric.template, dict.fromkeys(["question", "options", "gold", "reply", "nonce"], "") | {"shape": rubric.shape}
     )
-    assert "{gold}" in rubric.template and "{gold}" not in rubric.system
+    assert "{gold}" not in rubric.system and "{reply}" not in rubric.system
+    assert ("{gold}" in rubric.template) == (name in ("match", "graded"))
+
+
+def test_a_rubric_keeps_its_digest_where_it_does_not_use_what_was_added_later():
+    assert {name: built_in(name).digest for name in ("match", "graded")} == {
+        "match": "73375ea216ba0ac8", "graded": "93e0dae44636fc7e",
+    }  # fmt: skip
+    text = 'template = "{reply} {nonce}"\n[verdict]\nmarker = "%s"\nrange = [0, 1]\nreask = %s\n'
+    digests = {parse_rubric(text % given, "own").digest for given in (("A:", "true"), ("A:", "false"), ("B:", "true"))}
+    assert len(digests) == 3
+
+
+MARKED = built_in("vlm2-aba").verdict
+
+
+@pytest.mark.parametrize(
+    ("reply", "number", "value"),
+    [
+        ("Score: 1", 1, 0.5),
+        ("Score:2", 2, 1.0),
+        ("Score:\n\t 0", 0, 0.0),
+        ("It follows the order.\nScore: 2/2", 2, 1.0),
+        ("Score: 1.5", 1, 0.5),
+        ("Score: 01", 1, 0.5),
+        ("score: 0, or rather Score: 2", 2, 1.0),
+        ("Score: none. Score: 1. Score: 2", 1, 0.5),
+        ("MyScore: 1", 1, 0.5),
+        ("Score:\u00a0\u0662", 2, 1.0),  # no-break space, Arabic-Indic two
+        ("<think>Score: 0</think>Score: 2", 0, 0.0),
+        ("```\nScore: 1\n```", 1, 0.5),
+    ],
+)
+def test_behind_a_marker_the_first_number_is_the_verdict(reply, number, value):
+    score = score_verdict(reply, MARKED)
+    assert (score.extracted, score.value, score.reason) == (number, value, None)
+    assert score.verdict == {0.0: "wrong", 0.5: "partial", 1.0: "correct"}[value]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "1", "**Score:** 1", "score: 1", "SCORE: 1", "Score = 1", "Score: -1", "Score: one", "Score: +1", "Score： 1",
+     "Score: ²", "Score: <1>", "Score: " + "9" * 5000],
+)  # fmt: skip
+def test_without_a_number_behind_the_marker_there_is_no_verdict(reply):
+    score = score_verdict(reply, MARKED)
+    assert score.value is None and score.verdict == "unscored" and str(score.reason).startswith("no verdict: ")
+
+
+@pytest.mark.parametrize(("range_", "said", "value"), [((0, 1), 3, 3.0), ((0, 2), 3, 1.5), ((1, 5), 0, -0.25)])
+def test_a_number_out_of_range_is_kept_as_it_is_and_flagged(range_, said, value):
+    score = score_verdict(f"Score: {said}", replace(MARKED, range=range_))
+    assert score.value == value and score.extracted == said and score.verdict == "partial"
+    assert score.reason == f"out of range: {said}, expected {range_[0]} to {range_[1]}"
+
+
+@given(st.text(max_size=60), st.integers(0, 10**14))
+def test_reading_behind_a_marker_never_crashes_and_finds_what_stands_there(text, number):
+    score_verdict(text, MARKED)
+    before = text.replace("Score:", "")
+    assert read_verdict(f"{before}|Score: {number}", MARKED).found == number
+    assert read_verdict(marked_or_object(number, MARKED), MARKED).found == number
 
 
 SAMPLE = Sample("s", Prompt((Text("Which one?"),)), "B", "choice", options={"A": "cat", "B": "dog"})
@@ -132,6 +195,13 @@ def test_a_long_reply_keeps_its_beginning_and_its_end():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nlabels = {a = 1.0}', "range of whole numbers"),
+        ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [0.5, 1]', "range of whole numbers"),
+        ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [-1, 1]', "range of whole numbers"),
+        ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S: "\nrange = [0, 1]', "white space"),
+        ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]\nreason = "why"', "a number alone"),
+        ('template = "{reply}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]', "{nonce} does not occur"),
+        ('max_tokens = 0\ntemplate = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}', "at least 1"),
         ("template = 3", "template"),
         ("not toml", "rubric own"),
         ('template = "{reply} {nonce}"', "verdict"),

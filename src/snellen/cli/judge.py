@@ -19,8 +19,13 @@ def judge(
         typer.Option("--model", "-m", metavar="KIND:NAME", help="The judge.", show_default="JUDGE_MODEL"),
     ] = None,
     rubric: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="match, graded, or a rubric file (.toml).")
-    ] = "match",
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="match, graded, or a rubric file (.toml).",
+            show_default="the benchmark's own, else match",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None,
     with_images: Annotated[bool, typer.Option("--with-images", help="Show the judge the pictures too.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,

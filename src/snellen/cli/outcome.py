@@ -72,15 +72,15 @@ class _Saved(Struct):
 
 
 def _metrics(run: Run, profile: str | None) -> dict[str, list[Metric]]:
-    """Metrics by profile, from summary.json, which `perform` keeps up to date, else by scoring again."""
+    """Metrics by profile, from summary.json where it is of the last answer and verdict, else by scoring again."""
     from snellen.engine.rescore import profiles_of
 
     wanted = list(profiles_of(run.benchmark, profile))
+    saved: dict[str, list[Metric]] = {}
     try:
-        saved = {
-            one.profile: one.metrics
-            for one in msgspec.json.decode(run.folder.summary.read_bytes(), type=_Saved).profiles
-        }
+        if run.summary_is_current():
+            found = msgspec.json.decode(run.folder.summary.read_bytes(), type=_Saved)
+            saved = {one.profile: one.metrics for one in found.profiles}
     except (OSError, msgspec.DecodeError):
         saved = {}
     if all(name in saved for name in wanted):

@@ -36,7 +36,9 @@ def score(
     images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark; may be repeated."),
+        typer.Option(
+            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
+        ),
     ] = None,
     profile: Annotated[
         str | None,
@@ -49,6 +51,14 @@ def score(
         bool,
         typer.Option("--disagreements", help="List the samples on which the profiles differ, with what each read."),
     ] = False,
+    judge_replies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What a judge said about replies that a judge decides: rows of vid, sample_id or id, and reply.",
+            show_default="the verdicts in RUN_judged",
+        ),
+    ] = None,
     id_field: Annotated[
         str | None, typer.Option(metavar="NAME", help="The file's field with the id.", rich_help_panel=FILES)
     ] = None,
@@ -102,6 +112,7 @@ def score(
             reply_field=reply_field,
             id_is=id_is,
             each=each if writer is not None or disagreements else None,
+            judge_replies=judge_replies,
         )
     if disagreements:
         notes = [f"the profiles differ on {differing:,} of {seen:,} answers", *notes]

@@ -65,6 +65,7 @@ def score_file(
     *,
     id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
+    verdicts: Mapping[str, str] | None = None,
 ) -> tuple[Summary, Tally]:
     """Score a file's answers under every profile in `scorers`, in the order of the file.
 
@@ -78,6 +79,7 @@ def score_file(
         scorers: profile to scorer.
         id_is: what the file's ids are: `id` (the sample's), `position` (0 for the first sample), or a meta field.
         each: sees every scored row.
+        verdicts: a judge's replies by `rescore.judged_name`.
 
     Raises:
         DataError: no row belongs to any sample.
@@ -86,7 +88,8 @@ def score_file(
     tally = Tally(rows=found.rows, repeats=found.repeats, problems=found.problems)
     tally.samples = rescore.count(benchmark, data)
     pairs = align(benchmark, data, final(file, found), found, tally, id_is)
-    summary = rescore.summarize(benchmark, pairs, scorers, expected=tally.samples * tally.repeats, each=each)
+    whole = tally.samples * tally.repeats
+    summary = rescore.summarize(benchmark, pairs, scorers, expected=whole, each=each, verdicts=verdicts)
     if not tally.matched:
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),
@@ -104,6 +107,7 @@ def score_results(
     problems: Problems,
     *,
     each: Callable[[Scored], None] | None = None,
+    verdicts: Mapping[str, str] | None = None,
 ) -> Summary:
     """Score rows that bring their questions along (`Benchmark.results`), in the order of the file.
 
@@ -115,12 +119,13 @@ def score_results(
         scorers: profile to scorer.
         problems: what the reader has found odd.
         each: sees every scored row.
+        verdicts: a judge's replies by `rescore.judged_name`.
 
     Raises:
         DataError: no row could be used.
     """
     size = rescore.count(benchmark, data) if data.path is not None else None
-    summary = rescore.summarize(benchmark, pairs, scorers, expected=size, each=each)
+    summary = rescore.summarize(benchmark, pairs, scorers, expected=size, each=each, verdicts=verdicts)
     if not summary.rows:
         first = f"; {problems.first[0]}" if problems.first else ""
         raise DataError(

@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import judge, rescore
+from snellen.engine import judge, rescore, verdicts
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
@@ -44,8 +44,10 @@ class Side:
         """One row a record under one profile."""
         scorer = rescore.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
+        judged = None if self.benchmark.rubric is None else verdicts.beside(self.folder)
+        said = None if judged is None else verdicts.read(judged, self.folder)
         for sample, record in self.pairs():
-            builder.add(sample, rescore.score_record(sample, record, scorer))
+            builder.add(sample, rescore.scores_of(self.benchmark, sample, record, {profile: scorer}, said)[profile])
         return builder.build(rescore.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
 
 

@@ -1,17 +1,20 @@
 """A judge is a run like any other: its samples are made of records, its model is the judge.
 
-The benchmark `judged` has one sample for each record of a run. `Asking` wraps the judge's model: it asks once more where
-the verdict cannot be read, and keeps what went out and what came back.
+The benchmark `judged` has one sample for each record of a run, or for each that the run's benchmark has a rubric of its
+own for. `Asking` wraps the judge's model: it asks once more where the verdict cannot be read, and keeps what went out and
+what came back.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks import registry
@@ -21,7 +24,7 @@ from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
 from snellen.errors import JudgeError
 from snellen.models.base import Model
-from snellen.scoring import metrics
+from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
     WITHHELD,
     Rubric,
@@ -29,6 +32,7 @@ from snellen.scoring.judge import (
     built_in,
     fill,
     gold_forms,
+    marked_or_object,
     parse_rubric,
     places,
     read_verdict,
@@ -36,23 +40,40 @@ from snellen.scoring.judge import (
     shortened,
     strike,
 )
-from snellen.scoring.table import Scores
+from snellen.scoring.table import VERDICTS, Scores
 from snellen.secrets import redact
 from snellen.sources.digests import digest
-from snellen.types import Metric, Prompt, Record, Response, Sample, Score, Text
+from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
 NAME = "judged"
 PROFILE = "judge"
+OWN = ""
+"""The value of the option `rubric` where the judged run's benchmark says by which rubric each reply is judged."""
 UNANSWERED = "unanswered"
 MOST_PARTS = 20
 RUBRIC_BYTES = 1 << 20
 
 
-class Sealed(Text, frozen=True, tag="sealed"):
-    """A text with the gold answer left out; `opened` is for the judge alone and `forms` is what must not be written."""
+class Question(Text, frozen=True, tag="question"):
+    """What the judge is asked, as it may be written down, and what it takes to read the verdict.
+
+    Attributes:
+        text: with the gold answer left out where that must not be written.
+        opened: what the judge alone sees in place of `text`; empty: the same.
+        forms: what must not be written; empty: nothing is sealed.
+        verdict: what a verdict looks like.
+        shape: the same in words, for the second question.
+    """
 
     opened: str = ""
     forms: tuple[str, ...] = ()
+    verdict: Schema = Schema()
+    shape: str = ""
+
+
+def question_of(prompt: Prompt) -> Question | None:
+    """The question to the judge in a prompt; None where there is nothing to judge."""
+    return next((part for part in prompt.parts if isinstance(part, Question)), None)
 
 
 def load_rubric(name: str) -> Rubric:
@@ -77,7 +98,8 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
     """The benchmark whose questions are "is this reply right?".
 
     Args:
-        data: `path` is the judged run's folder, options `rubric` and `images`, `seed` that of the marks around replies.
+        data: `path` is the judged run's folder, options `rubric` (a name or a file; empty: the run's benchmark has its
+            own, and replies that it has none for are not judged) and `images`, `seed` that of the marks around replies.
         source: the judged run's benchmark, where it is not a registered one.
 
     Raises:
@@ -86,30 +108,58 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
     folder = RunFolder(data.path or Path())
     meta = folder.meta()
     asked = source or registry.find(meta.spec.benchmark)
-    rubric = load_rubric(data.options.get("rubric", "match"))
+    name = data.options.get("rubric", "match")
+    given = load_rubric(name) if name != OWN else None
+    if given is None and asked.rubric is None:
+        raise JudgeError(f"{asked.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
 
-    def samples(given: Data) -> Iterator[Sample]:
+    def rubric_of(sample: Sample) -> Rubric | None:
+        return given if asked.rubric is None or given is not None else asked.rubric(sample)
+
+    @cache
+    def own() -> tuple[int, str]:
+        """How many samples the benchmark has a rubric for, and the digest of those rubrics."""
+        found = [rubric.digest for sample in asked.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None]
+        kinds = sorted(set(found))
+        return len(found), kinds[0] if len(kinds) == 1 else blake2b(" ".join(kinds).encode(), digest_size=8).hexdigest()
+
+    def samples(settings: Data) -> Iterator[Sample]:
         records = rescore.final_records(folder.results)
         for sample, record in rescore.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
-            yield judged_sample(sample, record, rubric, given, sealed=asked.restricted)
+            rubric = rubric_of(sample)
+            if rubric is not None:
+                one = judged_sample(sample, record, rubric, settings, sealed=asked.restricted)
+                yield one if given is not None else as_asked(one, sample, record)
 
     def score(sample: Sample, reply: str) -> Score:
-        if UNANSWERED in sample.meta:
-            return Score(0.0, None, "wrong", f"no answer to judge: {sample.meta[UNANSWERED]}")
-        return score_verdict(reply, rubric.verdict)
+        question = question_of(sample.prompt)
+        if question is not None:
+            return score_verdict(reply, question.verdict)
+        why = sample.meta[UNANSWERED]
+        if given is not None:
+            return Score(0.0, None, "wrong", f"no answer to judge: {why}")
+        return Score(0.0, None, "invalid" if why == "refused" else "error", why)
 
+    def summary(scores: Scores, profile: str) -> list[Metric]:
+        return summarize(scores, given.verdict) if given is not None else summarize_own(scores, asked)
+
+    rubric_text = "the benchmark's own rubrics" if given is None else given.about or given.name
     return Benchmark(
         name=NAME,
         version="1",
         samples=samples,
         score={PROFILE: score},
-        summarize=lambda scores, profile: summarize(scores, rubric.verdict),
-        profiles={PROFILE: f"the judge's verdict: {rubric.about or rubric.name}"},
-        size=lambda given: expected(meta, asked),
-        digest=lambda given: f"{digest(folder.results)} rubric {rubric.digest}",
+        summarize=summary,
+        profiles={PROFILE: f"the judge's verdict: {rubric_text}"},
+        size=lambda _: expected(meta, asked) if given is not None else own()[0] * meta.spec.repeats,
+        digest=lambda _: f"{digest(folder.results)} rubric {own()[1] if given is None else given.digest}",
         options={"rubric": "name or file of the rubric", "images": "yes: the judge sees the pictures too"},
         restricted=asked.restricted,
-        about={"description": f"verdicts on {folder.path}", "rubric": rubric.name, "benchmark": asked.name},
+        about={
+            "description": f"verdicts on {folder.path}",
+            "rubric": rubric_text if given is None else given.name,
+            "benchmark": asked.name,
+        },
     )
 
 
@@ -120,8 +170,10 @@ def expected(meta: RunMeta, source: Benchmark) -> int:
 
 def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, *, sealed: bool) -> Sample:
     """The question to the judge about one record; without parts where there is no reply to judge."""
-    name = sample.id if record.repeat == 0 else f"{sample.id}#{record.repeat}"
-    meta: dict[str, Any] = {k: v for k, v in sample.meta.items() if isinstance(v, (str, int, float)) and k not in _OWN}
+    name = rescore.judged_name(sample, record)
+    meta: dict[str, Any] = {
+        k: v for k, v in sample.meta.items() if isinstance(v, (str, int, float)) and k not in _NOT_SHOWN
+    }
     meta["asked"] = sample.kind
     group = sample.group or sample.id
     if record.status != "ok" or record.response is None:
@@ -131,14 +183,29 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, *,
     text = fill(rubric.template, values)
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
     system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
-    part = Text(text)
+    part = Question(text, verdict=rubric.verdict, shape=rubric.shape)
     if sealed:
-        part = Sealed(fill(rubric.template, {**values, "gold": WITHHELD}), opened=text, forms=gold_forms(sample))
+        shown = fill(rubric.template, {**values, "gold": WITHHELD})
+        part = structs.replace(part, text=shown, opened=text, forms=gold_forms(sample))
     pictures = tuple(p for p in sample.prompt.parts if not isinstance(p, Text)) if data.options.get("images") else ()
-    return Sample(name, Prompt((*pictures, part), system), None, "open", group=group, meta=meta)
+    prompt = Prompt((*pictures, part), system, _generation(rubric.max_tokens))
+    return Sample(name, prompt, None, "open", group=group, meta=meta)
 
 
-_OWN = {"kind", "target", "gold", "answer", "aliases", "chance", UNANSWERED}
+def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
+    """The judged sample with kind and meta of the one it is about, for the summary of the benchmark's own."""
+    meta = {**sample.meta, **{name: judged.meta[name] for name in (UNANSWERED,) if name in judged.meta}}
+    if record.repeat:
+        meta["repeat"] = record.repeat
+    return structs.replace(judged, kind=sample.kind, meta=meta)
+
+
+@cache
+def _generation(max_tokens: int | None) -> Generation | None:
+    return None if max_tokens is None else Generation(max_tokens=max_tokens)
+
+
+_NOT_SHOWN = {"kind", "target", "gold", "answer", "aliases", "chance", UNANSWERED}
 
 
 def summarize(scores: Scores, schema: Schema) -> list[Metric]:
@@ -160,6 +227,29 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     return [*found, metrics.accuracy(left_out, "without_verdict")]
 
 
+def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
+    """The metrics of the judged run's benchmark over its judged rows, then how many have no verdict, or one out of range.
+
+    What the judge gave no verdict on is unscored, as it is when the verdicts come back to the run. `out_of_range` is a
+    share of the rows that have a verdict.
+    """
+    unanswered = scores.meta.get(UNANSWERED)
+    asked = np.ones(len(scores), dtype=bool) if unanswered is None else unanswered.codes < 0
+    lost = asked & (scores.has("error") | scores.has("invalid") | scores.has("unscored"))
+    verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
+    known = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
+    judged = known.select(asked & ~lost)
+    beyond = ((judged.value < 0.0) | (judged.value > 1.0)).astype(np.float64)
+    plain = np.zeros_like(scores.verdict)
+    return [
+        *source.summarize(known, next(iter(source.score))),
+        statistics.mean("without_verdict", dataclasses.replace(scores, value=lost.astype(np.float64), verdict=plain)),
+        statistics.mean(
+            "out_of_range", dataclasses.replace(judged, value=beyond, verdict=np.zeros_like(judged.verdict))
+        ),
+    ]
+
+
 class Asking:
     """The judge's model: one more question where the verdict cannot be read, and everything kept.
 
@@ -167,10 +257,9 @@ class Asking:
     benchmarks the gold is left out of both, and of the reply that goes into results.jsonl.
     """
 
-    def __init__(self, model: Model, rubric: Rubric, folder: Path) -> None:
+    def __init__(self, model: Model, folder: Path) -> None:
         self.name = model.name
         self._model = model
-        self._rubric = rubric
         self._folder = folder
         self._inputs: Journal | None = None
         self._outputs: Journal | None = None
@@ -192,20 +281,22 @@ class Asking:
         Raises:
             ModelError: the judge gave no reply to the question or to the re-ask.
         """
-        if not prompt.parts:
+        question = question_of(prompt)
+        if question is None:
             return Response("")  # nothing to judge; the score says why
-        forms = next((part.forms for part in prompt.parts if isinstance(part, Sealed)), ())
-        response = await self._ask(sample_id, 1, prompt, forms)
-        schema = self._rubric.verdict
+        response = await self._ask(sample_id, 1, prompt, question.forms)
         try:
-            read_verdict(response.text, schema)
+            read_verdict(response.text, question.verdict)
         except ValueError as error:
-            again = await self._ask(sample_id, 2, self._reask(prompt, response.text, str(error)), forms)
-            response = structs.replace(
-                again, usage=_sum(response, again), latency_s=response.latency_s + again.latency_s
-            )
-        text = _sealed_reply(response.text, schema, forms) if forms else response.text
-        return structs.replace(response, text=text, trace=None, reasoning="" if forms else response.reasoning)
+            if question.verdict.reask:
+                more = _reask(prompt, question, response.text, str(error))
+                again = await self._ask(sample_id, 2, more, question.forms)
+                response = structs.replace(
+                    again, usage=_sum(response, again), latency_s=response.latency_s + again.latency_s
+                )
+        sealed = bool(question.forms)
+        text = _sealed_reply(response.text, question) if sealed else response.text
+        return structs.replace(response, text=text, trace=None, reasoning="" if sealed else response.reasoning)
 
     async def close(self) -> None:
         try:
@@ -222,23 +313,11 @@ class Asking:
         pictures = len(prompt.parts) - len(texts)
         line = {"sample_id": sample_id, "attempt": attempt}
         inputs.append({**line, "system": prompt.system, "text": redact("\n".join(texts)), "images": pictures})
-        opened = tuple(Text(part.opened) if isinstance(part, Sealed) else part for part in prompt.parts)
+        opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         response = await self._model.answer(structs.replace(prompt, parts=opened))
         said = redact(strike(response.text, forms))
         outputs.append({**line, "text": said, "model": response.model, "finish_reason": response.finish_reason})
         return response
-
-    def _reask(self, prompt: Prompt, reply: str, fault: str) -> Prompt:
-        text = (
-            "\n\nYou have answered this already, but your answer could not be used: "
-            f"{fault}. It was:\n{shortened(reply, 4_000)}\n\n"
-            f"Answer again with one JSON object and nothing else, no code fence: {self._rubric.shape}"
-        )
-        sealed = next((part for part in prompt.parts if isinstance(part, Sealed)), None)
-        more: Text = Text(text)
-        if sealed is not None:
-            more = Sealed(strike(text, sealed.forms), opened=text, forms=sealed.forms)
-        return structs.replace(prompt, parts=(*prompt.parts, more))
 
     def _raw(self) -> tuple[Journal, Journal]:
         if self._inputs is None or self._outputs is None:
@@ -252,12 +331,23 @@ class Asking:
         return self._inputs, self._outputs
 
 
-def _sealed_reply(reply: str, schema: Schema, forms: tuple[str, ...]) -> str:
+def _reask(prompt: Prompt, question: Question, reply: str, fault: str) -> Prompt:
+    what = "one line of plain text" if question.verdict.marker else "one JSON object"
+    text = (
+        "\n\nYou have answered this already, but your answer could not be used: "
+        f"{fault}. It was:\n{shortened(reply, 4_000)}\n\n"
+        f"Answer again with {what} and nothing else, no code fence: {question.shape}"
+    )
+    more = Question(strike(text, question.forms), opened=text, forms=question.forms, verdict=question.verdict)
+    return structs.replace(prompt, parts=(*prompt.parts, more))
+
+
+def _sealed_reply(reply: str, question: Question) -> str:
     """The verdict alone, or a reply that holds none without the gold."""
     try:
-        return msgspec.json.encode({schema.field: read_verdict(reply, schema).found}).decode()
+        return marked_or_object(read_verdict(reply, question.verdict).found, question.verdict)
     except ValueError:
-        return strike(reply, forms)
+        return strike(reply, question.forms)
 
 
 def _sum(first: Response, second: Response) -> Any:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.engine import journal
 from snellen.engine.state import ANSWERED, Key, key
 from snellen.errors import DataError, UsageError
+from snellen.scoring.judge import Rubric, gold_forms, score_verdict, strike
 from snellen.scoring.statistics import spread_metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
@@ -28,12 +29,19 @@ class Scored:
 
 @dataclass(frozen=True)
 class Summary:
-    """Metrics by profile; `rows` is how many records were scored, `expected` how many a complete run has."""
+    """Metrics by profile; `rows` is how many records were scored, `expected` how many a complete run has.
+
+    `for_judge` counts the replies that a rubric of the benchmark's own decides, `without_verdict` those of them that
+    have no verdict, `out_of_range` those whose verdict lies outside its range.
+    """
 
     benchmark: str
     metrics: Mapping[str, list[Metric]]
     rows: int
     expected: int
+    for_judge: int = 0
+    without_verdict: int = 0
+    out_of_range: int = 0
 
 
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
@@ -43,6 +51,46 @@ def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     if record.status == "refused":
         return Score(0.0, None, "invalid", "refused")
     return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)
+
+
+NOT_JUDGED = "not judged yet: snellen judge RUN"
+
+
+def judged_name(sample: Sample, record: Record) -> str:
+    """What a judge's verdict on a record goes by: the sample's id, with `#repeat` from the second reply on."""
+    return sample.id if record.repeat == 0 else f"{sample.id}#{record.repeat}"
+
+
+def rubric_for(benchmark: Benchmark, sample: Sample, record: Record) -> Rubric | None:
+    """The benchmark's rubric for this reply; None where none decides it: there is no such rubric, or no reply."""
+    if benchmark.rubric is None or record.status != "ok" or record.response is None:
+        return None
+    return benchmark.rubric(sample)
+
+
+def scores_of(
+    benchmark: Benchmark,
+    sample: Sample,
+    record: Record,
+    scorers: Mapping[str, Scorer],
+    verdicts: Mapping[str, str] | None = None,
+) -> dict[str, Score]:
+    """The score of one record under each profile: its verdict where a judge decides it, else what the scorers say.
+
+    Args:
+        benchmark: whose sample it is.
+        sample, record: question and answer.
+        scorers: profile to scorer.
+        verdicts: a judge's replies by `judged_name`; a reply that has none is unscored.
+    """
+    rubric = rubric_for(benchmark, sample, record)
+    if rubric is None:
+        return {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+    said = None if verdicts is None else verdicts.get(judged_name(sample, record))
+    score = Score(None, None, "unscored", NOT_JUDGED) if said is None else score_verdict(said, rubric.verdict)
+    if benchmark.restricted and said is not None and score.reason is not None:
+        score = structs.replace(score, reason=strike(score.reason, gold_forms(sample)))
+    return dict.fromkeys(scorers, score)
 
 
 def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
@@ -112,13 +160,28 @@ def summarize(
     *,
     expected: int | None,
     each: Callable[[Scored], None] | None = None,
+    verdicts: Mapping[str, str] | None = None,
 ) -> Summary:
-    """Score every pair under every profile and sum up. `each` sees one row at a time, for files and galleries."""
+    """Score every pair under every profile and sum up.
+
+    Args:
+        benchmark: whose samples they are.
+        pairs: samples with their records.
+        scorers: profile to scorer.
+        expected: how many records a complete run has; None: these are all.
+        each: sees one row at a time, for files and galleries.
+        verdicts: a judge's replies by `judged_name`, for samples that the benchmark has rubrics for.
+    """
     builders = {profile: ScoreBuilder() for profile in scorers}
-    rows = 0
+    rows = for_judge = without = beyond = 0
     for sample, record in pairs:
         rows += 1
-        scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+        scores = scores_of(benchmark, sample, record, scorers, verdicts)
+        if rubric_for(benchmark, sample, record) is not None:
+            value = next(iter(scores.values())).value
+            for_judge += 1
+            without += value is None
+            beyond += value is not None and not 0.0 <= value <= 1.0
         for profile, score in scores.items():
             builders[profile].add(sample, score, record.repeat)
         if each is not None:
@@ -127,7 +190,8 @@ def summarize(
     for profile, builder in builders.items():
         table = builder.build(expected)
         metrics[profile] = [*benchmark.summarize(table, profile), *spread_metrics(table)]
-    return Summary(benchmark.name, metrics, rows, rows if expected is None else expected)
+    whole = rows if expected is None else expected
+    return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond)
 
 
 def count(benchmark: Benchmark, data: Data) -> int:

@@ -1,7 +1,7 @@
 """Rubrics of a judge, the prompt that they make, and the strict reading of the judge's verdict. Nothing here asks anybody.
 
-A verdict is one JSON object and nothing beside it. What cannot be read that way is no verdict; there is no rule that
-guesses one from prose.
+A verdict is one JSON object and nothing beside it, or, where a rubric says so, the number behind a literal marker. What
+cannot be read that way is no verdict; there is no rule that guesses one from prose.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from msgspec import Struct
 from snellen.errors import JudgeError
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded")
+BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba")
 NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
 REPLY_CHARACTERS = 20_000
 WITHHELD = "[gold withheld]"
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
+_DIGITS = 15  # a double holds every whole number of so many digits
+_FEW = 5
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -38,12 +40,16 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         labels: allowed labels, each with its score from 0 to 1; empty for a number.
         range: (low, high) of a number, which is scored (x - low) / (high - low); None for labels.
         reason: the member that holds the judge's reason; empty: none is asked for.
+        marker: literal text behind which the verdict stands as a whole number; empty: the verdict is a JSON object.
+        reask: whether the judge is asked once more where its verdict cannot be read.
     """
 
     field: str = "verdict"
     labels: Mapping[str, float] = msgspec.field(default_factory=dict)
     range: tuple[float, float] | None = None
     reason: str = ""
+    marker: str = ""
+    reask: bool = True
 
 
 class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,10 +57,14 @@ class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
     verdict: Schema
     system: str = ""
     about: str = ""
+    max_tokens: int | None = None
 
 
 class Rubric(Struct, frozen=True):
-    """How a judge is asked: a rubric file, read and checked. `digest` is that of everything in it."""
+    """How a judge is asked: a rubric file, read and checked. `digest` is that of everything in it.
+
+    `max_tokens` is how long the judge's reply may be, unless the user says so; None leaves it to the model.
+    """
 
     name: str
     about: str
@@ -62,11 +72,17 @@ class Rubric(Struct, frozen=True):
     template: str
     verdict: Schema
     digest: str
+    max_tokens: int | None = None
 
     @property
     def shape(self) -> str:
-        """The object that the judge is asked for, as it would write it."""
+        """What the judge is asked for, as it would write it: the object, or the line with the marker."""
         schema = self.verdict
+        if schema.marker and schema.range is not None:
+            low, high = (int(end) for end in schema.range)
+            if high - low < _FEW:
+                return " or ".join(f"{schema.marker} {number}" for number in range(low, high + 1))
+            return f"{schema.marker} N (N is a whole number from {low} to {high})"
         if schema.range is None:
             value = " | ".join(json.dumps(label, ensure_ascii=False) for label in schema.labels)
         else:
@@ -105,10 +121,41 @@ def parse_rubric(text: str, name: str) -> Rubric:
         faults.append("its range must go from low to high")
     if schema.field == schema.reason or not schema.field:
         faults.append("the verdict and the reason need names of their own")
+    if schema.marker:
+        faults += _marker_faults(schema)
+    if parts.max_tokens is not None and parts.max_tokens < 1:
+        faults.append("its max_tokens must be at least 1")
     if faults:
         raise JudgeError(f"rubric {name}: {'; '.join(faults)}", "docs/judge.md shows what a rubric file holds.")
-    digest = blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=8).hexdigest()
-    return Rubric(name, parts.about, parts.system.strip(), parts.template.strip(), schema, digest)
+    return Rubric(
+        name, parts.about, parts.system.strip(), parts.template.strip(), schema, _digest(parts), parts.max_tokens
+    )
+
+
+def _marker_faults(schema: Schema) -> list[str]:
+    faults = []
+    ends = schema.range or (0.0, 0.0)
+    if schema.range is None or not all(end.is_integer() and 0 <= end < 10**_DIGITS for end in ends):
+        faults.append("with a marker it needs a range of whole numbers from 0 up")
+    if schema.reason or schema.field != Schema().field:
+        faults.append("behind a marker stands a number alone, without a field or a reason")
+    if schema.marker != schema.marker.strip():
+        faults.append("its marker must not begin or end with white space")
+    return faults
+
+
+def _digest(parts: _Parts) -> str:
+    """Over everything in the file; what it does not use of later additions leaves the digest as it was before them."""
+    described = msgspec.to_builtins(parts)
+    described["verdict"]["labels"] = dict(sorted(described["verdict"]["labels"].items()))
+    for holder, name, unused in (
+        (described, "max_tokens", None),
+        (described["verdict"], "marker", ""),
+        (described["verdict"], "reask", True),
+    ):
+        if holder[name] == unused:
+            del holder[name]
+    return blake2b(msgspec.json.encode(described), digest_size=8).hexdigest()
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -174,7 +221,10 @@ def strike(text: str, forms: tuple[str, ...]) -> str:
 
 
 class Read(Struct, frozen=True):
-    """A verdict that could be read: `found` is the label or number, `value` its score."""
+    """A verdict that could be read: `found` is the label or number, `value` its score.
+
+    Behind a marker a number outside its range is a verdict too: its value then lies below 0 or above 1.
+    """
 
     found: str | float
     value: float
@@ -184,12 +234,15 @@ class Read(Struct, frozen=True):
 def read_verdict(reply: str, schema: Schema) -> Read:
     """The verdict in a judge's reply.
 
-    The whole reply must be one JSON object that holds the verdict; a code fence around all of it and a closed <think>
-    block before it are let by, since both are packing and hold no second object. Further members are ignored.
+    With a marker: the number behind its first hit (`read_marked`). Else the whole reply must be one JSON object that
+    holds the verdict; a code fence around all of it and a closed <think> block before it are let by, since both are
+    packing and hold no second object. Further members are ignored.
 
     Raises:
         ValueError: it is anything else; the message says what, for the judge to mend.
     """
+    if schema.marker:
+        return read_marked(reply, schema)
     text = _THOUGHT.sub("", reply).strip()
     fenced = _FENCE.match(text)
     if fenced is not None:
@@ -217,8 +270,43 @@ def read_verdict(reply: str, schema: Schema) -> Read:
     return Read(found, (found - low) / (high - low), reason)
 
 
+def read_marked(reply: str, schema: Schema) -> Read:
+    """The verdict behind a marker: its first hit with decimal digits behind it, with or without white space between.
+
+    The marker is literal and case-sensitive; digits are any Unicode decimal digits, and reading stops at the first
+    other character: `1.5` is 1, `2/2` is 2, and with a sign or markup before the digits there is none. The value is
+    (x - low) / (high - low) and is not clamped; `reason` says where x is out of range.
+
+    Raises:
+        ValueError: there is no such number, or one that is too long for a float.
+
+    Source: VLM2-Bench, the released evaluator of pc-vid.
+    """
+    found = re.search(re.escape(schema.marker) + r"\s*(\d+)", reply)
+    if found is None:
+        raise ValueError(f"it has no {schema.marker!r} with a whole number behind it")
+    # Leading zeros of any script count for nothing.
+    digits = "".join(str(int(digit)) for digit in found[1]).lstrip("0") or "0"
+    if len(digits) > _DIGITS:
+        raise ValueError(f"the number behind {schema.marker!r} has {len(found[1]):,} digits")
+    number = int(digits)
+    low, high = schema.range or (0.0, 1.0)
+    reason = "" if low <= number <= high else f"out of range: {number}, expected {low:g} to {high:g}"
+    return Read(number, (number - low) / (high - low), reason)
+
+
+def marked_or_object(found: str | float, schema: Schema) -> str:
+    """A judge's reply that holds this verdict and nothing else."""
+    if schema.marker:
+        return f"{schema.marker} {found}"
+    return msgspec.json.encode({schema.field: found}).decode()
+
+
 def score_verdict(reply: str, schema: Schema) -> Score:
-    """The judge's reply as a score; unscored, with the reason, where it holds no verdict."""
+    """The judge's reply as a score; unscored, with the reason, where it holds no verdict.
+
+    A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1.
+    """
     try:
         read = read_verdict(reply, schema)
     except ValueError as error:

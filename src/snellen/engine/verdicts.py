@@ -1,0 +1,175 @@
+"""Verdicts on their way back to the replies that they are about: from a judged run beside the run, or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import journal
+from snellen.engine.folder import RunFolder
+from snellen.engine.judge import NAME, OWN
+from snellen.engine.rescore import Summary, final_records
+from snellen.errors import DataError, RunError, UsageError
+from snellen.interop.answers import Problems
+from snellen.interop.fields import id_of, text_of
+from snellen.interop.lines import table_rows
+
+IDS = ("vid", "sample_id", "id")
+
+
+class Verdicts(Mapping[str, str]):
+    """A judge's replies by `rescore.judged_name`.
+
+    Attributes:
+        by: whose they are, for people.
+        model, folder: the judge and its run; empty for those of a file.
+        used: the names that were asked for and found.
+    """
+
+    def __init__(self, texts: Mapping[str, str], by: str, *, model: str = "", folder: str = "") -> None:
+        self.by = by
+        self.model = model
+        self.folder = folder
+        self.used: set[str] = set()
+        self._texts = texts
+
+    def __getitem__(self, name: str) -> str:
+        text = self._texts[name]
+        self.used.add(name)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class _Timed(Struct, frozen=True, gc=False):
+    sample_id: str
+    status: str
+    repeat: int = 0
+    finished_at: float = 0.0
+
+
+def default_folder(source: Path) -> Path:
+    """Where a run's verdicts lie unless the user says otherwise: <run>_judged, beside it."""
+    named = source if source.name not in ("", "..") else source.resolve()
+    return named.with_name(f"{source.resolve().name}_judged")
+
+
+def beside(source: RunFolder) -> RunFolder | None:
+    """The run beside `source` that judged it by its benchmark's own rubrics; None where there is none.
+
+    It says so itself: its meta names this folder, by its path or, where both were moved, by its name.
+    """
+    folder = RunFolder(default_folder(source.path))
+    if not folder.exists():
+        return None
+    try:
+        spec = folder.meta().spec
+    except RunError:  # something else lies there; `snellen judge` would say so
+        return None
+    about = spec.data.path
+    if spec.benchmark != NAME or about is None or spec.data.options.get("rubric") != OWN:
+        return None
+    here = source.path.resolve()
+    return folder if about.resolve() == here or about.name == here.name else None
+
+
+def read(judged: RunFolder, source: RunFolder) -> Verdicts:
+    """The replies of a judged run to the questions about `source`.
+
+    A reply is passed over where the answer that it is about was given after it was asked for: the run was begun anew.
+    Memory grows with the judged replies alone.
+    """
+    model = judged.meta().spec.model
+    texts: dict[str, str] = {}
+    asked_at: dict[str, float] = {}
+    for record in final_records(judged.results):
+        if record.status == "ok" and record.response is not None:
+            texts[record.sample_id] = record.response.text
+            asked_at[record.sample_id] = record.started_at
+    for head in journal.read(source.results, _Timed):
+        name = head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"
+        if head.status == "ok" and head.finished_at > asked_at.get(name, head.finished_at):
+            texts.pop(name, None)
+    return Verdicts(texts, f"{model} in {judged.path}", model=model, folder=str(judged.path))
+
+
+class Replies(Verdicts):
+    """A judge's replies from a file of rows with `vid`, `sample_id` or `id`, and `reply`.
+
+    Of a suite the ids may be the members' own, without the member's name in front.
+    """
+
+    def __init__(self, path: Path, benchmark: Benchmark) -> None:
+        """Read the file.
+
+        Raises:
+            UsageError: no sample of the benchmark is decided by a judge.
+            DataError: the file cannot be read, or no row has an id and a reply.
+        """
+        if benchmark.rubric is None:
+            raise UsageError(
+                f"{benchmark.name} is scored without a judge, so {path} has nothing to say about it",
+                "Leave out --judge-replies.",
+            )
+        self._path = path
+        self._problems = Problems()
+        self._where: dict[str, str] = {}
+        self._suite = bool(benchmark.members)
+        found: dict[str, str] = {}
+        fields: set[str] = set()
+        for where, row in table_rows(path, self._problems):
+            fields |= row.keys()
+            column = next((name for name in IDS if row.get(name) is not None), None)
+            try:
+                name = id_of(None if column is None else row[column])
+                said = text_of(row.get("reply"))
+            except ValueError as error:
+                self._problems.add(where, str(error))
+                continue
+            if said is None:
+                self._problems.add(where, f"{name!r} has no reply")
+            elif name in found:
+                self._problems.add(where, f"{name!r} was there before, {self._where[name]}; the first one counts")
+            else:
+                found[name], self._where[name] = said, where
+        if not found:
+            raise DataError(
+                f"{path}: no row holds an id and a judge's reply; its fields are {', '.join(sorted(fields)[:30]) or 'none'}",
+                f"Rows need {', '.join(IDS[:-1])} or {IDS[-1]}, and reply.",
+            )
+        super().__init__(found, f"the replies in {path}")
+
+    def __getitem__(self, name: str) -> str:
+        inner = name.partition("/")[2]
+        return super().__getitem__(inner if self._suite and name not in self._texts and inner else name)
+
+    def notes(self) -> list[str]:
+        """What is wrong with the file's rows, once all samples were scored."""
+        unknown = Problems()
+        for name, where in self._where.items():
+            if name not in self.used:
+                unknown.add(where, repr(name))
+        return [
+            *unknown.lines(f"of {self._path} belong to no reply that a judge decides"),
+            *self._problems.lines(f"of {self._path} cannot be used"),
+        ]
+
+
+def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
+    """One line about who judged and how much of it could be used; empty where no judge has anything to decide."""
+    if not summary.for_judge:
+        return ""
+    if verdicts is None:
+        return (
+            f"{summary.for_judge:,} replies are not judged yet and have no score; `snellen judge RUN` lets a model judge "
+            "them, --judge-replies takes what one has said"
+        )
+    beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
+    return f"judged by {verdicts.by}; {summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}"
