@@ -94,3 +94,40 @@ def test_a_report_is_written_inside_a_running_loop_as_in_a_notebook(lights, tmp_
         return reporting.write([run], run.folder.report)
 
     assert asyncio.run(cell()).is_file()
+
+
+def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_was_asked(lights, tmp_path):
+    from dataclasses import replace
+
+    from snellen.benchmarks.base import Published, PublishedRow
+
+    rows = (PublishedRow("chance", "chance", (0.25,)), PublishedRow("Somebody-7B", "model", (0.9,)))
+    table = Published("Lights", "A paper, table 1", ("All",), ("accuracy",), "strict", rows)
+    other = Published("Lights, elsewhere", "Another paper", ("All",), ("accuracy",), "no-such-profile", rows)
+    benchmark = replace(lights.LIGHTS, published=(table, other), options={"prompting": "how", "verdicts": "a file"})
+    media = MediaSettings(blank=True, max_long_side=64)
+    run = evaluate(
+        benchmark,
+        pixels(lights, media=media),
+        out=tmp_path / "run",
+        limit=9,
+        repeats=2,
+        media=media,
+        benchmark_options={"prompting": "cot", "verdicts": "/home/me/verdicts.jsonl"},
+    )
+    view = reporting.run_view(run)
+    assert list(view.published) == [table]
+    assert view.conditions == [
+        "only the first 9 questions",
+        "prompting = cot",
+        "with an own verdicts",
+        "blind control",
+        "asked 2 times",
+        "max_long_side = 64",
+    ]
+    page = reporting.write([run], tmp_path / "report.html").read_text("utf-8")
+    assert "Beside published figures" in page and "Lights, elsewhere" not in page and "/home/me" not in page
+
+
+def test_a_run_that_asked_as_the_benchmark_asks_has_no_conditions(lights, tmp_path):
+    assert reporting.conditions(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")) == []

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from snellen.comparing import compare
 from snellen.engine.rescore import final_records, match, profiles_of, score_record
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
 from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view
+from snellen.types import Generation, MediaSettings
 
 
 def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, show_gold: bool = False) -> Path:
@@ -64,6 +65,8 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         facts=facts(run),
         profiles=dict(benchmark.profiles),
         notes=notes(run, show_target=show_target),
+        published=[table for table in benchmark.published if table.profile in scorers],
+        conditions=conditions(run),
     )
 
 
@@ -95,6 +98,35 @@ def facts(run: Run) -> dict[str, str]:
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
     }
     return {label: text for label, text in found.items() if text}
+
+
+def conditions(run: Run) -> list[str]:
+    """How this run asked, where that is not how the benchmark asks: what must be said beside published figures.
+
+    Values of the benchmark's options that look like a path are not shown: a report is sent around.
+    """
+    spec, coverage = run.meta.spec, run.meta.coverage
+    found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
+    found += [
+        f"{name} = {value}" if not set("/\\") & set(value) else f"with an own {name}"
+        for name, value in spec.data.options.items()
+    ]
+    if spec.options.media.blank:
+        found.append("blind control")
+    if spec.repeats > 1:
+        found.append(f"asked {spec.repeats} times")
+    changed = _changed(spec.options.media, MediaSettings(), but="blank")
+    changed += _changed(spec.options.generation, Generation(), but="seed")
+    return found + changed
+
+
+def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
+    before = structs.asdict(usual)
+    return [
+        f"{name} = {value}"
+        for name, value in structs.asdict(given).items()
+        if name != but and value != before.get(name) and isinstance(value, (str, int, float))
+    ]
 
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:

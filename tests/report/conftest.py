@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from PIL import Image as Picture
 from PIL import ImageDraw
 
+from snellen.benchmarks.base import Published, PublishedRow
 from snellen.report import AnswerView, RunView, answer_view
 from snellen.scoring import metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.sources.blobs import BytesBlob, Drawn
-from snellen.types import Failure, Image, Prompt, Record, Response, Sample, Score, Text, Usage
+from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text, Usage
 
 HOSTILE = "<script>window.owned=1;document.title='owned'</script><img src=x onerror=\"window.owned=1\"></script><!-- {{7*7}} ]]>"
 NAMES = {"class": ["bird", "fish", "beetle"], "species": ["corvus corax", "salmo salar", "lucanus cervus"]}
@@ -118,6 +120,86 @@ def view(
     facts = {"fingerprint": "3f2a91be", "output tokens": "480"}
     settings = {"facts": facts, "profiles": {"strict": "a careful reader", "official": "as released"}, **changes}
     return RunView(name, "chart/test", model, summary, answers, **settings)
+
+
+SUBTASKS = {"near": 0.8, "far": 0.5, "count": 0.6}
+
+
+def suite_view(name: str = "suite-a", model: str = "embedded", *, skill: float = 0.5, **changes: object) -> RunView:
+    """A run of a suite without an `accuracy`: means over its members first, then every member's own figures.
+
+    Near and far are asked in pairs whose first profile goes by letters (`T`), count in numbers.
+    """
+    answered: list[Row] = []
+    for task, ease in SUBTASKS.items():
+        for number in range(40):
+            right = random.Random(f"{task} {number}").random() < skill * ease * 1.6
+            target: object = number % 3 + 1 if task == "count" else number % 2 == 0
+            said: object = target if right else (target % 3 + 1 if task == "count" else not target)
+            letter = said if task == "count" else "T" if said else "F"
+            meta = {
+                "task": task,
+                "pair": f"{task} {number // 2}",
+                **({} if task == "count" else {"half": "pn"[number % 2]}),
+            }
+            sample = Sample(
+                f"{task}/{number}",
+                Prompt((drawing(number), Text(f"{task} {number}: T or F?"))),
+                target,
+                "count" if task == "count" else "truth",
+                meta=meta,
+            )
+            record = Record(sample.id, "ok", response=Response(f"{letter}", Usage(10, 1), latency_s=0.2))
+            verdict = "correct" if right else "wrong"
+            scores = {"official": Score(float(right), letter, verdict), "strict": Score(float(right), said, verdict)}
+            answered.append((sample, record, scores))
+    summary = {}
+    for profile in ("official", "strict"):
+        found = []
+        for task in SUBTASKS:
+            builder = ScoreBuilder()
+            for sample, _, scores in answered:
+                if sample.meta["task"] == task:
+                    builder.add(sample, scores[profile])
+            table = builder.build(50 if task == "far" else 40)
+            name_of = "count_score" if task == "count" else "pair_accuracy"
+            head = structs.replace(metrics.accuracy(table), name=f"{task}/{name_of}", chance=0.25)
+            found += [head, structs.replace(metrics.share(table, "invalid", "invalid"), name=f"{task}/invalid")]
+        values = [m.value for m in found if not m.name.endswith("invalid")]
+        overall = Metric("overall_3", sum(values) / 3, 120, (0.3, 0.6), coverage=0.92, chance=0.25)
+        summary[profile] = [overall, *found]
+    settings = {
+        "profiles": {"official": "as released", "strict": "a careful reader"},
+        "published": [PUBLISHED],
+        **changes,
+    }
+    return RunView(name, "suite", model, summary, lambda: (answer_view(*row) for row in answered), **settings)
+
+
+PUBLISHED = Published(
+    title="Suite, second version",
+    source="Somebody et al. 2025, table 2",
+    columns=("Near", "Far", "Video", "Avg"),
+    metrics=("near/pair_accuracy", "far/pair_accuracy", "video/video_score", "overall_3"),
+    profile="official",
+    rows=(
+        PublishedRow("chance", "chance", (0.25, 0.25, None, 0.25)),
+        PublishedRow("human", "human", (0.9506, 0.9811, 1.0, 0.9773)),
+        PublishedRow("Small-7B", "model", (0.3591, 0.4338, 0.465, 0.4193)),
+        PublishedRow("Large-70B", "model", (0.4512, 0.3927, None, 0.4219)),
+    ),
+    notes=("Avg: the mean of three.", "Far: seen from a tower."),
+)
+
+
+@pytest.fixture(scope="session")
+def make_suite() -> Callable[..., RunView]:
+    return suite_view
+
+
+@pytest.fixture(scope="session")
+def published_table() -> Published:
+    return PUBLISHED
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,12 @@ def double(make_run, tmp_path_factory):
     return write_report(runs, tmp_path_factory.mktemp("double") / "report.html", comparisons=paired).as_uri()
 
 
+@pytest.fixture(scope="module")
+def suites(make_suite, tmp_path_factory):
+    runs = [make_suite(), make_suite("suite-b", "other", skill=0.3, conditions=["prompting = cot"])]
+    return write_report(runs, tmp_path_factory.mktemp("suites") / "report.html").as_uri()
+
+
 @contextmanager
 def opened(browser, address, **settings):
     """A page that fails the test on any console message, script error or request but for its own file."""
@@ -210,6 +216,49 @@ def test_scores_and_plots_need_no_script(browser, double):
         assert page.locator("svg.plot").count() > 3
         assert "needs script" in page.locator("noscript").inner_text()
         assert page.locator("#filters").is_hidden()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 420)])
+def test_published_figures_stand_beside_runs_in_wide_and_narrow_windows_and_without_script(
+    browser, suites, scheme, width
+):
+    settings = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+    for script in (True, False):
+        with opened(browser, suites, java_script_enabled=script, **settings) as page:
+            table = page.locator("table.published")
+            assert table.count() == 1
+            assert table.locator("tr.here").count() == 2
+            names = table.locator("tbody tr:not(.group) th bdi:first-of-type").all_inner_texts()
+            assert {"chance", "human", "Small-7B", "Large-70B"} < set(names)
+            assert table.locator("th:not([scope])").count() == 0
+            first, region = table.locator("tr.here th").first, page.locator(".scroll.wide")
+            assert region.bounding_box()["width"] <= width
+            before = first.bounding_box()["x"]
+            if script:
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                region.evaluate("node => node.scrollTo(10000, 0)")
+                assert abs(first.bounding_box()["x"] - before) < 1  # the names stay in sight
+
+
+def test_a_measured_cell_leads_to_the_wrong_answers_of_that_subtask(browser, suites):
+    with opened(browser, suites) as page:
+        page.locator("table.published tr.here").nth(1).locator("a").nth(1).click()
+        sync_api.expect(page.locator("select[name='by.task']")).to_have_value("far")
+        sync_api.expect(page.locator("select[name=run]")).to_have_value("suite-b")
+        assert verdicts(page) == {"wrong"}
+        assert all(text.startswith("far/") for text in page.locator(".card .id").all_inner_texts())
+
+
+def test_a_suite_is_filtered_by_its_members_and_true_for_T_is_no_mistake(browser, suites):
+    with opened(browser, suites) as page:
+        labels = page.locator("#selects label > span").all_inner_texts()
+        assert labels.index("task") < labels.index("half")
+        page.locator("figure.eye a", has_text="NEAR").first.click()
+        sync_api.expect(page.locator("select[name='by.task']")).to_have_value("near")
+        page.locator("#clear").click()
+        figure = page.locator("figure", has_text="Mistaken for what: truth, near").first
+        figure.locator("svg a[href*='target=true&read=true']").click()
+        assert verdicts(page) == {"correct"}
 
 
 def test_runs_side_by_side_can_be_filtered_and_an_answer_shows_the_other_runs_answer(browser, double):

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from snellen.benchmarks.base import Published, PublishedRow
 from snellen.errors import StorageError, UsageError
 from snellen.report import AnswerView, Limits, PairedView, RunView, answer_view, render, write_report
 from snellen.report.text import clipped, json_for_page, plain, visible
@@ -211,6 +213,43 @@ def test_scores_stand_in_a_table_with_interval_chance_n_and_coverage():
     page = render([answers_run([answer(1)], metrics=found)])
     for text in ("83.1 %", "79.4 – 86.2", "25.0 %", ">300<", "99.6 %"):
         assert text in page
+
+
+def test_published_text_is_escaped_and_a_page_without_published_tables_has_no_such_section(page, hostile_text):
+    assert 'id="published"' not in page
+    table = Published(
+        hostile_text,
+        hostile_text,
+        (hostile_text,),
+        ("accuracy",),
+        "strict",
+        (PublishedRow(hostile_text, "model", (0.5,)),),
+        (hostile_text,),
+    )
+    run = structs.replace(answers_run([answer(1)]), published=[table], conditions=[hostile_text])
+    page = render([run])
+    assert 'id="published"' in page and "50.00" in page
+    assert "<img src=x" not in page and page.count("<script") == 3
+
+
+def test_what_was_measured_and_what_was_published_stand_under_their_own_headings(make_suite):
+    page = render([make_suite(conditions=["prompting = cot"])])
+    section = re.search(r'<section id="published".*?</section>', page, re.S).group(0)
+    measured, published = section.split("Published by Somebody et al. 2025, table 2")
+    assert "Measured here, profile <bdi>official</bdi>" in measured and "embedded" in measured
+    assert "prompting = cot" in measured and "coverage 80.0 %" in measured
+    assert "embedded" not in published and "href=" not in published
+    assert "Small-7B" not in measured and "43.38" in published
+    assert "Far: seen from a tower." in published
+
+
+def test_a_letter_that_means_true_is_counted_as_true(make_suite):
+    held = data(render([make_suite()]))
+    near = [
+        (held["questions"][a["q"]], a) for a in held["answers"] if held["questions"][a["q"]]["by"]["task"] == "near"
+    ]
+    assert {a["v"][0][1] for _, a in near} == {"true", "false"}
+    assert all((a["v"][0][1] == q["target"]) == (a["v"][0][0] == "correct") for q, a in near)
 
 
 def test_runs_side_by_side_are_compared_question_by_question(make_run):

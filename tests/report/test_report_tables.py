@@ -6,10 +6,11 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from snellen.report import tables
+from snellen.report import RunView, tables
+from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Tally
 from snellen.report.links import filters_for, metric_link
-from snellen.report.plots import Series, falls, level_order
+from snellen.report.plots import Series, _chosen, falls, level_order
 from snellen.types import Metric
 
 
@@ -67,6 +68,105 @@ def test_the_eye_chart_blurs_a_line_as_far_as_the_model_is_from_seeing_it():
         Metric("accuracy/genus", 0.75, 10, chance=0.5),
         Metric("accuracy/species", 0.4, 10, chance=0.5),
     ]
-    chart = tables.eye_chart(Series("s", "r", "p", metrics, tally(level=["class", "genus", "species"]), 1))
+    chart = eye_chart(Series("s", "r", "p", metrics, tally(level=["class", "genus", "species"]), 1))
     assert [(line["word"], line["blur"]) for line in chart] == [("CLASS", 0), ("GENUS", 4), ("SPECIES", 8)]
     assert [line["size"] for line in chart] == sorted((line["size"] for line in chart), reverse=True)
+
+
+def suite_series(metrics, profile="official", run="r"):
+    return Series("s", run, profile, metrics, tally(task=["near", "far"], kind=["truth"]), 1)
+
+
+def test_a_members_metric_leads_to_the_answers_of_that_member():
+    known = tally(task=["near", "far"], kind=["truth"], level=["species"])
+    assert filters_for("near/pair_accuracy", known) == {"task": "near"}
+    assert filters_for("near/accuracy/truth/species", known) == {"task": "near", "kind": "truth", "level": "species"}
+    assert filters_for("overall_8", known) == {}
+    assert "verdict=invalid&by.task=near" in metric_link("near/invalid", known, "r", "p")
+    assert "verdict=invalid%2Cerror&by.task=far" in metric_link("far/usable_rate", known, "r", "p")
+
+
+def test_a_members_metrics_stand_together_under_its_headline():
+    names = ["overall", "near/pairs", "near/right", "far/pairs", "far/invalid", "near/late", "near/late/x"]
+    assert tables.tree_order(names, {"near", "far"}) == [
+        "overall", "near/pairs", "near/right", "near/late", "near/late/x", "far/pairs", "far/invalid",
+    ]  # fmt: skip
+    assert list(tables.tree_order(names)) == names
+    one = suite_series([Metric(name, 0.5, 10) for name in names])
+    run = RunView("r", "b", "m", {}, lambda: iter(()))
+    assert [(row.path, row.label, row.depth) for row in tables.rows([one], [run])] == [
+        ("", "overall", 0),
+        ("", "near · pairs", 0),
+        ("near · ", "right", 1),
+        ("near · ", "late", 1),
+        ("near · late · ", "x", 2),
+        ("", "far · pairs", 0),
+        ("far · ", "invalid", 1),
+    ]
+
+
+def test_the_eye_chart_of_a_suite_without_levels_has_a_line_for_each_members_headline():
+    metrics = [
+        Metric("overall_8", 0.4, 20, chance=0.25),
+        Metric("near/pair_accuracy", 0.25, 10, chance=0.25),
+        Metric("near/invalid", 0.9, 10),
+        Metric("far/count_score", 1.0, 10),
+    ]
+    chart = eye_chart(suite_series(metrics))
+    assert [(line["word"], line["blur"]) for line in chart] == [("FAR", 0), ("NEAR", 8)]
+    assert parse_qs(chart[1]["link"].removeprefix("#"))["by.task"] == ["near"]
+    assert eye_chart(suite_series(metrics[:3])) == []  # one line is no chart
+    assert eye_chart(Series("s", "r", "p", [Metric("count_score", 0.5, 9)], tally(kind=["count"]), 1)) == []
+
+
+def test_a_plot_with_too_many_parts_shows_each_members_headline_and_never_a_lesser_metric_in_its_place():
+    own = [f"m{i}/{name}" for i in range(8) for name in ("head", "second", "third", "invalid")]
+    names = [name for name in own if name != "m3/head"]  # m3's headline has no value
+    assert _chosen(["overall", *names], [["overall", *own]]) == ["overall", *(f"m{i}/head" for i in range(8) if i != 3)]
+    assert _chosen(names[:20], [own]) == names[:20]
+
+
+def beside_of(published, metrics, **changes):
+    run = RunView("r", "b", "my model", {"official": metrics}, lambda: iter(()), published=[published], **changes)
+    return tables.beside([suite_series(metrics)], [run])
+
+
+def test_a_run_stands_above_the_published_rows_with_its_interval_and_dashes(published_table):
+    metrics = [
+        Metric("near/pair_accuracy", 0.35912, 259, (0.3, 0.42)),
+        Metric("far/pair_accuracy", 0.5, 110, (0.41, 0.59), coverage=0.5),
+        Metric("video/video_score", None, 0),
+    ]
+    (table,) = beside_of(published_table, metrics, conditions=["prompting = cot"])
+    mine, chance, human, small, large = table.lines
+    assert [None if c is None else (c.text, c.interval, c.full) for c in mine.cells] == [
+        ("35.91", "30.0 – 42.0", True),
+        ("50.00", "41.0 – 59.0", False),
+        None,
+        None,
+    ]
+    assert (mine.name, mine.colour, mine.remarks) == ("my model", 1, ("coverage below 100 %", "prompting = cot"))
+    assert "by.task=near" in mine.cells[0].link
+    assert [c and c.text for c in human.cells] == ["95.06", "98.11", "100.00", "97.73"]
+    assert [line.name for line in (chance, human, small, large)] == ["chance", "human", "Small-7B", "Large-70B"]
+    assert all(line.colour == 0 and line.remarks == () for line in (chance, human, small, large))
+    assert all(not isinstance(cell, tables.Measured) for line in table.lines[1:] for cell in line.cells)
+
+
+def test_the_best_published_model_of_a_column_is_marked_and_neither_people_nor_chance_nor_runs_are(published_table):
+    (table,) = beside_of(published_table, [Metric("near/pair_accuracy", 0.99, 259)])
+    best = {(line.name, at) for line in table.lines[1:] for at, c in enumerate(line.cells) if c and c.best}
+    assert best == {("Large-70B", 0), ("Small-7B", 1), ("Small-7B", 2), ("Large-70B", 3)}
+
+
+def test_a_published_table_stands_once_for_all_runs_and_only_under_its_own_profile(published_table):
+    metrics = [Metric("near/pair_accuracy", 0.5, 10)]
+    runs = [
+        RunView(name, "b", f"model {name}", {"official": metrics, "strict": metrics}, iter, published=[published_table])
+        for name in ("a", "b")
+    ]
+    series = [suite_series(metrics, profile, run.name) for run in runs for profile in run.metrics]
+    (table,) = tables.beside(series, runs)
+    measured = [line for line in table.lines if line.colour]
+    assert [(line.name, line.remarks) for line in measured] == [("model a", ("a",)), ("model b", ("b",))]
+    assert tables.beside([one for one in series if one.profile == "strict"], runs) == []

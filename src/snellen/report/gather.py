@@ -21,6 +21,8 @@ FEW = 12
 _NAMED = ("short", "choice_text", "open")
 """Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
 
+_TRUTH = {"t": True, "true": True, "f": False, "false": False}
+
 _VALUES = 400
 """Different values of one meta column that are kept for naming filters."""
 
@@ -80,10 +82,17 @@ class Tally:
         where: list[tuple[str, str]] = [("kind", answer.kind)]
         names = ("task", "level") if answer.kind in _NAMED else ("task",)
         where += [(name, str(answer.meta[name])) for name in names if name in answer.meta]
-        extracted = plain(score.extracted, 40)
+        extracted = plain(as_target(score.extracted, answer.target), 40)
         if score.verdict in ("error", "unscored"):
             return
         self.confusions.setdefault(tuple(where), Confusion()).add(target, "" if extracted is None else extracted)
+
+
+def as_target(extracted: Any, target: Any) -> Any:
+    """What was read, in the type of the target: a profile that goes by letters reads `T` where the target is true."""
+    if isinstance(target, bool) and isinstance(extracted, str):
+        return _TRUTH.get(extracted.strip().lower(), extracted)
+    return extracted
 
 
 def disagree(answer: AnswerView) -> bool:
@@ -175,7 +184,7 @@ def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int,
             verdicts.append(None)
         else:
             reason = clipped(score.reason, 400) if score.reason else None
-            verdicts.append([score.verdict, plain(score.extracted), reason, score.value])
+            verdicts.append([score.verdict, plain(as_target(score.extracted, answer.target)), reason, score.value])
     shown = {
         "k": answer.repeat,
         "s": answer.status,

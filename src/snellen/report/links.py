@@ -10,6 +10,7 @@ from snellen.report.gather import Tally
 NOT_RIGHT = "wrong,partial,invalid,error"
 
 _VERDICT_METRICS = {
+    "usable_rate": "invalid,error",
     "invalid": "invalid",
     "error": "error",
     "wrong": "wrong",
@@ -35,13 +36,15 @@ def by(filters: Mapping[str, str]) -> dict[str, str]:
 def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Which answers stand behind a metric, read from its name: `accuracy/short/species` is kind short, level species.
 
-    Each part after the first is looked up among the values of the meta columns, each column used once; a part that
-    no column knows filters nothing. `given` overrides.
+    A first part that is one of the values of `task` is the member of a suite: `digits/accuracy` is task digits. Each
+    part after the metric's own name is looked up among the values of the meta columns, each column used once; a part
+    that no column knows filters nothing. `given` overrides.
     """
     if given is not None:
         return dict(given)
-    found: dict[str, str] = {}
-    for part in metric.split("/")[1:]:
+    task, parts = member(metric, tally)
+    found = {"task": task} if task else {}
+    for part in parts[1:]:
         columns = sorted(tally.meta, key=lambda name: (name != "kind", name not in ("level", "task")))
         for column in columns:
             if column not in found and part in tally.meta[column]:
@@ -50,7 +53,15 @@ def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = Non
     return found
 
 
+def member(metric: str, tally: Tally) -> tuple[str, list[str]]:
+    """The member of a suite that a metric is of, empty where it is of none, and the parts of its name after that."""
+    parts = metric.split("/")
+    if len(parts) > 1 and parts[0] in tally.meta.get("task", {}):
+        return parts[0], parts[1:]
+    return "", parts
+
+
 def metric_link(metric: str, tally: Tally, run: str, profile: str, given: Mapping[str, str] | None = None) -> str:
     """From a metric to the answers that count against it (or to those that it counts, for `invalid` and `error`)."""
-    verdict = _VERDICT_METRICS.get(metric.split("/")[0], NOT_RIGHT)
+    verdict = _VERDICT_METRICS.get(member(metric, tally)[1][0], NOT_RIGHT)
     return link(run=run, profile=profile, verdict=verdict, **by(filters_for(metric, tally, given)))

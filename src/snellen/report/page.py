@@ -12,6 +12,7 @@ from typing import Any
 
 from snellen.errors import StorageError, UsageError
 from snellen.report import plots, tables
+from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Gathered, gather
 from snellen.report.pictures import Album
 from snellen.report.plots import Series
@@ -139,7 +140,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
             "run": run,
             "series": one,
             "top": tables.rows([one], runs)[0] if one.metrics else None,
-            "chart": tables.eye_chart(one),
+            "chart": eye_chart(one),
             "facts": list({**tables.answer_facts(one.tally), **run.facts}.items()),
             "wrong": tables.wrong_link(one),
             "not_right": tables.not_right(one),
@@ -156,6 +157,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         rows=tables.rows(every, runs),
         bars=[(one, tables.verdict_bars(one)) for one in every],
         plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
+        beside=tables.beside(every, runs),
         paired=tables.paired_rows(comparisons),
         profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
         left_out=left_out(gathered, limits),

@@ -80,8 +80,7 @@ def forest(series: Sequence[Series]) -> Plot | None:
     """Metrics with their intervals, one colour a series, and a tick where guessing is."""
     found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
     names = list(dict.fromkeys(m.name for metrics in found for m in metrics))
-    depth = next((d for d in (9, 3, 2, 1) if sum(n.count("/") <= d for n in names) <= _FOREST_ROWS), 0)
-    names = [n for n in names if n.count("/") <= depth][:_FOREST_ROWS]
+    names = _chosen(names, [[metric.name for metric in one.metrics] for one in series])
     if len(names) < 2:
         return None
     figure, axes = _canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
@@ -124,9 +123,31 @@ def forest(series: Sequence[Series]) -> Plot | None:
     )
 
 
+def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
+    """As many parts of the metrics as there is room for; where even one level of parts is too many, of each member of
+    a suite its first metric.
+
+    Args:
+        names: metrics that have a value.
+        known: every metric of each series, in order.
+    """
+    for depth in (9, 3, 2, 1):
+        shallow = [name for name in names if name.count("/") <= depth]
+        if len(shallow) <= _FOREST_ROWS:
+            return shallow
+    leading: dict[str, None] = {}
+    for own in known:
+        heads: dict[str, str] = {}
+        for name in own:
+            if "/" in name:
+                heads.setdefault(name.partition("/")[0], name)
+        leading |= dict.fromkeys(heads.values())
+    return [name for name in names if "/" not in name or name in leading][:_FOREST_ROWS]
+
+
 def _end(name: str) -> str:
     """The last two parts of a metric's name, for the axis."""
-    return short(" · ".join(name.split("/")[-2:]), 26)
+    return short(" · ".join(name.split("/")[-2:]), 28)
 
 
 def level_order(values: Sequence[str]) -> list[str]:
@@ -203,11 +224,14 @@ def latency(one: Series, name: str) -> Plot | None:
     figure, axes = _canvas(2.3)
     beyond = int((shown > top * 1.05).sum())
     axes.hist(shown, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
-    for value, text in ((median, "median"), (late, "95 %")):
+    texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95 % {late:.3g} {unit}")]
+    if late - median < 0.3 * top:  # the two would lie on each other
+        texts = [(median, f" median {median:.3g}, 95 % {late:.3g} {unit} ")]
+    for value in (median, late):
         axes.axvline(value, color=COLOURS["ink"], lw=1.0, ls=(0, (1, 1)))
-        axes.annotate(
-            f" {text} {value:.3g} {unit}", (value, 1.0), xycoords=("data", "axes fraction"), va="bottom", fontsize=9
-        )
+    for value, text in texts:
+        side = "right" if value > 0.6 * top else "left"
+        axes.annotate(text, (value, 1.0), xycoords=("data", "axes fraction"), va="bottom", ha=side, fontsize=9)
     axes.set_xlabel(f"{unit} a reply")
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y")

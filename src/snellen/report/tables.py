@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from snellen.benchmarks.base import Published
 from snellen.report.gather import Tally
 from snellen.report.links import NOT_RIGHT, link, metric_link
-from snellen.report.plots import Series, falls
-from snellen.report.text import visible
+from snellen.report.plots import Series
 from snellen.report.view import PairedView, RunView
 from snellen.types import Metric
-
-_LARGEST = 66.0
-_ROOM = 300.0
-"""The eye chart's first line is so tall, and a line so wide at most, in units of which the chart is 400 wide."""
 
 VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
 
@@ -46,6 +42,35 @@ class Row(Struct, frozen=True):
     depth: int
     chance: str
     cells: tuple[Cell | None, ...]
+
+
+class Figure(Struct, frozen=True):
+    """One published figure in percent; whether it is the best published model's."""
+
+    text: str
+    best: bool
+
+
+class Measured(Struct, frozen=True):
+    """One score of a run beside published figures: as they are written, with its interval and the link to its answers."""
+
+    text: str
+    interval: str
+    link: str
+    coverage: str
+    full: bool
+
+
+class Line(Struct, frozen=True):
+    """One row beside published figures: cells of a run that was measured here, or figures that somebody published.
+
+    `colour` is that of the run on the page, 0 for what was published; `remarks` are what a reader must know of the run.
+    """
+
+    name: str
+    cells: tuple[Measured | Figure | None, ...]
+    colour: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -102,19 +127,22 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
     """Every metric of any column, parts after their whole, otherwise in order of first appearance."""
     at = [{metric.name: metric for metric in one.metrics} for one in columns]
     by_name = {run.name: run for run in runs}
-    names = tree_order(dict.fromkeys(name for metrics in at for name in metrics))
+    members = {task for one in columns for task in one.tally.meta.get("task", {})}
+    above = wholes((name for metrics in at for name in metrics), members)
+    depths: dict[str, int] = {}
     found = []
-    for name in names:
+    for name in tree_order(above, members):
         chances = [m[name].chance for m in at if name in m]
         chance = next((c for c in chances if c is not None), None)
-        head, _, tail = name.rpartition("/")
-        parents = [p for p in _parents(name) if p in names]
+        whole = above[name]
+        depths[name] = depths[whole] + 1 if whole else 0
+        path = whole if name.startswith(f"{whole}/") else whole.partition("/")[0]
         found.append(
             Row(
                 name=name,
-                label=(name[len(parents[-1]) + 1 :] if parents else name).replace("/", " · ") if head else tail,
-                path=parents[-1].replace("/", " · ") + " · " if parents else "",
-                depth=len(parents),
+                label=(name[len(path) + 1 :] if path else name).replace("/", " · "),
+                path=path.replace("/", " · ") + " · " if path else "",
+                depth=depths[name],
                 chance="" if chance is None else percent(chance),
                 cells=tuple(
                     cell(m[name], one, by_name[one.run]) if name in m else None
@@ -125,28 +153,40 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
     return found
 
 
-def tree_order(names: Iterable[str]) -> dict[str, None]:
-    """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short`."""
-    found = dict.fromkeys(names)
-    children: dict[str, list[str]] = {}
+def wholes(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
+    """Each name to the one that it stands under, empty where it stands alone.
+
+    `accuracy/short` stands under `accuracy` where that is among the names; what is left of a suite's member stands
+    under the member's first metric, its headline.
+    """
+    found = dict.fromkeys(names, "")
+    heads: dict[str, str] = {}
     for name in found:
-        parent = next((p for p in reversed(_parents(name)) if p in found), "")
-        children.setdefault(parent, []).append(name)
-    ordered: dict[str, None] = {}
+        parts = name.split("/")
+        parents = ["/".join(parts[:k]) for k in range(1, len(parts))]
+        parent = next((p for p in reversed(parents) if p in found), "")
+        if not parent and len(parts) > 1 and parts[0] in members:
+            head = heads.setdefault(parts[0], name)
+            parent = "" if head == name else head
+        found[name] = parent
+    return found
+
+
+def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
+    """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short` (`wholes`)."""
+    children: dict[str, list[str]] = {}
+    for name, whole in wholes(names, members).items():
+        children.setdefault(whole, []).append(name)
+    ordered: list[str] = []
 
     def put(name: str) -> None:
-        ordered[name] = None
+        ordered.append(name)
         for child in children.get(name, ()):
             put(child)
 
     for name in children.get("", ()):
         put(name)
     return ordered
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[:k]) for k in range(1, len(parts))]
 
 
 def verdict_bars(one: Series) -> list[dict[str, Any]]:
@@ -172,43 +212,76 @@ def verdict_bars(one: Series) -> list[dict[str, Any]]:
     return bars
 
 
-def eye_chart(one: Series) -> list[dict[str, Any]]:
-    """Lines of an eye chart: the levels from coarse to fine, or the parts of the first metric from best to worst.
+class Beside(Struct, frozen=True):
+    """A published table with the runs of this page above it."""
 
-    Where several kinds of question have levels and the first metric has none, the kind that is hardest on the finest
-    level is drawn: there the model's sight gives out.
+    title: str
+    source: str
+    profile: str
+    columns: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
 
-    `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing).
+
+def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
+    """Published tables, each once, with a line above it for every run that is comparable with it.
+
+    A run's line holds what was measured under the table's profile: a value with its interval, a dash where the run has
+    no such metric or the metric no value. Published lines hold what the table holds and nothing else. The best
+    published model of a column is marked; runs are not ranked among them, since nothing was paired.
     """
-    if not one.metrics:
-        return []
-    root = one.metrics[0].name
-    by_level = falls(one)
-    kinds = [metrics for metrics in by_level.values() if len(metrics) >= 3]
-    lines = by_level.get(root) or min(kinds, key=lambda metrics: metrics[-1].value or 0.0, default=[])
-    if not lines:
-        parts = [m for m in one.metrics if m.name.startswith(root + "/") and m.name.count("/") == root.count("/") + 1]
-        lines = sorted((m for m in parts if m.value is not None), key=lambda m: -(m.value or 0.0))
-    chart: list[dict[str, Any]] = []
-    size, bottom = _LARGEST / 0.82, 0.0
-    for metric in lines[:8]:
-        value, chance = metric.value or 0.0, metric.chance or 0.0
-        sight = max(0.0, (value - chance) / (1.0 - chance)) if chance < 1.0 else 1.0
-        word = visible(metric.name.rpartition("/")[2]).replace("_", " ").upper()[:28]
-        size = max(9.0, min(0.82 * size, _ROOM / (0.95 * max(4, len(word)))))
-        bottom += 1.0 * size + 10.0
-        chart.append(
-            {
-                "word": word,
-                "value": quantity(metric.value, metric.unit),
-                "size": round(size, 1),
-                "y": round(bottom, 1),
-                "blur": round(8 * (1.0 - sight)),
-                "link": metric_link(metric.name, one.tally, one.run, one.profile),
-                "of": metric.name.rpartition("/")[0],
-            }
+    by_name = {run.name: run for run in runs}
+    measured: dict[Published, list[Line]] = {}
+    for one in series:
+        run = by_name[one.run]
+        for table in run.published:
+            if table.profile == one.profile:
+                measured.setdefault(table, []).append(_measured(table, one, run, several=len(runs) > 1))
+    return [
+        Beside(
+            table.title,
+            table.source,
+            table.profile,
+            tuple(zip(table.columns, table.metrics, strict=True)),
+            (*lines, *_published(table)),
+            table.notes,
         )
-    return chart
+        for table, lines in measured.items()
+    ]
+
+
+def _measured(table: Published, one: Series, run: RunView, *, several: bool) -> Line:
+    found = {metric.name: metric for metric in one.metrics}
+    shown = [found.get(name) for name in table.metrics]
+    cells = tuple(None if metric is None else _score(metric, one, run) for metric in shown)
+    part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
+    return Line(run.model, cells, one.colour, (*([run.name] if several else []), *part, *run.conditions))
+
+
+def _score(metric: Metric, one: Series, run: RunView) -> Measured | None:
+    if metric.value is None:
+        return None
+    whole = cell(metric, one, run)
+    text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else whole.text
+    return Measured(text, whole.interval, whole.link, whole.coverage, whole.full)
+
+
+def _published(table: Published) -> list[Line]:
+    models = [row for row in table.rows if row.kind == "model"]
+    best = [
+        max((v for row in models if (v := row.values[at]) is not None), default=None) if len(models) > 1 else None
+        for at in range(len(table.columns))
+    ]
+    return [
+        Line(
+            row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
+            tuple(
+                None if v is None else Figure(f"{100 * v:.2f}", row.kind == "model" and v == top)
+                for v, top in zip(row.values, best, strict=True)
+            ),
+        )
+        for row in table.rows
+    ]
 
 
 def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from snellen.benchmarks.base import Published
 from snellen.scoring.statistics import Comparison
 from snellen.types import Failure, Kind, Metric, Part, Record, Sample, Score, Status
 
@@ -62,6 +63,9 @@ class RunView(Struct, frozen=True):
         profiles: profile name to one line that says what it is.
         notes: what a reader must know first (only 200 of 2,000 asked; gold hidden), shown above the scores.
         filters: metric name to the meta values (and `kind`) of its answers, where its name does not say them.
+        published: tables of others that this run's metrics are comparable with.
+        conditions: how the questions were asked where that is not how the benchmark asks them ("prompting = cot"); said
+            wherever the run stands beside published figures.
     """
 
     name: str
@@ -73,6 +77,8 @@ class RunView(Struct, frozen=True):
     profiles: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    published: Sequence[Published] = ()
+    conditions: Sequence[str] = ()
 
 
 class PairedView(Struct, frozen=True):

@@ -216,13 +216,14 @@
       } }, sign(verdict), `${verdict} ${(counts[verdict] || 0).toLocaleString("en")}`)));
   }
 
+  const FIRST = ["level", "task", "kind"];
   function facets() {
     const columns = new Map();
     for (const asked of questions) for (const [name, value] of Object.entries(asked.by)) {
       if (!columns.has(name)) columns.set(name, new Set());
       columns.get(name).add(value);
     }
-    const list = [...columns].filter(([, values]) => values.size > 1 && values.size <= 40).slice(0, 10).map(([name, values]) => [`by.${name}`, name, [...values].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
+    const list = [...columns].filter(([, values]) => values.size > 1 && values.size <= 40).sort(([a], [b]) => FIRST.indexOf(b) - FIRST.indexOf(a)).slice(0, 10).map(([name, values]) => [`by.${name}`, name, [...values].sort((a, b) => a.localeCompare(b, "en", { numeric: true }))]);
     const profiles = [...new Set(runs.flatMap((run) => run.profiles))];
     const errors = [...new Set(answers.flatMap((answer) => answer.e ? [answer.e[0]] : []))].sort();
     const first = [];
