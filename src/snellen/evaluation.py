@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -204,9 +205,16 @@ class Run:
             )
         return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark)
 
+    @property
+    def _writable(self) -> bool:
+        """Scores can be had of a run on a disk that cannot be written too."""
+        return os.access(self.path, os.W_OK)
+
     def notes(self) -> list[str]:
         """What a reader of the scores must know, one line each; of judged replies also who judged them."""
         lines, totals, coverage = [], self.meta.totals, self.meta.coverage
+        if not self._writable:
+            lines.append(f"{self.path} cannot be written: its summary.json stays as it is")
         if not coverage.full:
             lines.append(f"only the first {coverage.limit:,} samples were asked; they lower the coverage")
         if totals.error or totals.timeout:
@@ -313,6 +321,8 @@ class Run:
 
     def _save(self, summary: Summary, judge: Verdicts | None) -> None:
         """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
+        if not self._writable:
+            return
         head: dict[str, Any] = {
             "fingerprint": self.meta.fingerprint,
             "rows": summary.rows,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +17,8 @@ import pytest
 from engine.stubs import ARITHMETIC, Calculator
 from snellen import evaluate
 from snellen.benchmarks import registry
+from snellen.engine.folder import RunFolder
+from snellen.errors import StorageError
 from snellen.types import Score
 
 
@@ -161,3 +166,24 @@ def test_a_run_of_another_benchmark_is_not_scored_by_mistake(snellen: Snellen):
     evaluate(SUMS, Calculator(), out="run", limit=5)
     said = snellen("score", "run", "--benchmark", "lights")
     assert said.status == 2 and "is a run of arithmetic, not of lights" in said.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="a read-only mount needs root")
+def test_a_run_on_a_disk_that_cannot_be_written_is_scored_and_its_summary_left_alone(snellen: Snellen, tmp_path: Path):
+    run = evaluate(SUMS, Calculator(), out="run", limit=50)
+    before = run.folder.summary.read_bytes()
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "--bind", "run", str(disk)], check=False).returncode != 0:
+        pytest.skip("this machine does not allow a mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(disk)], check=True)
+        said = snellen("score", disk, "--profile", "lenient", "--json")
+        assert said.status == 0 and json.loads(said.out)["profiles"][0]["metrics"][0]["n"] == 50
+        assert "cannot be written: its summary.json stays as it is" in said.err
+        assert snellen("extract", answers("rows.jsonl", []), "--out", disk / "x.jsonl").status == 6
+        with pytest.raises(StorageError, match="cannot write"):
+            RunFolder(disk).write(disk / "summary.json", b"")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert run.folder.summary.read_bytes() == before
