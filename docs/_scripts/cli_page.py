@@ -37,6 +37,7 @@ class Word(NamedTuple):
     panel: str
     argument: bool
     many: bool
+    required: bool
 
 
 def words(function: Callable[..., Any]) -> Iterator[Word]:
@@ -56,7 +57,7 @@ def words(function: Callable[..., Any]) -> Iterator[Word]:
         if not names:
             names = (info.metavar or name.upper(),) if argument else (f"--{name.replace('_', '-')}",)
         value = "" if argument or type_ is bool else info.metavar or _kind(type_)
-        yield Word(names, value, (info.help or "") + said, info.rich_help_panel or "Options", argument, many)
+        yield Word(names, value, (info.help or "") + said, info.rich_help_panel or "Options", argument, many, required)
 
 
 def _kind(type_: Any) -> str:
@@ -78,7 +79,8 @@ def page() -> str:
 def _section(name: str, function: Callable[..., Any]) -> str:
     taken = list(words(function))
     shown = "".join(
-        f" {word.names[0]}{'...' if word.many and not word.names[0].endswith('…') else ''}"
+        f" {word.names[0] if word.required else f'[{word.names[0]}]'}"
+        f"{'...' if word.many and not word.names[0].endswith('…') else ''}"
         for word in taken
         if word.argument
     )

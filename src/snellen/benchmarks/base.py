@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from snellen.interop.answers import Problems
+from snellen.interop.exports import Writer
 from snellen.scoring.judge import Rubric
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Record, Sample, Score
@@ -32,7 +33,7 @@ Scorer: TypeAlias = Callable[[Sample, str], Score]
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 Answered: TypeAlias = Iterator[tuple[Sample, Record]]
 ResultReader: TypeAlias = Callable[[Path, Data, Problems], Answered | None]
-Exporter: TypeAlias = Callable[[Answered, Path, str, str], list[Path]]
+Exporter: TypeAlias = Writer
 
 
 class PublishedRow(Struct, frozen=True):
@@ -89,8 +90,8 @@ class Benchmark:
         rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
             with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
         published: tables to show beside a run.
-        exports: format name to a writer of a run in that format: (answers, folder, model, time stamp) to the files
-            written; the time stamp is the run's own, YYYYmmdd_HHMMSS.
+        exports: format name to a writer of a run in that format, beside those of `snellen.interop.exports`, where it
+            says what a writer gets and returns.
     """
 
     name: str

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     from snellen.cli.app import build
+    from snellen.cli.declared import prepare
     from snellen.cli.output import redacted_output
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     with redacted_output():
         try:
-            build(given)(args=given, prog_name="snellen")
+            command, words = prepare(build(given), given)
+            command(args=words, prog_name="snellen")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 1
         except Exception as error:  # noqa: BLE001 - the last place before the user

@@ -29,6 +29,7 @@ COMMANDS = {
     "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
     "compare": Command("snellen.cli.compare:compare", "Compare runs question by question.", SCORES),
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),

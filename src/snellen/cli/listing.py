@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +20,17 @@ RESULTS = Path("results")
 
 
 def list_all(
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BENCHMARK", help="Only these, with all that --long says; with --runs, only their runs."
+        ),
+    ] = None,
     long: Annotated[
-        bool, typer.Option("--long", "-l", help="With versions, sizes, options, sources, licences and citations.")
+        bool,
+        typer.Option(
+            "--long", "-l", help="With versions, sizes, options, export formats, sources, licences and citations."
+        ),
     ] = False,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
     results: Annotated[Path, typer.Option(help="Where the runs lie.")] = RESULTS,
@@ -28,9 +38,22 @@ def list_all(
 ) -> None:
     """List benchmarks with their scoring profiles, and the kinds of models; or, with --runs, the runs here."""
     if runs:
-        _list_runs(results, as_json=as_json)
+        _list_runs(results, benchmark or (), as_json=as_json)
+    elif benchmark:
+        _list_named(benchmark, as_json=as_json)
     else:
         _list_parts(long=long, as_json=as_json)
+
+
+def _list_named(names: Sequence[str], *, as_json: bool) -> None:
+    from snellen.benchmarks import registry
+
+    found = [registry.find(name) for name in names]
+    if as_json:
+        show_json({"benchmarks": [_facts(one) for one in found]})
+        return
+    for one in found:
+        _print_benchmark(one, long=True)
 
 
 def _list_parts(*, long: bool, as_json: bool) -> None:
@@ -50,23 +73,30 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
         show_json({"benchmarks": [_facts(one) for one in found], "models": kinds})
         return
     for one in found:
-        print(one.name + (f"  {one.about['description']}" if "description" in one.about else ""))
-        for profile, help_ in one.profiles.items():
-            print(f"    profile {profile:<12} {help_}")
-        if long:
-            for label, text in _details(one).items():
-                print(f"    {label:<20} {text}")
+        _print_benchmark(one, long=long)
     print("\nmodels (--model KIND:NAME)")
     for kind, help_ in kinds.items():
         print(f"  {kind:<12} {help_}")
 
 
+def _print_benchmark(one: Benchmark, *, long: bool) -> None:
+    print(one.name + (f"  {one.about['description']}" if "description" in one.about else ""))
+    for profile, help_ in one.profiles.items():
+        print(f"    profile {profile:<12} {help_}")
+    if long:
+        for label, text in _details(one).items():
+            print(f"    {label:<20} {text}")
+
+
 def _details(one: Benchmark) -> dict[str, str]:
+    from snellen.exporting import formats
+
     size = _size(one)
     return {
         "version": one.version,
         **({} if size is None else {"questions": f"{size:,}"}),
-        **{f"-o {name}": text for name, text in one.options.items()},
+        **{f"--{name}": text for name, text in one.options.items()},
+        **{f"export {name}": found.about for name, found in formats(one).items()},
         **{label: text for label, text in one.about.items() if label != "description"},
     }
 
@@ -82,19 +112,22 @@ def _size(one: Benchmark) -> int | None:
 
 
 def _facts(one: Benchmark) -> dict[str, Any]:
+    from snellen.exporting import formats
+
     return {
         "name": one.name,
         "version": one.version,
         "size": _size(one),
         "profiles": dict(one.profiles),
         "options": dict(one.options),
+        "exports": list(formats(one)),
         "restricted": one.restricted,
         "about": dict(one.about),
         "members": [getattr(member, "name", str(member)) for member in one.members],
     }
 
 
-def _list_runs(results: Path, *, as_json: bool) -> None:
+def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> None:
     from snellen.engine.folder import RunFolder
     from snellen.errors import RunError
 
@@ -105,7 +138,8 @@ def _list_runs(results: Path, *, as_json: bool) -> None:
         except RunError as error:  # one damaged run must not hide the others
             note(f"snellen: {error.message}")
             continue
-        rows.append((path.parent, meta))
+        if not benchmarks or meta.spec.benchmark in benchmarks:
+            rows.append((path.parent, meta))
     if as_json:
         show_json(
             {
@@ -125,7 +159,7 @@ def _list_runs(results: Path, *, as_json: bool) -> None:
         )
         return
     if not rows:
-        print(f"no runs under {results}/")
+        print(f"no runs{' of ' + ', '.join(benchmarks) if benchmarks else ''} under {results}/")
         return
     from rich.table import Table
 

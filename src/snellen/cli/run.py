@@ -34,7 +34,9 @@ def run(
     images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark; may be repeated."),
+        typer.Option(
+            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Ask each question so often.")] = 1,
@@ -83,6 +85,8 @@ def run(
 
     Each benchmark and model has a run folder of its own; what it holds an answer to is not asked again. Progress goes
     to stderr, the table to stdout. The exit status is 0 only if every question was answered.
+
+    What a benchmark declares as a setting is an option of this command too: `snellen run vlm2 --help` lists them.
     """
     from snellen.benchmarks.base import Data
     from snellen.engine.folder import RunFolder, RunSpec

@@ -10,7 +10,18 @@ from collections.abc import Mapping
 
 from snellen.benchmarks.base import Benchmark, Scorer
 from snellen.benchmarks.suite import suite
-from snellen.benchmarks.vlm2 import counting, data, grouping, prompting, results, summary, truth, video
+from snellen.benchmarks.vlm2 import (
+    counting,
+    data,
+    export,
+    grouping,
+    prompting,
+    published,
+    results,
+    summary,
+    truth,
+    video,
+)
 from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
 
 VERSION = "1"
@@ -59,6 +70,8 @@ def declare(subtask: Subtask) -> Benchmark:
         results=results.of_subtask(subtask),
         notices=data.notices(subtask),
         rubric=video.rubric if subtask.family == "video" else None,
+        published=published.of_subtask(subtask.name),
+        exports=export.exports(subtask),
     )
 
 
@@ -70,4 +83,6 @@ VLM2 = suite(
     about={"description": "VLM2-Bench: all nine subtasks in one run.", **ABOUT},
     summarize=summary.of_suite({subtask.name: subtask for subtask in SUBTASKS}),
     results=results.of_suite,
+    published=published.tables(),
+    exports=export.exports(),
 )

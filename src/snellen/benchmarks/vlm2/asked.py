@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from snellen.benchmarks.vlm2.subtasks import Subtask
@@ -12,6 +13,7 @@ from snellen.types import Kind, Prompt, Sample
 KINDS: Mapping[str, Kind] = {"pair": "truth", "count": "count", "group": "choice", "video": "open"}
 HALVES = {"T": "p", "F": "n"}
 DEFAULT_LENGTH = 2
+NOT_OF_THE_ROW = ("images", "image", "model_answer")
 _CHOICE = re.compile(r"(?<![\w(])([A-Z])\)\s*([^;\n]*?)\s*(?=;|\n|\.?\s*\Z)")
 
 
@@ -20,7 +22,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
 
     Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
     `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
-    had occurred before, where it had), and `cue` or `type` for breaking results down.
+    had occurred before, where it had), and `cue` or `type` for breaking results down; and where something is shown,
+    `row`: the row itself without its pictures, for exports.
 
     Args:
         subtask: which of the nine.
@@ -52,6 +55,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         options = choices(row.get("question"))
     elif subtask.family == "video":
         found["form"] = "ABA" if "ABA" in name else "AB"
+    if prompt.parts:
+        found["row"] = {key: value for key, value in row.items() if key not in NOT_OF_THE_ROW}
     if turn:
         found["turn"] = turn
         name = f"{name}#{turn + 1}"
@@ -130,7 +135,7 @@ def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
     VLMEvalKit: `image_seq_len`, else the number of images, else 2.
     """
     given = row.get("image_seq_len")
-    if isinstance(given, (int, float)) and not isinstance(given, bool) and given == given:
+    if type(given) is int or (isinstance(given, float) and isfinite(given)):
         return int(given), int(given)
     sequence, images = row.get("image_seq"), row.get("images")
     return (

@@ -1,0 +1,184 @@
+"""Settings that a benchmark declares, as options of the command: `--prompting cot` is `-o prompting=cot`.
+
+The words are rewritten before the command sees them. A benchmark is imported only where there is an option that the
+command does not have, or where its help is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer.main import get_command
+
+from snellen.cli.output import note
+from snellen.errors import SnellenError, UsageError
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+
+SETTING = "--option"
+HELP = ("-h", "--help")
+_OPTION = re.compile(r"-[^\d.]")
+
+
+class Words(NamedTuple):
+    """The words of one command line, told apart.
+
+    Attributes:
+        positional: what is no option and no option's value.
+        values: option to the values it was given, for those that the command has.
+        unknown: where the options stand that the command does not have.
+        asks_help: whether -h or --help is among them.
+    """
+
+    positional: list[str]
+    values: Mapping[str, list[str]]
+    unknown: list[int]
+    asks_help: bool
+
+
+def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command to call, and its arguments with every declared setting as `-o name=value`.
+
+    A word is a setting where the command has no such option and a benchmark that the line names declares it; all else
+    is left as it is. Where help is asked for, the command gets the settings as options, in panels of their own.
+
+    Raises:
+        UsageError: a setting without its value; or an unknown option beside a benchmark that does not exist.
+    """
+    root = get_command(app)
+    given = list(arguments)
+    at = next((number for number, word in enumerate(given) if not word.startswith("-")), len(given))
+    command: Any = getattr(root, "commands", {}).get(given[at]) if at < len(given) else None
+    if command is None or SETTING not in (own := _own(command)):
+        return root, given
+    head, tail = given[: at + 1], given[at + 1 :]
+    words = tell_apart(tail, own)
+    if words.asks_help:
+        try:
+            for benchmark in _benchmarks(command, words):
+                command.params += _panel(benchmark, own)
+        except SnellenError as error:  # the help is still worth showing
+            note(f"snellen: {error.message}")
+        return root, given
+    if not words.unknown:
+        return root, given
+    declared = {name for benchmark in _benchmarks(command, words) for name in benchmark.options}
+    return root, head + list(_rewritten(tail, words.unknown, declared))
+
+
+def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
+    """Which of a command's words are options, values and neither.
+
+    The word behind an unknown option is taken for its value, unless it looks like an option itself.
+
+    Args:
+        words: what stands behind the command's name.
+        own: the command's options, each with whether it takes a value.
+    """
+    positional: list[str] = []
+    values: dict[str, list[str]] = {}
+    unknown: list[int] = []
+    asks_help = False
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            positional += words[at:]
+            break
+        if word in HELP:
+            asks_help = True
+        elif word.startswith("--"):
+            name, sign, value = word.partition("=")
+            if name not in own:
+                unknown.append(at - 1)
+                if not sign and at < len(words) and not _OPTION.match(words[at]):
+                    at += 1
+            elif own[name]:
+                if not sign:
+                    value = words[at] if at < len(words) else ""
+                    at += 1
+                values.setdefault(name, []).append(value)
+        elif word.startswith("-") and len(word) > 1:
+            # -qm NAME: flags stand before the one letter that takes a value, which follows or is the next word.
+            takes = next((i for i in range(1, len(word)) if own.get(f"-{word[i]}")), None)
+            if takes is not None and takes == len(word) - 1:
+                at += 1
+        else:
+            positional.append(word)
+    return Words(positional, values, unknown, asks_help)
+
+
+def _own(command: Any) -> dict[str, bool]:
+    """The options of a command: name to whether it takes a value."""
+    return {
+        name: not (param.is_flag or param.count)
+        for param in command.params
+        if param.param_type_name == "option"
+        for name in (*param.opts, *param.secondary_opts)
+    }
+
+
+def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
+    """The benchmarks that a line names: as arguments of the command, by --benchmark, or by the run it is about."""
+    from snellen.benchmarks import registry
+
+    if any(param.name == "benchmark" and param.param_type_name == "argument" for param in command.params):
+        yield from map(registry.find, words.positional)
+    elif named := words.values.get("--benchmark"):
+        yield registry.find(named[-1])
+    elif words.positional:
+        from snellen.engine.folder import RunFolder
+        from snellen.evaluation import find_benchmark
+
+        path = Path(words.positional[0])
+        folder = RunFolder(path if path.is_dir() else path.parent)
+        if folder.exists():
+            yield find_benchmark(folder.meta().spec)
+
+
+def _rewritten(words: Sequence[str], unknown: Sequence[int], declared: set[str]) -> Iterator[str]:
+    value_of: int | None = None
+    for number, word in enumerate(words):
+        if number == value_of:
+            continue
+        name, sign, value = word.removeprefix("--").partition("=")
+        if number not in unknown or name not in declared:
+            yield word
+            continue
+        if not sign:
+            value_of = number + 1
+            if value_of == len(words) or _OPTION.match(words[value_of]):
+                raise UsageError(
+                    f"--{name} needs a value",
+                    f"Give it as --{name} VALUE, or --{name}=VALUE if it begins with a hyphen.",
+                )
+            value = words[value_of]
+        yield from ("-o", f"{name}={value}")
+
+
+def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
+    """The settings of a benchmark as options to be shown; where the command has one of that name, in the form of -o."""
+
+    def shown(**_: str | None) -> None: ...
+
+    parameters = []
+    for number, (name, text) in enumerate(benchmark.options.items()):
+        flag = f"--option {name}=" if f"--{name}" in own else f"--{name}"
+        option = typer.Option(flag, metavar="VALUE", help=text, rich_help_panel=f"Settings of {benchmark.name}")
+        annotation = Annotated[str | None, option]
+        parameters.append(
+            inspect.Parameter(f"setting_{number}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    callback: Callable[..., None] = shown
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    callback.__annotations__ = {one.name: one.annotation for one in parameters}
+    alone = typer.Typer(add_completion=False)
+    alone.command()(callback)
+    return [param for param in get_command(alone).params if param.name != "help"]

@@ -1,0 +1,144 @@
+"""A run in another program's result format, from Python; `snellen export` calls this. Nothing is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import rescore
+from snellen.engine.journal import storage_error
+from snellen.engine.state import Key, key
+from snellen.errors import DataError, RunError, UsageError
+from snellen.evaluation import Run, load_run
+from snellen.interop.exports import FORMATS, Exported, Format
+from snellen.types import Record, Sample
+
+NAME_LENGTH = 100
+
+
+def formats(benchmark: Benchmark) -> dict[str, Format]:
+    """The formats that a run of this benchmark can be written in: its own first, then those for any benchmark."""
+    own = {name: Format(write) for name, write in benchmark.exports.items()}
+    return own | {name: found for name, found in FORMATS.items() if name not in own}
+
+
+def export(
+    run: str | Path | Run,
+    format: str,
+    *,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    benchmark_options: Mapping[str, str] | None = None,
+    show_gold: bool = False,
+) -> Exported:
+    """Write a run's final answers, in the order of the questions, in another program's format.
+
+    The files depend on the run alone: the same run gives the same names and bytes. They appear whole or not at all,
+    and replace those of an earlier export of the run.
+
+    Args:
+        run: a run, or its folder.
+        format: one of `formats`.
+        out: where to write; None: exports/<format> in the run's folder.
+        data, images, benchmark_options: what has moved since the run.
+        show_gold: write the gold answers of a restricted benchmark too.
+
+    Returns:
+        The files, and what a reader of them must know, one line each.
+
+    Raises:
+        UsageError: there is no such format, or its files would hold restricted gold answers.
+        RunError: there is no run, or nothing was answered. StorageError: the files cannot be written.
+        SnellenError: the questions cannot be read; see snellen.errors.
+    """
+    opened = run if isinstance(run, Run) else load_run(run)
+    known = formats(opened.benchmark)
+    if format not in known:
+        raise UsageError(f"{opened.benchmark.name} has no export format {format!r}", f"There is: {', '.join(known)}.")
+    if known[format].gold and (opened.benchmark.restricted or opened.meta.restricted) and not show_gold:
+        raise UsageError(
+            f"files in the format {format!r} hold the gold answers, and those of {opened.benchmark.name} are restricted",
+            "--show-gold writes them all the same; keep such files where the gold answers may be kept.",
+        )
+    moved = opened.moved(data, images, benchmark_options)
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime(started_at(moved)))
+    target = Path(out) if out is not None else opened.path / "exports" / format
+    answers = in_order(moved)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".part-", dir=target))
+        try:
+            written = known[format].write(answers, folder, file_name(moved.meta.spec.model), stamp)
+            files = tuple(_moved(path, folder, target) for path in written.files)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise storage_error(Path(error.filename or target), error) from error
+    return Exported(files, (*moved.notes(), *written.notes))
+
+
+def _moved(path: Path, folder: Path, target: Path) -> Path:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    place = target / path.relative_to(folder)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(place)
+    return place
+
+
+def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
+    """(sample, record) in the order of the questions, repeats of one together; questions without a record are left out.
+
+    Records come nearly in that order, and one that is early waits. So little is held, unless a question near the
+    beginning was answered last of all.
+
+    Raises:
+        DataError: a record's id is not one of the benchmark's.
+    """
+    spec = run.meta.spec
+    records = rescore.final_records(run.folder.results)
+    waiting: dict[Key, Record] = {}
+    ended = False
+    for sample in run.benchmark.samples(spec.data):
+        for repeat in range(spec.repeats):
+            which = key(sample.id, repeat)
+            while which not in waiting and not ended:
+                record = next(records, None)
+                if record is None:
+                    ended = True
+                else:
+                    waiting[key(record.sample_id, record.repeat)] = record
+            if which in waiting:
+                yield sample, waiting.pop(which)
+        if ended and not waiting:
+            return
+    for record in (*waiting.values(), *records):
+        raise DataError(
+            f"record {record.sample_id!r} belongs to no sample of {run.benchmark.name}",
+            "The answers were made with other data: say where the run's own lie, with --data.",
+        )
+
+
+def started_at(run: Run) -> float:
+    """When the first question of the run was asked, in seconds since the epoch.
+
+    Raises:
+        RunError: none was.
+    """
+    first = min((record.started_at for record in run.folder.records()), default=None)
+    if first is None:
+        raise RunError(f"{run.path} holds no answers", "Go on with it first: `snellen rerun` does.")
+    return first
+
+
+def file_name(model: str) -> str:
+    """A model's name as a part of a file's name: without its kind, with hyphens for what cannot stand there."""
+    plain = model.removeprefix("api:").removeprefix("local:")
+    return re.sub(r"[^A-Za-z0-9._]+", "-", plain)[:NAME_LENGTH].strip("-.") or "model"

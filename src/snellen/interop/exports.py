@@ -1,0 +1,82 @@
+"""Result files in the formats of other programs: the formats that fit any benchmark.
+
+A benchmark adds formats of its own (`Benchmark.exports`), with writers of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from snellen.types import Record, Sample
+
+
+class Exported(Struct, frozen=True):
+    """What a writer wrote.
+
+    Attributes:
+        files: in the order in which they are to be named.
+        notes: what a reader of the files must know, one line each: samples that were left out, replies that were cut.
+    """
+
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+Writer: TypeAlias = Callable[[Iterator[tuple[Sample, Record]], Path, str, str], Exported]
+"""(answers, folder, model, time stamp) to what was written.
+
+`answers` stand in the order of the questions, each final: a failure that was mended later is not among them. `folder`
+is there and empty; it is moved to its place once the writer is done, so that nobody sees half a file. `model` and the
+time stamp (when the run began, YYYYmmdd_HHMMSS, UTC) are safe in the name of a file.
+"""
+
+
+class Format(Struct, frozen=True):
+    """A format: `gold` says whether its files hold gold answers."""
+
+    write: Writer
+    gold: bool = True
+
+    @property
+    def about(self) -> str:
+        """The first line of the writer's docstring."""
+        return (self.write.__doc__ or "").strip().partition("\n")[0]
+
+
+def write_lines(path: Path, rows: list[object]) -> Path:
+    """Write one JSON line a row, and the folders above it where they are not there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    encode = msgspec.json.Encoder().encode
+    with path.open("wb") as file:
+        for row in rows:
+            file.write(encode(row) + b"\n")
+    return path
+
+
+def jsonl(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
+    """Plain JSON lines: sample_id, repeat, status, reply and error, without gold answers."""
+    path = folder / f"{model}_{stamp}.jsonl"
+    encode = msgspec.json.Encoder().encode
+    lost = 0
+    with path.open("wb") as file:
+        for sample, record in answers:
+            reply = record.response.text if record.response is not None else None
+            lost += reply is None
+            row = {
+                "sample_id": sample.id,
+                "repeat": record.repeat,
+                "status": record.status,
+                "reply": reply,
+                "error": record.error,
+            }
+            file.write(encode(row) + b"\n")
+    note = f"{lost:,} samples have no answer; their reply is null" if lost else ""
+    return Exported((path,), (note,) if note else ())
+
+
+FORMATS: Mapping[str, Format] = {"jsonl": Format(jsonl, gold=False)}
