@@ -123,6 +123,10 @@ class ZipTree:
         """Unpacked bytes as declared."""
         return self._info(name).file_size
 
+    def checksum(self, name: str) -> int:
+        """CRC-32 of the unpacked bytes as declared; reading the member holds it to that."""
+        return self._info(name).CRC
+
     def blob(self, name: str) -> ZipBlob:
         """A member, read when needed. Raises DataError where there is none."""
         self._info(name)

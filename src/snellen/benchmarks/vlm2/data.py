@@ -54,8 +54,8 @@ def size(subtask: Subtask) -> Callable[[Data], int | None]:
 
 
 def digest(subtask: Subtask) -> Callable[[Data], str]:
-    """The benchmark's `digest`: over questions and pictures; see `where.Questions`."""
-    return lambda data: where.questions(subtask, data).digest()
+    """The benchmark's `digest`: over questions and pictures, see `where.digest`, and over the boxes of vp-zoom."""
+    return lambda data: where.digest(subtask, data) + prompting.digest(data)
 
 
 def notices(subtask: Subtask) -> Callable[[Data], list[str]]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
-from typing import cast
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -70,6 +69,8 @@ class Pictures(Struct, frozen=True):
                         if _is_empty(blob):
                             return Unreadable(key, f"{at}: {blob.key} is empty (0 bytes)", "Fetch the data again.")
                         return blob
+        except OSError as error:
+            return Unreadable(key, f"{at}: {name!r} cannot be read: {error.strerror or error}", self.hint)
         except DataError as error:
             return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
         looked = f"{self.prefixes[0]}{plain}{endings[0]}"
@@ -125,12 +126,12 @@ def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
 def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
     """The pictures that belong to a question file of the same folder or archive."""
     top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
-    prefixes = [f"{top}{subtask.media}/"]
-    if isinstance(tree, FolderTree) and (tree.path / prefixes[0]).is_dir():
-        return Pictures(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
-    inner = f"{subtask.media}/"
-    prefixes += sorted({one[: one.index(inner)] + inner for one in tree.names() if f"/{inner}" in f"/{one}"})
-    return Pictures(tree, tuple(dict.fromkeys(prefixes)), "Was the data fetched and unpacked whole?")
+    own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
+    prefixes = [own]
+    if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
+        others = {one[: one.index(inner)] + inner for one in tree.names() if f"/{inner}" in f"/{one}"}
+        prefixes += [] if own in others else sorted(others)
+    return Pictures(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
 
 
 def given_pictures(images: Path, subtask: Subtask) -> Pictures:
@@ -162,8 +163,5 @@ def check_right_file(path: Path, subtask: Subtask) -> None:
 
 def inside(folder: Path, endings: tuple[str, ...], containing: str) -> Path | None:
     """The first file right in a folder whose name contains and ends with these, in lower case."""
-    names = sorted(cast("list[str]", os.listdir(folder)))  # noqa: PTH208 - names are all that is needed
-    for name in names:
-        if containing in name.lower() and PurePosixPath(name).name.lower().endswith(endings):
-            return folder / name
-    return None
+    found = (path for path in folder.iterdir() if containing in path.name.lower())
+    return min((path for path in found if path.name.lower().endswith(endings)), default=None)

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from hashlib import sha256
+from hashlib import file_digest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import kit_tsv, layout
+from snellen.benchmarks.vlm2 import contents, kit_tsv, layout
+from snellen.benchmarks.vlm2.kit_tsv import KitPicture
 from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, locate, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.confine import regular_file
-from snellen.sources.rows import Row
+from snellen.sources.rows import Row, stream
 from snellen.types import Blob
 
 HUB = "hf:"
+NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -32,14 +37,14 @@ class Questions:
         rows: starts a new pass: (line, row with the fields of the authors' files, or why there is none).
         shown: the pictures, or the video, of a row by its line; nothing is read yet, and what cannot be had is
             Unreadable.
-        digest: starts with how it was made; equal for equal questions about equal pictures in the same kind of source.
+        content: digest of the question file's or table's bytes.
         remarks: what is odd about the source itself, one line each: members of an archive that are not read ...
     """
 
     file: str
     rows: Callable[[], Iterator[tuple[int, Row | DataError]]]
     shown: Callable[[int, Row], list[Blob]]
-    digest: Callable[[], str]
+    content: Callable[[], str]
     remarks: tuple[str, ...] = ()
 
 
@@ -116,16 +121,53 @@ def _in_file(path: Path, subtask: Subtask, data: Data) -> Questions:
 
 
 def _of_rows(subtask: Subtask, blob: Blob, pictures: Pictures, archive: Tree | None) -> Questions:
-    rows = partial(salvaged, blob)
-    shown = partial(_shown, subtask, blob.key, pictures)
     trees = {id(tree): tree for tree in (archive, pictures.tree) if tree is not None}
     return Questions(
         blob.key,
-        rows,
-        shown,
-        partial(_digest, subtask, blob, archive, pictures),
-        tuple(f"{error.message}; left out" for tree in trees.values() for error in tree.left_out.values()),
+        partial(_encodable, blob),
+        partial(_shown, subtask, blob.key, pictures),
+        partial(_sha256, blob),
+        tuple(_left_out(tree) for tree in trees.values() if tree.left_out),
     )
+
+
+def _left_out(tree: Tree) -> str:
+    shown = "; ".join(error.message for error in islice(tree.left_out.values(), NAMED))
+    return f"{tree.path}: {len(tree.left_out):,} members are not read: {shown}" + (
+        "; ..." if len(tree.left_out) > NAMED else ""
+    )
+
+
+def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
+    """Rows, without those whose texts hold half a character (JSON can write a lone surrogate), which no file takes."""
+    for line, row in salvaged(blob):
+        try:
+            msgspec.json.encode(row) if not isinstance(row, DataError) else None
+        except UnicodeEncodeError as error:
+            fault = f"{blob.key}, line {line:,}: {error.object[error.start]!a} is half a character (a lone surrogate)"
+            yield line, DataError(fault, "Mend the line, or fetch the file again.")
+        else:
+            yield line, row
+
+
+def digest(subtask: Subtask, data: Data) -> str:
+    """Digest of the questions of a subtask and of their pictures, for a run's fingerprint.
+
+    Equal for the zip and for the folder that it unpacks to; VLMEvalKit's table, whose questions were written by others,
+    has its own.
+
+    Raises:
+        UsageError, DataError: as `questions`; the question file cannot be read.
+    """
+    found = questions(subtask, data)
+    pictures = (
+        (name, blob)
+        for line, row in found.rows()
+        if not isinstance(row, DataError)
+        for name, blob in zip(names(subtask, row), found.shown(line, row), strict=False)
+        if not isinstance(blob, KitPicture)
+    )
+    return contents.digest(found.content(), pictures, f"{found.file}\0{subtask.name}")
 
 
 def names(subtask: Subtask, row: Row) -> list[str]:
@@ -139,45 +181,6 @@ def _shown(subtask: Subtask, file: str, pictures: Pictures, line: int, row: Row)
     return [pictures.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
 
 
-def _digest(subtask: Subtask, blob: Blob, archive: Tree | None, pictures: Pictures) -> str:
-    """SHA-256 over the digests of the question file, or of the archive that holds it, and of the pictures.
-
-    Pictures of an archive are told by the archive's digest, those in a folder by name and content of each that is
-    asked for.
-    """
-    total = sha256(_content(blob, archive).encode())
-    tree = pictures.tree
-    if tree is not None and not isinstance(tree, FolderTree):
-        if tree is not archive:
-            total.update(_archive_digest(tree).encode())
-    elif tree is not None:
-        asked: dict[str, None] = {}
-        for line, row in salvaged(blob):
-            if not isinstance(row, DataError):
-                for shown in _shown(subtask, blob.key, pictures, line, row):
-                    if isinstance(shown, FileBlob):
-                        asked[str(shown.path)] = None
-        for path in asked:
-            total.update(f"{Path(path).relative_to(tree.path)}\0{digest_of(path)}\n".encode(errors="surrogateescape"))
-    return f"sha256:{total.hexdigest()}"
-
-
-def _content(blob: Blob, archive: Tree | None) -> str:
-    if archive is not None:
-        return _archive_digest(archive)
-    return digest_of(blob.path) if isinstance(blob, FileBlob) else sha256(blob.read()).hexdigest()
-
-
-def _archive_digest(tree: Tree) -> str:
-    found = regular_file(tree.path)
-    return _file_digest(tree.path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=8)
-def _file_digest(path: Path, changed: int, size: int) -> str:
-    return digest_of(path)
-
-
 def _in_table(path: Path, subtask: Subtask, data: Data) -> Questions:
     """VLMEvalKit's table; it has no videos, and so no rows of pc-vid."""
     if data.images is None:
@@ -186,15 +189,25 @@ def _in_table(path: Path, subtask: Subtask, data: Data) -> Questions:
         )
     else:
         pictures = layout.given_pictures(data.images, subtask)
-
-    def digest() -> str:
-        found = regular_file(path)
-        return _file_digest(path, found.st_mtime_ns, found.st_size)
-
     return Questions(
         str(path),
         partial(kit_tsv.rows, subtask, path),
         lambda line, row: kit_tsv.shown(path, line, pictures),
-        digest,
+        partial(_once, path),
         tuple(kit_tsv.remarks(subtask, path)),
     )
+
+
+def _sha256(blob: Blob) -> str:
+    with stream(blob) as data:
+        return file_digest(data, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _once(path: Path) -> str:
+    found = regular_file(path)
+    return _file_digest(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=2)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    return digest_of(path)
