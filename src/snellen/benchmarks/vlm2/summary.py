@@ -265,8 +265,8 @@ def chances(subtask: Subtask, scores: Scores) -> dict[str, float]:
     if not seen.sum() or any(length < 1 for length in lengths.values()):
         return {}
     expected = {code: _guessed(length) for code, length in lengths.items()}
-    score = sum(seen[code] * expected[code] for code in lengths) / seen.sum()
-    exact = sum(seen[code] / length for code, length in lengths.items()) / seen.sum()
+    score = float(sum(seen[code] * expected[code] for code in lengths) / seen.sum())
+    exact = float(sum(seen[code] / length for code, length in lengths.items()) / seen.sum())
     return {"count_score_usable": score, "count_score_all": score, "count_exact": exact}
 
 
