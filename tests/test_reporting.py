@@ -120,7 +120,7 @@ def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_
     assert view.conditions == [
         "only the first 9 questions",
         "prompting = cot",
-        "with an own verdicts",
+        "own verdicts",
         "blind control",
         "asked 2 times",
         "max_long_side = 64",

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from snellen.comparing import compare
-from snellen.engine.rescore import final_records, match, profiles_of, score_record
+from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
 from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view
@@ -50,10 +50,12 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     scorers = profiles_of(benchmark, "all")
     show_target = show_gold or not benchmark.restricted
 
+    judged = run.verdicts()
+
     def answers() -> Iterator[AnswerView]:
         records = final_records(run.folder.results)
         for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
-            scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+            scores = scores_of(benchmark, sample, record, scorers, judged)
             yield answer_view(sample, record, scores, show_target=show_target)
 
     return RunView(
@@ -108,7 +110,7 @@ def conditions(run: Run) -> list[str]:
     spec, coverage = run.meta.spec, run.meta.coverage
     found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
     found += [
-        f"{name} = {value}" if not set("/\\") & set(value) else f"with an own {name}"
+        f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
         for name, value in spec.data.options.items()
     ]
     if spec.options.media.blank:
@@ -145,6 +147,8 @@ def notes(run: Run, *, show_target: bool = True) -> list[str]:
         found.append("Blind control: every picture was replaced by a grey one.")
     if meta.spec.repeats > 1:
         found.append(f"Each question was asked {meta.spec.repeats} times.")
+    if judged_by := run.judged_by():
+        found.append(f"{judged_by[0].upper()}{judged_by[1:]}.")
     if not show_target:
         found.append("The gold answers of this benchmark are restricted and not shown.")
     return found
