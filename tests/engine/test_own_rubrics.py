@@ -1,0 +1,417 @@
+"""A benchmark with rubrics of its own is judged sample by sample, and its scores are the verdicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_server import JudgeServer
+
+from snellen import evaluate, load_run, rerun
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.cli import main
+from snellen.comparing import compare
+from snellen.errors import DataError, FingerprintError, JudgeError, ModelTimeoutError, UsageError
+from snellen.interop.answers import Problems
+from snellen.judging import judge, verdicts
+from snellen.rescoring import score_answers
+from snellen.scoring.judge import Rubric, built_in
+from snellen.scoring.metrics import breakdown
+from snellen.scoring.table import Scores
+from snellen.types import Metric, Prompt, Record, Response, Sample, Score, Text
+
+RUBRICS = {"AB": built_in("vlm2-ab"), "ABA": built_in("vlm2-aba")}
+SAID = ("right", "score1", "score2", "score0", "score3", "bold")
+"""Marks of six samples: a plain question, then AB and ABA by turns (score3 is out of range, bold is no verdict)."""
+FORMS = (None, "AB", "ABA", "AB", "ABA", "AB")
+
+
+def samples(data: Data) -> Iterator[Sample]:
+    for i, form in enumerate(FORMS):
+        meta = {"form": form} if form else {}
+        kind = "open" if form else "short"
+        yield Sample(f"v{i}", Prompt((Text(f"Describe clip {i}"),)), "Phascolarctos", kind, group=f"g{i}", meta=meta)
+
+
+def rubric(sample: Sample) -> Rubric | None:
+    return RUBRICS.get(sample.meta.get("form", ""))
+
+
+def summarize(scores: Scores, profile: str) -> list[Metric]:
+    return [*breakdown(scores, ("form",), "video"), *breakdown(scores.where(kind="short"), ("kind",), profile)]
+
+
+def results(path: Path, data: Data, problems: Problems) -> Iterator[tuple[Sample, Record]] | None:
+    if path.suffix != ".own":
+        return None
+    known = {sample.id: sample for sample in samples(data)}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return ((known[row["vid"]], Record(row["vid"], "ok", response=Response(row["said"]))) for row in rows)
+
+
+CLIPS = Benchmark(
+    name="clips",
+    version="1",
+    samples=samples,
+    score={
+        "official": lambda sample, reply: Score(1.0, reply, "correct"),
+        "strict": lambda sample, reply: Score(0.0, reply, "wrong"),
+    },
+    summarize=summarize,
+    profiles={"official": "what is said is right", "strict": "nothing is"},
+    size=lambda data: len(FORMS),
+    rubric=rubric,
+    results=results,
+)
+SECRET = replace(CLIPS, name="secret-clips", restricted=True)
+PLAIN = replace(CLIPS, name="plain-clips", rubric=None)
+
+
+class Scripted:
+    name = "scripted"
+
+    def __init__(self, said: tuple[str | None, ...] = SAID) -> None:
+        self.said = said
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"scripted": True}
+
+    async def preflight(self) -> None: ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        part = prompt.parts[0]
+        assert isinstance(part, Text)
+        mark = self.said[int(part.text.rpartition(" ")[2])]
+        if mark is None:
+            raise ModelTimeoutError("too slow")
+        return Response(f"One person walks, then another one. [[{mark}]]")
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for one in ("CLIPS", "SECRET", "PLAIN"):
+        monkeypatch.setitem(registry.BUILT_IN, globals()[one].name, f"{__name__}:{one}")
+    for name in ("OPENAI_API_KEY", "JUDGE_BASE_URL", "JUDGE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JUDGE_API_KEY", "key-of-the-judge")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer("key-of-the-judge") as running:
+        yield running
+
+
+def asked(server: JudgeServer, **more: Any) -> Any:
+    return judge("run", "api:stub-judge", base_url=server.url, **more)
+
+
+def values(run: Any, profile: str | None = None) -> dict[str, tuple[float | None, str]]:
+    return {row["sample_id"]: (row["value"], row["verdict"]) for row in run.scores(profile).to_pylist()}
+
+
+def saved(folder: str) -> dict[str, dict[str, Any]]:
+    content = json.loads(Path(folder, "summary.json").read_text())
+    return {
+        profile["profile"]: {metric["name"]: metric["value"] for metric in profile["metrics"]}
+        for profile in content["profiles"]
+    }
+
+
+VERDICTS = {
+    "v1": (1.0, "correct"),
+    "v2": (1.0, "correct"),
+    "v3": (0.0, "wrong"),
+    "v4": (1.5, "partial"),
+    "v5": (None, "unscored"),
+}
+
+
+def test_each_sample_is_judged_by_its_own_rubric_and_those_without_one_are_not_judged(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    judged = asked(server, concurrency=1)
+    assert values(judged) == VERDICTS
+    assert server.counts == {"score1": 1, "score2": 1, "score0": 1, "score3": 1, "bold": 1}  # none is asked twice
+    assert ["three clips" in text for text in server.asked] == [False, True, False, True, False]
+    assert server.limits == [300] * 5
+    assert judged.meta.spec.data.options == {"rubric": ""} and judged.meta.coverage.of == 5
+    for text in server.asked:
+        code = text.partition("<<<DESCRIPTION ")[2][:16]
+        assert text.index(f"<<<DESCRIPTION {code}\n") < text.index("[[") < text.index(f"\nDESCRIPTION {code}>>>")
+
+
+def test_the_judged_run_is_summed_up_by_the_benchmark_itself(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    found = {metric["name"]: metric for metric in asked(server).metrics().to_pylist()}
+    assert list(found) == ["video/AB", "video/ABA", "without_verdict", "out_of_range"]
+    assert (found["video/AB"]["value"], found["video/AB"]["n"]) == (0.5, 2)
+    assert (found["video/ABA"]["value"], found["video/ABA"]["n"]) == (1.25, 2)
+    assert (found["without_verdict"]["value"], found["without_verdict"]["n"]) == (0.2, 5)
+    assert (found["out_of_range"]["value"], found["out_of_range"]["n"]) == (0.25, 4)
+
+
+def test_verdicts_become_the_scores_of_the_run_under_every_profile(server):
+    run = evaluate(CLIPS, Scripted(), out="run")
+    before = values(run)
+    assert before["v0"] == (1.0, "correct") and {before[f"v{i}"] for i in range(1, 6)} == {(None, "unscored")}
+    assert "5 replies are not judged yet" in run.notes()[-1] and saved("run")["official"]["video/AB"] is None
+    asked(server)
+    assert saved("run")["official"]["video/AB"] == saved("run")["strict"]["video/AB"] == 0.5
+    for profile, own in (("official", (1.0, "correct")), ("strict", (0.0, "wrong"))):
+        assert values(load_run("run"), profile) == {"v0": own, **VERDICTS}
+    assert load_run("run").notes() == [
+        "judged by api:stub-judge in run_judged; 1 of 5 have no verdict; 1 are out of range"
+    ]
+    kept = json.loads(Path("run/summary.json").read_text())["judge"]
+    assert kept == {
+        "model": "api:stub-judge", "folder": "run_judged", "replies": 5, "without_verdict": 1, "out_of_range": 1,
+    }  # fmt: skip
+    unscored = [row for row in load_run("run").scores().to_pylist() if row["verdict"] == "partial"]
+    assert [row["reason"] for row in unscored] == ["out of range: 3, expected 0 to 2"]
+
+
+def test_runs_are_compared_by_their_verdicts(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    evaluate(CLIPS, Scripted(("right", "score0", "score2", "score1", "score0", "score0")), out="other")
+    asked(server)
+    judge("other", "api:stub-judge", base_url=server.url)
+    (pairing,) = compare("run", "other")
+    assert pairing.n == 5 and pairing.unscored == 1 and pairing.parts[0].other == pytest.approx(3 / 5)
+
+
+def test_a_report_shows_the_verdicts(server):
+    from snellen.reporting import run_view
+
+    evaluate(CLIPS, Scripted(), out="run")
+    asked(server)
+    view = run_view(load_run("run"))
+    assert any("Judged by api:stub-judge" in note for note in view.notes)
+    assert [answer.scores["official"].verdict for answer in view.answers() if answer.sample_id == "v2"] == ["correct"]
+
+
+def test_what_the_model_did_not_answer_is_an_error_in_both_runs_and_not_judged(server):
+    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.evaluation import perform
+
+    spec = RunSpec(benchmark="clips", model="scripted", max_attempts=1)
+    perform(spec, RunFolder("run"), benchmark=CLIPS, model=Scripted((*SAID[:3], None, *SAID[4:])))
+    judged = asked(server)
+    assert len(server.asked) == 4
+    assert values(judged)["v3"] == values(load_run("run"))["v3"] == (0.0, "error")
+    assert judged.metric("without_verdict").value == 0.2 and judged.metric("video/AB").value == 0.5
+    assert verdicts(judged)["verdicts"] == {"correct": 2, "partial": 1, "wrong": 1, "unscored": 1}
+    assert "1 of 4 have no verdict" in load_run("run").notes()[-1]
+
+
+def test_a_judge_that_failed_leaves_its_reply_unscored(server):
+    class Broken(Scripted):
+        name = "broken"
+
+        async def answer(self, prompt: Prompt) -> Response:
+            if "[[score0]]" in str(prompt.parts):
+                raise ModelTimeoutError("too slow")
+            return Response("Score: 1")
+
+    evaluate(CLIPS, Scripted(), out="run")
+    judged = judge("run", Broken(), max_attempts=1)
+    assert judged.metric("without_verdict").value == 0.2 and judged.metric("video/AB").value == 1.0
+    assert values(load_run("run"))["v3"] == (None, "unscored")
+
+
+def test_an_explicit_rubric_judges_every_sample_and_its_verdicts_stay_where_they_are(server):
+    evaluate(CLIPS, Scripted(("right",) * 6), out="run")
+    judged = asked(server, rubric="match")
+    assert len(server.asked) == 6 and judged.metric("accuracy").value == 1.0
+    assert values(load_run("run"))["v1"] == (None, "unscored")
+    assert load_run("run_judged").metric("accuracy").n == 6
+    with pytest.raises(FingerprintError, match="rubric"):
+        asked(server)
+
+
+def test_a_benchmark_without_rubrics_is_judged_by_match(server):
+    evaluate(PLAIN, Scripted(("right",) * 6), out="run")
+    judged = asked(server)
+    assert judged.meta.spec.data.options == {"rubric": "match"} and judged.metric("accuracy").n == 6
+    with pytest.raises(JudgeError, match="no rubric of its own"):
+        asked(server, rubric="", out="elsewhere")
+
+
+def test_without_a_reply_that_a_judge_decides_nothing_is_asked(server):
+    evaluate(CLIPS, Scripted(), out="run", limit=1)
+    with pytest.raises(JudgeError, match="holds no reply that a rubric of clips decides"):
+        asked(server)
+    assert not Path("run_judged").exists()
+
+
+def test_the_saved_summary_follows_newer_verdicts(server, capsys):
+    evaluate("clips", Scripted(), out="run")
+    assert load_run("run").summary_is_current()
+    asked(server, limit=2)
+    assert saved("run")["official"]["video/ABA"] == 1.0
+    aside = json.loads(Path("run/summary.json").read_text())
+    asked(server)
+    Path("run/summary.json").write_text(json.dumps(aside))
+    early = Path("run_judged/results.jsonl").stat().st_mtime - 10
+    os.utime("run/summary.json", (early, early))
+    assert not load_run("run").summary_is_current()
+    again = rerun("run", benchmark=CLIPS, model=Scripted())
+    assert saved("run")["official"]["video/ABA"] == 1.25 and again.summary_is_current()
+    shutil.rmtree("run_judged")
+    assert not load_run("run").summary_is_current()
+    rerun("run", benchmark=CLIPS, model=Scripted())
+    assert saved("run")["official"]["video/ABA"] is None and "judge" not in json.loads(
+        Path("run/summary.json").read_text()
+    )
+
+
+def test_verdicts_on_a_run_that_was_begun_anew_are_not_used(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    asked(server)
+    shutil.rmtree("run")
+    time.sleep(0.05)
+    evaluate(CLIPS, Scripted(tuple("right" for _ in SAID)), out="run")
+    assert {value for value, _ in list(values(load_run("run")).values())[1:]} == {None}
+    assert "5 of 5 have no verdict" in load_run("run").notes()[-1]
+
+
+def test_both_folders_may_move_together_and_another_runs_verdicts_are_not_taken(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    asked(server)
+    Path("kept").mkdir()
+    shutil.move("run", "kept/run")
+    shutil.move("run_judged", "kept/run_judged")
+    assert values(load_run("kept/run"))["v1"] == (1.0, "correct")
+    os.chdir("kept/run")
+    assert values(load_run("."))["v1"] == (1.0, "correct")
+    os.chdir("../..")
+    evaluate(CLIPS, Scripted(), out="second")
+    shutil.copytree("kept/run_judged", "second_judged")
+    assert values(load_run("second"))["v1"] == (None, "unscored")
+
+
+def test_repeats_are_judged_one_by_one(server):
+    evaluate(CLIPS, Scripted(), out="run", repeats=2)
+    judged = asked(server)
+    assert set(values(judged)) == {f"v{i}{again}" for i in range(1, 6) for again in ("", "#1")}
+    metric = load_run("run").metric("video/AB")
+    assert metric.n == 4 and metric.value == 0.5 and judged.metric("video/AB").n == 4
+
+
+def test_gold_of_a_restricted_benchmark_is_in_no_file_of_either_run(server):
+    evaluate(SECRET, Scripted(("right", "tells_gold", "tells_gold", "score0", "score1", "score1")), out="run")
+    judged = asked(server)
+    assert values(judged)["v1"] == (1.0, "correct") == values(load_run("run"))["v1"]
+    written = [path for folder in ("run", "run_judged") for path in Path(folder).rglob("*") if path.is_file()]
+    assert not [path for path in written if b"phascolarctos" in path.read_bytes().lower()]
+
+
+def test_the_command_judges_by_the_benchmarks_own_rubrics_and_says_so(server, capsys):
+    evaluate(CLIPS, Scripted(), out="run")
+    given = ["--model", "api:stub-judge", "--base-url", server.url, "-q"]
+    assert main(["judge", "run", *given]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1].partition(" ")[2])
+    assert summary["rubric"] == "own" and summary["n"] == 5 and summary["labels"] == {"0": 1, "1": 1, "2": 1, "3": 1}
+    assert summary["verdicts"] == {"correct": 2, "partial": 1, "wrong": 1, "unscored": 1}
+    assert summary["video/AB"] == 0.5
+    assert main(["score", "run"]) == 0
+    assert "judged by api:stub-judge in run_judged; 1 of 5 have no verdict" in capsys.readouterr().err
+
+
+REPLIES = [
+    {"vid": "v1", "reply": "Score: 0"},
+    {"vid": "v2", "reply": None},
+    {"sample_id": "v3", "reply": "Score: 1"},
+    {"id": "v4", "reply": "Score: 1"},
+    {"vid": "v1", "reply": "Score: 1"},
+    {"vid": "nobody", "reply": "Score: 1"},
+    {"vid": "v0", "reply": "Score: 1"},
+    {"reply": "Score: 1"},
+]
+
+
+def write_replies(form: str) -> str:
+    if form == "jsonl":
+        Path("said.jsonl").write_text("\n".join(map(json.dumps, REPLIES)))
+    elif form == "json":
+        Path("said.json").write_text(json.dumps(REPLIES))
+    else:
+        rows = [f"{row.get('vid', row.get('sample_id', row.get('id', '')))},{row['reply'] or ''}" for row in REPLIES]
+        Path("said.csv").write_text("\n".join(["vid,reply", *rows]))
+    return f"said.{form}"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
+    evaluate(CLIPS, Scripted(), out="run")
+    before = Path("run/summary.json").read_bytes()
+    rows: dict[str, float | None] = {}
+    path = write_replies(form)
+    summary, notes = score_answers(
+        "run", judge_replies=path, each=lambda one: rows.update({one.sample.id: one.scores["official"].value})
+    )
+    assert rows == {"v0": 1.0, "v1": 0.0, "v2": None, "v3": 1.0, "v4": 0.5, "v5": None}
+    first, step = {"jsonl": ("line", 1), "json": ("row", 1), "csv": ("line", 2)}[form]
+    line = [f"{first} {number + step}" for number in range(len(REPLIES))]
+    text = "\n".join(notes)
+    assert f"judged by the replies in {path}; 2 of 5 have no verdict" in text
+    assert f"{line[1]}: 'v2' has no reply" in text
+    assert f"{line[4]}: 'v1' was there before, {line[0]}; the first one counts" in text
+    assert f"{line[5]}: 'nobody'" in text and f"{line[6]}: 'v0'" in text and f"{line[7]}: there is no id" in text
+    assert f"2 rows of {path} belong to no reply that a judge decides:" in text
+    assert f"3 rows of {path} cannot be used:" in text
+    assert Path("run/summary.json").read_bytes() == before
+    assert summary.for_judge == 5 and summary.without_verdict == 2
+
+
+@pytest.mark.parametrize("kind", ["answers.jsonl", "answers.own"])
+def test_a_file_of_a_judges_replies_scores_other_peoples_answers(kind, capsys):
+    name = "response" if kind.endswith("jsonl") else "said"
+    key = "id" if kind.endswith("jsonl") else "vid"
+    Path(kind).write_text("\n".join(json.dumps({key: f"v{i}", name: "Two people."}) for i in range(6)))
+    path = write_replies("jsonl")
+    assert main(["score", kind, "--benchmark", "clips", "--judge-replies", path, "--json"]) == 0
+    said = capsys.readouterr()
+    metrics = {one["name"]: one["value"] for one in json.loads(said.out)["profiles"][0]["metrics"]}
+    assert metrics["video/AB"] == 0.5 and metrics["video/ABA"] == 0.5
+    assert "2 of 5 have no verdict" in said.err and "'nobody'" in said.err
+    assert main(["score", kind, "--benchmark", "clips"]) == 0
+    assert "5 replies are not judged yet" in capsys.readouterr().err
+
+
+def test_of_a_suite_a_judges_replies_go_by_the_members_own_ids():
+    from snellen.benchmarks.suite import suite
+
+    both = suite("both", (replace(CLIPS, name="both/clips"), replace(PLAIN, name="both/plain")), version="1", about={})
+    evaluate(both, Scripted(), out="run")
+    Path("said.jsonl").write_text('{"vid": "v1", "reply": "Score: 1"}\n{"vid": "clips/v3", "reply": "Score: 0"}\n')
+    run = load_run("run", benchmark=both)
+    rows: dict[str, float | None] = {}
+    _, notes = score_answers(
+        "run",
+        both,
+        judge_replies="said.jsonl",
+        each=lambda one: rows.update({one.sample.id: one.scores["official"].value}),
+    )
+    assert (rows["clips/v1"], rows["clips/v3"], rows["plain/v1"]) == (1.0, 0.0, 1.0)
+    assert not any("belong to no" in line for line in notes) and run.benchmark.rubric is not None
+
+
+def test_judges_replies_that_cannot_mean_anything_are_refused():
+    evaluate(PLAIN, Scripted(), out="run")
+    evaluate(CLIPS, Scripted(), out="clips")
+    Path("said.jsonl").write_text('{"vid": "v1", "score": "Score: 1"}\n')
+    with pytest.raises(UsageError, match="is scored without a judge"):
+        score_answers("run", judge_replies="said.jsonl")
+    with pytest.raises(DataError, match="no row holds an id and a judge's reply; its fields are score, vid"):
+        score_answers("clips", judge_replies="said.jsonl")
