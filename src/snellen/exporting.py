@@ -81,7 +81,18 @@ def export(
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
-    return Exported(files, (*moved.notes(), *written.notes))
+    return Exported(files, (*_notes(moved), *written.notes))
+
+
+def _notes(run: Run) -> Iterator[str]:
+    """What the files cannot say of the run themselves."""
+    if not run.meta.coverage.full:
+        yield f"only the first {run.meta.coverage.limit:,} samples were asked; the others are in none of the files"
+    if run.meta.state != "complete":
+        yield f"the run is not at its end ({run.meta.state})"
+    made_with = run.meta.identity.get("benchmark_version")
+    if made_with is not None and made_with != run.benchmark.version:
+        yield f"the run was made with version {made_with} of {run.benchmark.name}; this is {run.benchmark.version}"
 
 
 def _moved(path: Path, folder: Path, target: Path) -> Path:

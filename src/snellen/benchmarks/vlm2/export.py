@@ -1,7 +1,8 @@
 """A run as the authors' scripts would have written it, so that their evaluators read it.
 
 `<cue>/<folder of the subtask>/<model>_<time stamp>_answers.jsonl`, and `vid_<model>_<time stamp>.jsonl` for videos: their
-evaluator takes the model's name up to the next underscore, so the name has hyphens there.
+evaluator takes the model's name up to the next underscore, so the name has hyphens there. A reply is written as the official
+profile reads it: stripped, and for the prompting variants what stands after the marker.
 
 Source: the released inference scripts of VLM2-Bench.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from snellen.benchmarks.vlm2 import prompting
+from snellen.benchmarks.vlm2.reply import said
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.interop.exports import Exported, Writer, write_lines
 from snellen.types import Record, Sample
@@ -37,7 +39,7 @@ def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
             counted[f"asked {variant}"] += 1
             # Their rows know no repeats, and of two rows with one id some evaluators count the last.
             name = f"{model}-repeat{record.repeat + 1}" if record.repeat else model
-            answered = row(task, sample.meta["row"], prompting.final(text, variant))
+            answered = row(task, sample.meta["row"], said(sample, text))
             files.setdefault(folder / place(task, name, stamp), []).append(answered)
         return Exported(tuple(write_lines(path, rows) for path, rows in files.items()), tuple(_notes(counted)))
 
