@@ -462,6 +462,21 @@ def test_odd_cells_of_a_table_fail_alone(tmp_path):
     assert any("1 rows of the category 'zz-cnt', unknown" in line for line in told)
 
 
+CELL = st.text(alphabet="ab\"'[],\t\n \\\u00e9", max_size=12)
+
+
+@given(st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=5))
+def test_cells_of_a_table_come_out_as_they_were_written(tmp_path_factory, cells):
+    path = write_table(
+        tmp_path_factory.getbasetemp() / "any.tsv",
+        [["oc-grp", index, "", question, answer] for index, question, answer in cells],
+        ("category", "index", "image", "question", "answer"),
+    )
+    os.utime(path, ns=(0, hash(tuple(cells)) & (1 << 60) - 1))
+    found = [row for _, row in data.question_rows(BY_NAME["oc-grp"], Data(path=path))]
+    assert [(row["q_id"], row["question"], row["gt_answer"]) for row in found] == cells
+
+
 def test_a_quote_that_is_never_closed_loses_the_rest_of_the_table_and_says_so(tmp_path):
     path = write_table(tmp_path / "vlm2.tsv", [["oc-cnt_1", "?", "2", "oc-cnt", "['aGk=', 'aG8=']"]])
     with path.open("a") as out:

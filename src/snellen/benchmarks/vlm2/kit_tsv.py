@@ -98,7 +98,7 @@ def table(path: Path) -> Table:
 
 @lru_cache(maxsize=2)
 def _gone_through(path: Path, changed: int, size: int) -> Table:
-    with path.open("rb") as file:
+    with path.open("rb", buffering=1 << 20) as file:
         records = _records(file, path)
         _, header = next(records, (None, None))
         if header is None:
@@ -340,6 +340,10 @@ def _read(line: str, rest: Iterator[str]) -> Iterator[list[str]]:
     """The cells of the row that begins with a line; as many of the others are taken as it goes over."""
     if '"' not in line:
         return iter([line.rstrip("\r\n").split("\t")])
+    head, _, quoted = line.rstrip("\r\n").partition('"')
+    if head.endswith("\t") and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
+        # Only the last cell is quoted, and ends here: a list of pictures as JSON, which csv would take by letters.
+        return iter([[*head[:-1].split("\t"), quoted[:-1].replace('""', '"')]])
     csv.field_size_limit(CELL_CHARACTERS)
     return csv.reader(chain([line], rest), delimiter="\t", strict=True)
 
