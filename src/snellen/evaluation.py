@@ -62,7 +62,7 @@ def evaluate(
         benchmark_options: what `-o key=value` sets.
         limit: only the first so many samples.
         repeats: how often each question is asked.
-        seed: seeds what the benchmark draws and what the model samples.
+        seed: seeds what the benchmark draws and what a local model samples; for an endpoint see Generation.seed.
         concurrency: questions in flight at most.
         generation, media: how the model writes, what is done to pictures.
         model_options: further fields of ModelOptions (base_url, timeout_s, dtype …).

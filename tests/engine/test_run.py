@@ -180,6 +180,33 @@ def test_repeats_ask_each_question_so_often_with_other_seeds(tmp_path: Path) -> 
     assert again.seeds == []
 
 
+def test_repeats_of_a_model_that_draws_by_a_seed_of_its_own_differ(tmp_path: Path) -> None:
+    class Drawing(Calculator):
+        seed = 40
+
+        async def answer(self, prompt: Prompt) -> Response:
+            drawn = self.seed if prompt.generation is None else prompt.generation.seed
+            return structs.replace(await super().answer(prompt), text=str(drawn))
+
+    run = go(Drawing(), tmp_path / "a", n=5, repeats=3)
+    replies = Counter((r.repeat, r.response.text) for r in run.folder.records() if r.response is not None)
+    assert replies == {(0, "40"): 5, (1, "41"): 5, (2, "42"): 5}
+
+
+def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path: Path) -> None:
+    class Long(Calculator):
+        def __init__(self, end: str) -> None:
+            super().__init__()
+            self.end = end
+
+        def identity(self) -> dict[str, str]:
+            return {"weights": "sha256:" + "a" * 64 + self.end}
+
+    go(Long(" revision 1"), tmp_path / "a")
+    with pytest.raises(FingerprintError, match=r"\.\.\.a+ revision 1  ->  \.\.\.a+ revision 2\n"):
+        go(Long(" revision 2"), tmp_path / "a")
+
+
 def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
     slow = Calculator(delay_s=0.3)
     thread = threading.Thread(target=go, args=(slow, tmp_path / "a", 8))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from snellen import evaluate
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART
 from snellen.models import embedded
 from snellen.models.base import ModelOptions
 from snellen.scoring.statistics import wilson
 from snellen.scoring.table import ScoreBuilder
-from snellen.types import MediaSettings, Metric, Sample
+from snellen.types import Generation, MediaSettings, Metric, Sample
 
 pytest.importorskip("torch", reason="the embedded model needs the extra `local`")
 
@@ -102,3 +103,12 @@ def test_the_model_card_reports_every_figure_with_its_interval():
     for cell in CELLS:
         assert any(line.startswith(f"| {cell} | 400 |") for line in rows), cell
     assert "{{" not in card
+
+
+def test_each_repeat_of_a_question_is_drawn_anew_where_answers_are_sampled(tmp_path: Path) -> None:
+    run = evaluate("chart", "embedded", out=tmp_path / "a", limit=12, repeats=3, generation=Generation(temperature=9.0))
+    replies: dict[str, set[str]] = {}
+    for record in run.folder.records():
+        assert record.response is not None
+        replies.setdefault(record.sample_id, set()).add(record.response.text)
+    assert len(replies) == 12 and sum(len(texts) > 1 for texts in replies.values()) > 6

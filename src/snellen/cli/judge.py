@@ -29,7 +29,7 @@ def judge(
     out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None,
     with_images: Annotated[bool, typer.Option("--with-images", help="Show the judge the pictures too.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,
-    seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what the judge samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what a local judge samples.")] = 0,
     max_tokens: given.MaxTokens = None,
     temperature: given.Temperature = None,
     top_p: given.TopP = None,

@@ -63,7 +63,7 @@ Stop = Annotated[
     list[str] | None,
     typer.Option(metavar="TEXT", help="A text at which the reply ends; may be repeated.", rich_help_panel=WRITING),
 ]
-Seed = Annotated[int, typer.Option(help="Seeds what the benchmark draws and what the model samples.")]
+Seed = Annotated[int, typer.Option(help="Seeds what the benchmark draws and what a local model samples.")]
 Format = Literal["original", "jpeg", "png", "webp"]
 MaxLongSide = Annotated[
     int | None, typer.Option(min=1, help="Longest side in pixels; larger ones are shrunk.", rich_help_panel=PICTURES)

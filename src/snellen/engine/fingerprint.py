@@ -91,15 +91,23 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     if not changed:
         return
     width = max(len(name) for name, _, _ in changed)
-    lines = "\n".join(f"  {name:<{width}}  {_short(before)}  ->  {_short(after)}" for name, before, after in changed)
+    lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
     raise FingerprintError(
         f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}",
         f"To go on as it was: snellen rerun {folder.path}     To start anew: --out {folder.path}-2",
     )
 
 
-def _short(value: Any) -> str:
-    text = "(none)" if value is None else str(value)
+def _short(before: Any, after: Any) -> tuple[str, str]:
+    """Both values in at most 60 characters, and so that their difference is among these."""
+    a, b = ("(none)" if value is None else str(value) for value in (before, after))
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = max(0, same - 20) if max(len(a), len(b)) > 60 and same > 40 else 0
+    return _window(a, start), _window(b, start)
+
+
+def _window(text: str, start: int) -> str:
+    text = text if start == 0 else "..." + text[start:]
     return text if len(text) <= 60 else text[:57] + "..."
 
 

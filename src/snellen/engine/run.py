@@ -112,7 +112,7 @@ async def _execute(
     budget.check()
     failing = Failing(max(100, 4 * workers))
     writer, traces = Journal(folder.results), Traces(folder.traces)
-    asker = Asker(model, gate, backoff, traces, progress, stop, spec.options.generation.seed)
+    asker = Asker(model, gate, backoff, traces, progress, stop, _seed(spec, model))
     profile, score = next(iter(benchmark.score.items()))
 
     def live(sample: Sample, record: Record) -> Score | None:
@@ -247,6 +247,15 @@ def unreadable(sample: Sample) -> DataError | None:
         except DataError as error:
             return error
     return None
+
+
+def _seed(spec: RunSpec, model: Model) -> int | None:
+    """What repeats of a question count up from: the seed asked for, else that of a model which draws by its own.
+
+    An endpoint is sent a seed only where one was set: not all of them take it, and they draw anew by themselves.
+    """
+    own: int | None = getattr(model, "seed", None)
+    return own if spec.options.generation.seed is None else spec.options.generation.seed
 
 
 def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFolder) -> str:

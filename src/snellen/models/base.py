@@ -27,7 +27,7 @@ class ModelOptions(Struct, frozen=True):
         stop_after_first_json: a local model stops once one whole JSON object is written.
         revision: hub revision of a local model.
         prices: file with prices per model, for cost and `--max-cost`.
-        seed: the run's seed, for models that sample.
+        seed: the run's seed, for a local model that samples; an endpoint is sent that of `generation`.
     """
 
     generation: Generation = Generation()
@@ -51,7 +51,8 @@ class Model(Protocol):
 
     `name` is what the user typed after `--model`. `identity` is what goes into the fingerprint: everything that can
     change an answer, and never a key. A model may have `in_flight: int`, the number of prompts that keep it busy; the
-    engine then asks no fewer at once, whatever `concurrency` says.
+    engine then asks no fewer at once, whatever `concurrency` says. One that gives the same answer to the same prompt
+    and seed has `seed: int`, the run's; the engine then asks each repeat of a question with a seed of its own.
     """
 
     name: str

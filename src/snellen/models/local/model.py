@@ -43,6 +43,7 @@ class LocalModel:
 
     def __init__(self, name: str, options: ModelOptions, label: str) -> None:
         self.name = label
+        self.seed = options.seed
         self.in_flight = 2 * options.batch_size  # one batch being answered, one being made ready
         self._path = name
         self._options = options
