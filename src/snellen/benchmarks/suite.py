@@ -97,7 +97,11 @@ def suite(
         return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
 
     def notices(data: Data) -> list[str]:
-        return [f"{task}: {line}" for task, member in named.items() for line in member.notices(seen_by(member, data))]
+        said: dict[str, list[str]] = {}
+        for task, member in named.items():
+            for line in member.notices(seen_by(member, data)):
+                said.setdefault(line, []).append(task)
+        return [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in said.items()]
 
     def rubric(sample: Sample) -> Rubric | None:
         own = named[str(sample.meta["task"])].rubric

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.vlm2 import drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import data, kit_tsv
+from snellen.benchmarks.vlm2 import VLM2, data, kit_tsv
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
 from snellen.media import frames
@@ -173,6 +173,12 @@ def test_the_hub_s_copy_is_read_from_its_cache_and_the_zip_goes_before_the_table
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     found = asked("pc-vid", Path("hf:someone/vlm2"))
     assert [one.id for one in found] == ["walk_1_AB", "read_2_ABA", "cook_3_AB"] and not faults(found)
+    other = tmp_path / "hub" / "datasets--someone--else"
+    (other / "snapshots" / commit).mkdir(parents=True)
+    (other / "refs").mkdir()
+    (other / "refs" / "main").write_text(commit)
+    with pytest.raises(DataError, match=r"no file matches jsonl/\*, data/\*, \*\.tsv"):
+        asked("pc-vid", Path("hf:someone/else"))
 
 
 def test_one_digest_for_the_zip_and_its_unpacked_folder_and_another_for_another_picture(forms, tmp_path):
@@ -354,6 +360,8 @@ def test_members_with_evil_names_are_left_out_and_told_and_the_rest_is_read(tmp_
     told = data.notices(BY_NAME["gc-mat"])(Data(path=other))
     assert any("evil.png" in line and str(other) in line for line in told)
     assert any("link.png" in line for line in told)
+    # In the suite what all nine say is said once.
+    assert sum("evil.png" in line for line in VLM2.notices(Data(path=other))) == 1
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
@@ -459,7 +467,7 @@ def test_odd_cells_of_a_table_fail_alone(tmp_path):
     for name, line, says in (("2", 4, "1 image"), ("3", 5, "is not base64"), ("5", 7, "0 images"), ("6", 8, "1 image")):
         assert f"vlm2.tsv, line {line}" in failed[name] and says in failed[name]
     told = data.notices(BY_NAME["oc-cnt"])(Data(path=path))
-    assert any("1 rows of the category 'zz-cnt', unknown" in line for line in told)
+    assert any("rows of the unknown category 'zz-cnt': 1" in line for line in told)
 
 
 CELL = st.text(alphabet="ab\"'[],\t\n \\\u00e9", max_size=12)

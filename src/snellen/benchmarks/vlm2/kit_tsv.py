@@ -201,7 +201,7 @@ def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
 def remarks(subtask: Subtask, path: Path) -> list[str]:
     """What is odd about the table: rows of categories that nobody knows; that it has no videos."""
     found = [
-        f"{path}: {count:,} rows of the category {name!r}, unknown" for name, count in table(path).strangers.items()
+        f"{path}: rows of the unknown category {name!r}: {count:,}" for name, count in table(path).strangers.items()
     ]
     if subtask.family == "video" and subtask.name not in table(path).by_subtask:
         found.append(f"{path}: VLMEvalKit's table has no videos; give the official zip for {subtask.name}")

@@ -133,9 +133,9 @@ def _of_rows(subtask: Subtask, blob: Blob, pictures: Pictures, archive: Tree | N
 
 def _left_out(tree: Tree) -> str:
     shown = "; ".join(error.message for error in islice(tree.left_out.values(), NAMED))
-    return f"{tree.path}: {len(tree.left_out):,} members are not read: {shown}" + (
-        "; ..." if len(tree.left_out) > NAMED else ""
-    )
+    count = len(tree.left_out)
+    many = "1 member is" if count == 1 else f"{count:,} members are"
+    return f"{tree.path}: {many} not read: {shown}{'; ...' if count > NAMED else ''}"
 
 
 def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
