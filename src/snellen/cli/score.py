@@ -125,8 +125,10 @@ def score(
 
 
 def _table(summary: Summary) -> Table:
-    """Every profile side by side; where there is one, a column for each figure of a metric."""
+    """Every profile side by side, up to two of them with interval and n (`--json` has those of all)."""
     from rich.table import Table
+
+    width = 3 if len(summary.metrics) <= 2 else 1
 
     table = Table(title=f"{summary.benchmark} · {summary.rows:,} of {summary.expected:,} answers", title_justify="left")
     table.add_column("metric", no_wrap=True)
@@ -134,12 +136,12 @@ def _table(summary: Summary) -> Table:
     for profile, metrics in summary.metrics.items():
         for metric in metrics:
             by_name.setdefault(metric.name, {})[profile] = metric
-        for heading in (profile, "95 % interval", "n"):
+        for heading in (profile, "95 % interval", "n")[:width]:
             table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("coverage", "chance"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, found in by_name.items():
-        cells = [cell for profile in summary.metrics for cell in _cells(found.get(profile))]
+        cells = [cell for profile in summary.metrics for cell in _cells(found.get(profile))[:width]]
         coverages = sorted({f"{metric.coverage:.1%}" for metric in found.values()}, key=lambda text: float(text[:-1]))
         chance = next((metric.chance for metric in found.values() if metric.chance is not None), None)
         table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")

@@ -119,11 +119,22 @@ class ScoreBuilder:
         self._put(row, "kind", sample.kind)
         if repeat:
             self._put(row, "repeat", str(repeat))
+        columns = self._meta
         for name, value in sample.meta.items():
-            if type(value) is str:
+            if type(value) is not str:
+                if not isinstance(value, (str, int, float)):
+                    continue
+                value = str(value)
+            # The common case of _put, without a call: a million rows come by here several times each.
+            column = columns.get(name)
+            if column is None or len(column[0]) != row:
                 self._put(row, name, value)
-            elif isinstance(value, (str, int, float)):
-                self._put(row, name, str(value))
+                continue
+            codes, names = column
+            code = names.get(value)
+            if code is None:
+                code = names[value] = len(names)
+            codes.append(code)
         for name, value in score.detail.items():
             if type(value) is str:
                 self._put(row, name, value)
