@@ -166,7 +166,7 @@ class Run:
     folder: RunFolder
     meta: RunMeta
     _benchmark: Benchmark | None = None
-    _judged_by: str | None = None
+    _judged_by: tuple[int | None, str] | None = None
 
     @property
     def path(self) -> Path:
@@ -230,9 +230,18 @@ class Run:
 
     def judged_by(self) -> str:
         """One line: which judge decided how many replies, or that none has; empty where none has to."""
-        if self.benchmark.rubric is not None and self._judged_by is None:
+        if self.benchmark.rubric is None:
+            return ""
+        if self._judged_by is None or self._judged_by[0] != self._last_verdict():
             self.summarize(save=False)
-        return self._judged_by or ""
+        return "" if self._judged_by is None else self._judged_by[1]
+
+    def _last_verdict(self) -> int | None:
+        """When the last verdict in <run>_judged was written, in nanoseconds; None where there is none."""
+        from snellen.engine.verdicts import beside
+
+        judged = None if self.benchmark.rubric is None else beside(self.folder)
+        return judged.results.stat().st_mtime_ns if judged is not None and judged.results.exists() else None
 
     def verdicts(self) -> Verdicts | None:
         """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
@@ -302,6 +311,7 @@ class Run:
         from snellen.engine.verdicts import judged_by
 
         benchmark = self.benchmark
+        newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
         records = rescore.final_records(self.folder.results)
@@ -314,7 +324,7 @@ class Run:
             each=each,
             verdicts=judge,
         )
-        self._judged_by = judged_by(summary, judge)
+        self._judged_by = (newest, judged_by(summary, judge))
         if save:
             self._save(summary, judge)
         return summary

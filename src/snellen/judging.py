@@ -129,7 +129,9 @@ def verdicts(run: Run) -> dict[str, Any]:
         if isinstance(score.extracted, str) or (numbered and isinstance(score.extracted, int)):
             labels[str(score.extracted)] += 1
 
-    metric = run.summarize(each=each, save=False).metrics[room.PROFILE][0]
+    metrics = run.summarize(each=each, save=False).metrics[room.PROFILE]
+    # A suite begins with means over members that were not judged.
+    metric = next((one for one in metrics if one.value is not None), metrics[0])
     spec = run.meta.spec
     return {
         "run": str(spec.data.path),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from judge_server import JudgeServer
 
+from benchmarks.vlm2 import drawn
 from snellen import evaluate, load_run, rerun
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
@@ -26,7 +27,7 @@ from snellen.rescoring import score_answers
 from snellen.scoring.judge import Rubric, built_in
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores
-from snellen.types import Metric, Prompt, Record, Response, Sample, Score, Text
+from snellen.types import Metric, Prompt, Record, Response, Sample, Score, Text, Video
 
 RUBRICS = {"AB": built_in("vlm2-ab"), "ABA": built_in("vlm2-aba")}
 SAID = ("right", "score1", "score2", "score0", "score3", "bold")
@@ -173,6 +174,7 @@ def test_verdicts_become_the_scores_of_the_run_under_every_profile(server):
     assert load_run("run").notes() == [
         "judged by api:stub-judge in run_judged; 1 of 5 have no verdict; 1 are out of range"
     ]
+    assert run.notes() == load_run("run").notes()
     kept = json.loads(Path("run/summary.json").read_text())["judge"]
     assert kept == {
         "model": "api:stub-judge", "folder": "run_judged", "replies": 5, "without_verdict": 1, "out_of_range": 1,
@@ -415,3 +417,36 @@ def test_judges_replies_that_cannot_mean_anything_are_refused():
         score_answers("run", judge_replies="said.jsonl")
     with pytest.raises(DataError, match="no row holds an id and a judge's reply; its fields are score, vid"):
         score_answers("clips", judge_replies="said.jsonl")
+
+
+def test_descriptions_of_videos_are_scored_as_the_authors_script_does():
+    said = {"a_AB": "Score: 1", "b_AB": "Score: 0", "c_AB": "**Score:** 1", "a_ABA": "Score: 2", "b_ABA": "Score: 3"}
+    Path("vid_some_1.jsonl").write_text(
+        "".join(json.dumps({"vid": vid, "question": "Describe.", "model_answer": "Two people."}) + "\n" for vid in said)
+    )
+    Path("said.jsonl").write_text("".join(json.dumps({"vid": vid, "reply": text}) + "\n" for vid, text in said.items()))
+    summary, notes = score_answers("vid_some_1.jsonl", "vlm2/pc-vid", profile="all", judge_replies="said.jsonl")
+    found = {profile: {one.name: one for one in rows} for profile, rows in summary.metrics.items()}
+    official = found["official"]
+    assert (official["video_ab"].value, official["video_ab"].n) == (0.5, 2)  # the row without a score is left out
+    assert (official["video_aba"].value, official["video_aba"].n) == (1.25, 2)  # out of range, and not clamped
+    assert official["video_score"].value == 0.875
+    assert found["strict"]["video_aba"].value == 1.0 and "video_score" not in found["vlmevalkit"]
+    assert any("1 of 5 have no verdict; 1 are out of range" in line for line in notes)
+
+
+def test_of_all_nine_subtasks_the_videos_alone_are_judged_and_the_mean_of_nine_gets_its_value(server, tmp_path):
+    class Describing(Scripted):
+        async def answer(self, prompt: Prompt) -> Response:
+            return Response("[[score1]]" if any(isinstance(part, Video) for part in prompt.parts) else "T")
+
+    data = drawn.draw(tmp_path / "vlm2")
+    run = evaluate("vlm2", Describing(), out="run", data=data)
+    assert run.metric("overall_9", "paper").value is None and run.metric("pc-vid/video_score").value is None
+    judged = asked(server)
+    assert len(server.asked) == 3 == verdicts(judged)["n"] and judged.metric("pc-vid/video_ab").n == 2
+    assert verdicts(judged)["pc-vid/video_score"] == judged.metric("pc-vid/video_score").value == 0.75
+    again = load_run("run")
+    assert again.metric("pc-vid/video_score").value == 0.75 == saved("run")["official"]["pc-vid/video_score"]
+    assert again.metric("overall_9", "paper").value is not None
+    assert again.metric("overall_8", "paper") == run.metric("overall_8", "paper")
