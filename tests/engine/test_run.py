@@ -130,6 +130,16 @@ def test_other_settings_are_refused_line_by_line_with_two_ways_out(tmp_path: Pat
     assert "snellen rerun" in text and "--out" in text
 
 
+def test_answers_without_a_meta_are_nobodys_and_are_left_untouched(tmp_path: Path) -> None:
+    go(Calculator(), tmp_path / "a")
+    (tmp_path / "a" / "run_meta.json").unlink()
+    results = tmp_path / "a" / "results.jsonl"
+    results.write_bytes(before := results.read_bytes() + b'{"without": "a line end"}')
+    with pytest.raises(RunError, match="no run_meta.json that says whose answers"):
+        go(Calculator(), tmp_path / "a")
+    assert results.read_bytes() == before
+
+
 def test_a_smoke_test_never_passes_for_a_full_run(tmp_path: Path) -> None:
     run = go(Calculator(), tmp_path / "a", limit=10)
     assert run.metric("accuracy").coverage == pytest.approx(0.2)

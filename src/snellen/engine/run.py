@@ -22,7 +22,7 @@ from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
 from snellen.engine.state import Work, all_recorded, expected, pending, read_state
 from snellen.engine.traces import Traces
-from snellen.errors import DataError, InterruptedRunError, PreflightError
+from snellen.errors import DataError, InterruptedRunError, PreflightError, RunError
 from snellen.models.base import Model
 from snellen.sources.rows import stream
 from snellen.types import Image, Record, Sample, Score, Video
@@ -45,7 +45,7 @@ async def run(
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile.
 
     Raises:
-        FingerprintError: the folder holds a run with other settings.
+        FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
         PreflightError: the model or the data is not ready; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
     """
@@ -56,6 +56,11 @@ async def run(
         if folder.exists():
             fingerprint.require_same(folder, what)
             widest = _wider(folder.meta().coverage.limit, spec.limit)
+        elif folder.results.exists() and folder.results.stat().st_size:
+            raise RunError(
+                f"{folder.results} is there, and no run_meta.json that says whose answers it holds",
+                "Put run_meta.json back, or choose another folder with --out. Nothing was changed.",
+            )
         repaired = journal.repair(folder.results)
         before, done = read_state(folder)
         size = benchmark.size(spec.data)
