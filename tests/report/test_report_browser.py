@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from snellen.report import PairedView, write_report
 from snellen.scoring import statistics
@@ -238,6 +239,22 @@ def test_published_figures_stand_beside_runs_in_wide_and_narrow_windows_and_with
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 region.evaluate("node => node.scrollTo(10000, 0)")
                 assert abs(first.bounding_box()["x"] - before) < 1  # the names stay in sight
+
+
+def test_scores_under_five_profiles_and_long_names_of_metrics_do_not_run_into_each_other(browser, make_suite, tmp_path):
+    run = make_suite()
+    metrics = [structs.replace(m, ci95=(0.9, 1.0), value=1.0) for m in run.metrics["official"]]
+    many = structs.replace(run, metrics=dict.fromkeys(("official", "b", "c", "d", "vlmevalkit-legacy"), metrics))
+    address = write_report([many, structs.replace(many, name="suite-b")], tmp_path / "report.html").as_uri()
+    with opened(browser, address) as page:
+        crossing = page.evaluate("""() => [...document.querySelectorAll("table.scores td .words *")].filter((node) =>
+            node.getBoundingClientRect().right > node.closest("td").getBoundingClientRect().right).length""")
+        assert crossing == 0
+        broken = page.evaluate("""() => [...document.querySelectorAll("table.scores tbody th bdi")].filter((node) =>
+            node.getClientRects().length > node.textContent.split(/[ -]/).length).map((node) => node.textContent)""")
+        assert broken == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert "series-7" not in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_measured_cell_leads_to_the_wrong_answers_of_that_subtask(browser, suites):

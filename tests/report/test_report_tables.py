@@ -74,7 +74,7 @@ def test_the_eye_chart_blurs_a_line_as_far_as_the_model_is_from_seeing_it():
 
 
 def suite_series(metrics, profile="official", run="r"):
-    return Series("s", run, profile, metrics, tally(task=["near", "far"], kind=["truth"]), 1)
+    return Series("s", run, profile, metrics, tally(task=["near", "far", "video"], kind=["truth"]), 1)
 
 
 def test_a_members_metric_leads_to_the_answers_of_that_member():
@@ -111,6 +111,7 @@ def test_the_eye_chart_of_a_suite_without_levels_has_a_line_for_each_members_hea
         Metric("near/pair_accuracy", 0.25, 10, chance=0.25),
         Metric("near/invalid", 0.9, 10),
         Metric("far/count_score", 1.0, 10),
+        Metric("video/invalid", 0.0, 10),
     ]
     chart = eye_chart(suite_series(metrics))
     assert [(line["word"], line["blur"]) for line in chart] == [("FAR", 0), ("NEAR", 8)]
@@ -124,6 +125,8 @@ def test_a_plot_with_too_many_parts_shows_each_members_headline_and_never_a_less
     names = [name for name in own if name != "m3/head"]  # m3's headline has no value
     assert _chosen(["overall", *names], [["overall", *own]]) == ["overall", *(f"m{i}/head" for i in range(8) if i != 3)]
     assert _chosen(names[:20], [own]) == names[:20]
+    elsewhere = [name for name in own if not name.startswith("m5/")] + ["m5/invalid"]
+    assert "m5/invalid" not in _chosen(["overall", *names], [["overall", *own], elsewhere])
 
 
 def beside_of(published, metrics, **changes):

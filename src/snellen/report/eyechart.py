@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from snellen.report.links import member, metric_link
+from snellen.report.links import FAILURES, member, metric_link
 from snellen.report.plots import Series, falls
 from snellen.report.tables import quantity
 from snellen.report.text import visible
@@ -63,8 +63,8 @@ def _lines(one: Series) -> tuple[str, list[tuple[str, Metric]]]:
         return lines[-1].name.rpartition("/")[0], [(m.name.rpartition("/")[2], m) for m in lines]
     heads: dict[str, Metric] = {}
     for metric in one.metrics:
-        task, _ = member(metric.name, one.tally)
-        if task:
+        task, rest = member(metric.name, one.tally)
+        if task and rest[0] not in FAILURES:
             heads.setdefault(task, metric)
     known = [(task, m) for task, m in heads.items() if m.value is not None and m.unit == "fraction"]
     return "each subtask’s headline", sorted(known, key=lambda line: -(line[1].value or 0.0)) if len(known) > 1 else []

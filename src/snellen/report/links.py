@@ -9,6 +9,9 @@ from snellen.report.gather import Tally
 
 NOT_RIGHT = "wrong,partial,invalid,error"
 
+FAILURES = frozenset({"invalid", "error"})
+"""Metrics that say how much went wrong; never the headline of a member of a suite."""
+
 _VERDICT_METRICS = {
     "usable_rate": "invalid,error",
     "invalid": "invalid",

@@ -15,7 +15,7 @@ from snellen.report import plots, tables
 from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Gathered, gather
 from snellen.report.pictures import Album
-from snellen.report.plots import Series
+from snellen.report.plots import SERIES, Series
 from snellen.report.text import json_for_page, visible
 from snellen.report.view import Limits, PairedView, RunView
 from snellen.types import Text
@@ -91,7 +91,7 @@ def series_of(runs: Sequence[RunView], gathered: Gathered) -> tuple[list[Series]
         for number, (profile, metrics) in enumerate(run.metrics.items()):
             names = ([run.name] if len(runs) > 1 else []) + ([profile] if len(run.metrics) > 1 else [])
             label = visible(" · ".join(names) or profile)
-            one = Series(label, run.name, profile, tuple(metrics), tally, len(every) + 1)
+            one = Series(label, run.name, profile, tuple(metrics), tally, len(every) % SERIES + 1)
             every.append(one)
             if number == 0:
                 first.append(one)

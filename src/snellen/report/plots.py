@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.report.gather import Confusion, Tally
-from snellen.report.links import by, link, metric_link
+from snellen.report.links import FAILURES, by, link, metric_link
 from snellen.report.svg import COLOURS, SETTINGS, inline
 from snellen.report.text import visible
 from snellen.types import Metric
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 WIDTH = 5.6
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "subspecies", "variety")
 _FOREST_ROWS = 30
+SERIES = 6
+"""So many colours there are for series; the next one begins anew."""
 
 
 class Series(Struct, frozen=True):
@@ -45,7 +47,7 @@ class Plot(Struct, frozen=True):
 
 def colour(number: int) -> str:
     """The stand-in of a series colour; six and then again from the first."""
-    return COLOURS[f"series-{(number - 1) % 6 + 1}"]
+    return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
 
 
 def _canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
@@ -79,8 +81,9 @@ def _percent_axis(axes: Axes, axis: str) -> None:
 def forest(series: Sequence[Series]) -> Plot | None:
     """Metrics with their intervals, one colour a series, and a tick where guessing is."""
     found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
-    names = list(dict.fromkeys(m.name for metrics in found for m in metrics))
-    names = _chosen(names, [[metric.name for metric in one.metrics] for one in series])
+    known = [[metric.name for metric in one.metrics] for one in series]
+    valued = {metric.name for metrics in found for metric in metrics}
+    names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
     if len(names) < 2:
         return None
     figure, axes = _canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
@@ -125,7 +128,7 @@ def forest(series: Sequence[Series]) -> Plot | None:
 
 def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
     """As many parts of the metrics as there is room for; where even one level of parts is too many, of each member of
-    a suite its first metric.
+    a suite its first metric that is more than a share of failures.
 
     Args:
         names: metrics that have a value.
@@ -139,7 +142,7 @@ def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
     for own in known:
         heads: dict[str, str] = {}
         for name in own:
-            if "/" in name:
+            if "/" in name and name.rpartition("/")[2] not in FAILURES:
                 heads.setdefault(name.partition("/")[0], name)
         leading |= dict.fromkeys(heads.values())
     return [name for name in names if "/" not in name or name in leading][:_FOREST_ROWS]
