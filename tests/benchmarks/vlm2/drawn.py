@@ -17,12 +17,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import av
+import pytest
 from PIL import Image as pillow
 
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.stream import Stream
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+
+av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
 
 SIZE = 48
 VIEWS = 4
