@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from judge_server import JudgeServer
+from msgspec import structs
 
 from benchmarks.vlm2 import drawn
 from snellen import evaluate, load_run, rerun
@@ -316,6 +317,40 @@ def test_gold_of_a_restricted_benchmark_is_in_no_file_of_either_run(server):
     assert values(judged)["v1"] == (1.0, "correct") == values(load_run("run"))["v1"]
     written = [path for folder in ("run", "run_judged") for path in Path(folder).rglob("*") if path.is_file()]
     assert not [path for path in written if b"phascolarctos" in path.read_bytes().lower()]
+
+
+def test_a_report_on_verdicts_of_a_restricted_benchmark_hides_what_names_the_gold(server):
+    from snellen.reporting import write
+
+    def telling(data: Data) -> Iterator[Sample]:
+        for sample in samples(data):
+            yield structs.replace(sample, meta={**sample.meta, "genus": "Phascolarctos", "habitat": "eucalypts"})
+
+    benchmark = replace(SECRET, samples=telling)
+    evaluate(benchmark, Scripted(), out="run")
+    judged = asked(server, benchmark=benchmark)
+    page = write([judged], "report.html").read_text().lower()
+    assert "eucalypts" in page and "phascolarctos" not in page
+
+
+def test_a_judges_reason_does_not_tell_the_gold_of_a_restricted_benchmark():
+    match = replace(SECRET, rubric=lambda sample: built_in("match"))
+    evaluate(match, Scripted(), out="run")
+    said = {"verdict": "correct", "reason": "both name Phascolarctos"}
+    Path("said.jsonl").write_text(
+        json.dumps({"id": "v1", "reply": json.dumps(said)})
+        + "\n"
+        + json.dumps({"id": "v2", "reply": json.dumps({"verdict": "Phascolarctos"})})
+    )
+    reasons: dict[str, Any] = {}
+    score_answers(
+        "run",
+        match,
+        judge_replies="said.jsonl",
+        each=lambda one: reasons.update({one.sample.id: one.scores["official"].reason}),
+    )
+    assert reasons["v1"] == "both name [gold withheld]" and "[gold withheld]" in reasons["v2"]
+    assert not [why for why in reasons.values() if why and "Phascolarctos" in why]
 
 
 def test_the_command_judges_by_the_benchmarks_own_rubrics_and_says_so(server, capsys):

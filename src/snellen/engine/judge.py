@@ -193,11 +193,14 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, *,
 
 
 def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
-    """The judged sample with kind and meta of the one it is about, for the summary of the benchmark's own."""
+    """The judged sample with kind and meta of the one it is about, for the summary of the benchmark's own.
+
+    The target comes along, so that a report on a restricted benchmark can tell which of the meta would give it away.
+    """
     meta = {**sample.meta, **{name: judged.meta[name] for name in (UNANSWERED,) if name in judged.meta}}
     if record.repeat:
         meta["repeat"] = record.repeat
-    return structs.replace(judged, kind=sample.kind, meta=meta)
+    return structs.replace(judged, kind=sample.kind, target=sample.target, meta=meta)
 
 
 @cache
