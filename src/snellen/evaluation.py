@@ -189,6 +189,10 @@ class Run:
         if data is None and images is None and not options:
             return self
         before = self.meta.spec.data
+        if self.meta.spec.benchmark == JUDGED and self._benchmark is None and data is not None:
+            # It is made of the run that was judged, and cannot be made of where that is no longer.
+            moved = structs.replace(self.meta.spec, data=structs.replace(before, path=Path(data)))
+            self._benchmark = find_benchmark(moved)
         there = given_data(
             self.benchmark,
             data or before.path,

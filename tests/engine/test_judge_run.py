@@ -294,3 +294,15 @@ judge("run", "api:stub-judge", base_url="{server.url}", concurrency=4)
     assert judged.metric("accuracy").value == pytest.approx(2 / 3)
     kept = {row["sample_id"] for row in lines("run_judged/raw_judge_outputs/00000.jsonl")}
     assert kept == {f"a{i}" for i in range(300)}
+
+
+def test_verdicts_are_scored_from_another_folder_once_told_where_the_judged_run_is(
+    server: JudgeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(ANIMALS, Scripted(), out="run")
+    judge("run", "api:stub-judge", base_url=server.url, out="said")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert main(["score", "../said", "--data", "../run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["profiles"][0]["metrics"][0]["n"] == 5
