@@ -120,7 +120,7 @@ def score(
         show_json(summary_json(summary))
     else:
         show(_table(summary))
-    for line in notes:
+    for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -16,6 +17,8 @@ from snellen.scoring.judge import Rubric, gold_forms, score_verdict, strike
 from snellen.scoring.statistics import spread_metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
+
+REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Summary:
     """Metrics by profile; `rows` is how many records were scored, `expected` how many a complete run has.
 
     `for_judge` counts the replies that a rubric of the benchmark's own decides, `without_verdict` those of them that
-    have no verdict, `out_of_range` those whose verdict lies outside its range.
+    have no verdict, `out_of_range` those whose verdict lies outside its range. `unread` counts, by profile, the replies
+    that could not be read, by the reason.
     """
 
     benchmark: str
@@ -42,6 +46,20 @@ class Summary:
     for_judge: int = 0
     without_verdict: int = 0
     out_of_range: int = 0
+    unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def unread_lines(self) -> list[str]:
+        """How many replies each profile could not read, and why, the most frequent reasons first."""
+        lines = []
+        for profile, reasons in self.unread.items():
+            most = sorted(reasons.items(), key=lambda found: (-found[1], found[0]))
+            shown = "; ".join(f"{count:,} × {reason}" for reason, count in most[:REASONS_SHOWN])
+            if most:
+                more = f"; {len(most) - REASONS_SHOWN:,} other reasons" if len(most) > REASONS_SHOWN else ""
+                lines.append(
+                    f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {shown}{more}"
+                )
+        return lines
 
 
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
@@ -173,6 +191,7 @@ def summarize(
         verdicts: a judge's replies by `judged_name`, for samples that the benchmark has rubrics for.
     """
     builders = {profile: ScoreBuilder() for profile in scorers}
+    unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
     rows = for_judge = without = beyond = 0
     for sample, record in pairs:
         rows += 1
@@ -184,6 +203,10 @@ def summarize(
             beyond += value is not None and not 0.0 <= value <= 1.0
         for profile, score in scores.items():
             builders[profile].add(sample, score, record.repeat)
+            if score.verdict == "invalid":
+                reason = (score.reason or "no reason")[:REASON_CHARACTERS]
+                reasons = unread[profile]
+                reasons[reason if reason in reasons or len(reasons) < REASONS_KEPT else "another reason"] += 1
         if each is not None:
             each(Scored(sample, record, scores))
     metrics = {}
@@ -191,7 +214,7 @@ def summarize(
         table = builder.build(expected)
         metrics[profile] = [*benchmark.summarize(table, profile), *spread_metrics(table)]
     whole = rows if expected is None else expected
-    return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond)
+    return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond, unread)
 
 
 def count(benchmark: Benchmark, data: Data) -> int:

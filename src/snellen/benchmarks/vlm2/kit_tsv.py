@@ -176,7 +176,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
                 **{name: cell for name, cell in cells.items() if name not in NEEDED},
                 "q_id": q_id(subtask, cells["index"]),
                 "question": cells["question"],
-                "gt_answer": _gold(subtask, cells["answer"]),
+                "gt_answer": gold(subtask, cells["answer"]),
                 "images": names,
                 "image_seq_len": int(length) if length.isascii() and length.isdigit() else len(names),
             },
@@ -241,8 +241,8 @@ def q_id(subtask: Subtask, index: str) -> str:
     return name.rpartition("_")[0] if subtask.cue == "gc" and "_" in name else name
 
 
-def _gold(subtask: Subtask, answer: str) -> Any:
-    # A table has no numbers; in the authors' files the gold answer of a count is one.
+def gold(subtask: Subtask, answer: str) -> Any:
+    """The gold answer that the kit writes as text, in the type that the authors' files have."""
     if subtask.family == "count" and answer.strip().isascii() and answer.strip().isdigit():
         return int(answer)
     return answer

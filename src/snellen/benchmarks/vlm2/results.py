@@ -6,7 +6,6 @@ number of images from the question file, so that file is needed there (`--data`)
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
-from snellen.benchmarks.vlm2 import asked
+from snellen.benchmarks.vlm2 import asked, kit_tsv
 from snellen.benchmarks.vlm2.data import question_rows
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.errors import DataError, UsageError
@@ -129,16 +128,19 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
     The number of images is the row's `image_seq_len`, else the length of its list of images or image paths, which may
     be written as text.
     """
-    index = str(row.get("index"))
-    name = index.removeprefix(f"{subtask.name}_").removeprefix(subtask.name.replace("-", "_") + "_")
-    if subtask.cue == "gc":
-        name = name.rpartition("_")[0] if "_" in name else name
     images = _listed(row.get("image_path")) or _listed(row.get("image"))
-    found = {"q_id": name, "question": row.get("question"), "gt_answer": row.get("answer"), "images": images}
+    found: dict[str, Any] = {
+        "q_id": kit_tsv.q_id(subtask, str(row.get("index"))),
+        "question": row.get("question"),
+        "gt_answer": row.get("answer"),
+        "images": images,
+    }
+    if isinstance(found["gt_answer"], str):
+        found["gt_answer"] = kit_tsv.gold(subtask, found["gt_answer"])
     length = row.get("image_seq_len")
-    if isinstance(length, str) and length.isdigit():
+    if isinstance(length, str) and length.isdecimal():
         length = int(length)
-    if isinstance(length, (int, float)):
+    if isinstance(length, (int, float)) and length == length:
         found["image_seq_len"] = length
     elif images:
         found["image_seq_len"] = len(images)
@@ -148,13 +150,7 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
 def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    if isinstance(value, str) and value.startswith("["):
-        try:
-            found = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return []
-        return found if isinstance(found, list) else []
-    return []
+    return kit_tsv.listed(value) if isinstance(value, str) else []
 
 
 def _scored(
