@@ -16,7 +16,6 @@ import typer
 from typer.main import get_command
 
 from snellen.cli.output import note
-from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -57,6 +56,8 @@ def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]
     command: Any = getattr(root, "commands", {}).get(given[at]) if at < len(given) else None
     if command is None or SETTING not in (own := _own(command)):
         return root, given
+    from snellen.errors import SnellenError  # not for every `snellen --help`
+
     head, tail = given[: at + 1], given[at + 1 :]
     words = tell_apart(tail, own)
     if words.asks_help:
@@ -144,6 +145,8 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
 
 
 def _rewritten(words: Sequence[str], unknown: Sequence[int], declared: set[str]) -> Iterator[str]:
+    from snellen.errors import UsageError
+
     value_of: int | None = None
     for number, word in enumerate(words):
         if number == value_of:

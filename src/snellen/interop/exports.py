@@ -59,7 +59,7 @@ def write_lines(path: Path, rows: list[object]) -> Path:
 
 
 def jsonl(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
-    """Plain JSON lines: sample_id, repeat, status, reply and error, without gold answers."""
+    """Plain JSON lines: sample_id, repeat, status, reply and failure, without gold answers."""
     path = folder / f"{model}_{stamp}.jsonl"
     encode = msgspec.json.Encoder().encode
     lost = 0
@@ -67,12 +67,13 @@ def jsonl(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, st
         for sample, record in answers:
             reply = record.response.text if record.response is not None else None
             lost += reply is None
+            # Not `error`, by which our own records are told from the rows of others.
             row = {
                 "sample_id": sample.id,
                 "repeat": record.repeat,
                 "status": record.status,
                 "reply": reply,
-                "error": record.error,
+                "failure": record.error,
             }
             file.write(encode(row) + b"\n")
     note = f"{lost:,} samples have no answer; their reply is null" if lost else ""

@@ -1,8 +1,8 @@
 """A run as the authors' scripts would have written it, so that their evaluators read it.
 
 `<cue>/<folder of the subtask>/<model>_<time stamp>_answers.jsonl`, and `vid_<model>_<time stamp>.jsonl` for videos: their
-evaluator takes the model's name up to the next underscore, so the name has hyphens there. A reply is written as the official
-profile reads it: stripped, and for the prompting variants what stands after the marker.
+evaluator takes the model's name up to the next underscore, so the name has hyphens there. A reply is written as the
+official profile reads it: stripped, and for the prompting variants what stands after the marker.
 
 Source: the released inference scripts of VLM2-Bench.
 """
