@@ -48,7 +48,7 @@ def size(subtask: Subtask) -> Callable[[Data], int | None]:
     """The benchmark's `size`: how many rows there are; None where no data is given."""
 
     def count(data: Data) -> int | None:
-        return None if data.path is None else sum(1 for _ in question_rows(subtask, data))
+        return None if data.path is None else where.questions(subtask, data).count()
 
     return count
 

@@ -39,6 +39,7 @@ class Questions:
             Unreadable.
         content: digest of the question file's or table's bytes.
         remarks: what is odd about the source itself, one line each: members of an archive that are not read ...
+        lines: counts rows without decoding them, where each line is one.
     """
 
     file: str
@@ -46,6 +47,11 @@ class Questions:
     shown: Callable[[int, Row], list[Blob]]
     content: Callable[[], str]
     remarks: tuple[str, ...] = ()
+    lines: Callable[[], int] | None = None
+
+    def count(self) -> int:
+        """How many rows there are, those that cannot be read among them."""
+        return self.lines() if self.lines is not None else sum(1 for _ in self.rows())
 
 
 def questions(subtask: Subtask, data: Data) -> Questions:
@@ -128,7 +134,14 @@ def _of_rows(subtask: Subtask, blob: Blob, pictures: Pictures, archive: Tree | N
         partial(_shown, subtask, blob.key, pictures),
         partial(_sha256, blob),
         tuple(_left_out(tree) for tree in trees.values() if tree.left_out),
+        partial(_lines, blob) if blob.key.lower().endswith((".jsonl", ".ndjson")) else None,
     )
+
+
+def _lines(blob: Blob) -> int:
+    """Lines of JSONL that are not blank: each is a row, or an error in its place."""
+    with stream(blob) as lines:
+        return sum(1 for line in lines if not line.isspace())
 
 
 def _left_out(tree: Tree) -> str:
