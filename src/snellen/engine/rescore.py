@@ -101,7 +101,7 @@ def scores_of(
         scorers: profile to scorer.
         verdicts: a judge's replies by `judged_name`; a reply that has none is unscored.
     """
-    rubric = rubric_for(benchmark, sample, record)
+    rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
     if rubric is None:
         return {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
     said = None if verdicts is None else verdicts.get(judged_name(sample, record))
@@ -196,7 +196,7 @@ def summarize(
     for sample, record in pairs:
         rows += 1
         scores = scores_of(benchmark, sample, record, scorers, verdicts)
-        if rubric_for(benchmark, sample, record) is not None:
+        if benchmark.rubric is not None and rubric_for(benchmark, sample, record) is not None:
             value = next(iter(scores.values())).value
             for_judge += 1
             without += value is None

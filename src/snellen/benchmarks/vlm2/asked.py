@@ -13,6 +13,7 @@ from snellen.types import Kind, Prompt, Sample
 KINDS: Mapping[str, Kind] = {"pair": "truth", "count": "count", "group": "choice", "video": "open"}
 HALVES = {"T": "p", "F": "n"}
 DEFAULT_LENGTH = 2
+BROKEN_DOWN_BY = (("cue", "task"), ("type", "type"))
 NOT_OF_THE_ROW = ("images", "image", "model_answer")
 _CHOICE = re.compile(r"(?<![\w(])([A-Z])\)\s*([^;\n]*?)\s*(?=;|\n|\.?\s*\Z)")
 
@@ -33,12 +34,13 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         meta: more meta, such as the prompting variant; `images` and `shown` where the row itself does not tell.
     """
     gold = row.get("gt_answer")
-    found: dict[str, Any] = dict(meta)
+    found: dict[str, Any] = meta  # a dict of this call's own
     if isinstance(gold, str) and subtask.family != "video":
         found["gold"] = gold
-    for ours, theirs in (("cue", "task"), ("type", "type")):
-        if isinstance(row.get(theirs), str) and row[theirs]:
-            found[ours] = row[theirs]
+    for ours, theirs in BROKEN_DOWN_BY:
+        value = row.get(theirs)
+        if value and isinstance(value, str):
+            found[ours] = value
     name = row_id(subtask, row)
     group = ""
     options: Mapping[str, str] = {}
