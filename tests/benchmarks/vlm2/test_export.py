@@ -13,7 +13,7 @@ import pytest
 from benchmarks.vlm2 import drawn
 from snellen import Run, evaluate
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
-from snellen.errors import BadRequestError, RefusalError
+from snellen.errors import BadRequestError, DataError, RefusalError
 from snellen.exporting import export
 from snellen.rescoring import score_answers
 from snellen.types import Metric, Prompt, Response, Text
@@ -210,3 +210,28 @@ def test_videos_need_no_gold_and_keep_every_field_of_their_row(folder: Path, tmp
     assert file.parent == tmp_path / "run" / "exports" / "authors" / "pc" / "test_vid"
     for row, question in zip(lines(file), drawn.rows(drawn.contents(12), "pc-vid"), strict=True):
         assert question.items() <= row.items() and "gt_answer" in row
+
+
+def test_data_that_has_moved_is_named_and_other_data_is_refused(tmp_path: Path) -> None:
+    there = drawn.draw(tmp_path / "there", groups=2)
+    run = evaluate("vlm2/pc-grp", Talker(), data=there, out=tmp_path / "run")
+    before = export(run, "authors", out=tmp_path / "before").files[0]
+    moved = there.rename(tmp_path / "moved")
+    with pytest.raises(DataError, match="there"):
+        export(tmp_path / "run", "authors", out=tmp_path / "none")
+    after = export(tmp_path / "run", "authors", data=moved, out=tmp_path / "after").files[0]
+    assert after.read_bytes() == before.read_bytes()
+    with pytest.raises(DataError, match="digest"):
+        export(tmp_path / "run", "authors", data=drawn.draw(tmp_path / "other", groups=3), out=tmp_path / "none")
+    assert not [path for path in (tmp_path / "none").rglob("*") if path.is_file()]
+
+
+def test_rows_of_the_kits_table_are_exported_with_what_it_has(tmp_path: Path) -> None:
+    table = drawn.draw_tsv(tmp_path / "VLM2Bench_img.tsv", groups=6)
+    for task in ("gc-mat", "oc-cnt", "pc-cpr"):
+        run = evaluate(f"vlm2/{task}", Talker(), data=table, out=tmp_path / task)
+        (file,) = export(run, "authors").files
+        assert all("images" not in row and row["question"] and row["gt_answer"] for row in lines(file))
+        again, _ = score_answers(file, f"vlm2/{task}", data=table, profile="all")
+        for profile, metrics in run.summarize("all", save=False).metrics.items():
+            assert values(again.metrics[profile]) == values(metrics), (task, profile)
