@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import ModelTimeoutError
 from snellen.interop.answers import Problems
@@ -34,7 +36,13 @@ def rubric(sample: Sample) -> Rubric | None:
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
-    return [*breakdown(scores, ("form",), "video"), *breakdown(scores.where(kind="short"), ("kind",), profile)]
+    finite = float(np.isfinite(scores.value).sum())
+    return [
+        *breakdown(scores, ("form",), "video"),
+        *breakdown(scores.where(kind="short"), ("kind",), profile),
+        *breakdown(scores, ("repeat",), "again"),
+        Metric("with_value", finite, len(scores), unit="rows"),
+    ]
 
 
 def results(path: Path, data: Data, problems: Problems) -> Iterator[tuple[Sample, Record]] | None:

@@ -82,7 +82,7 @@ def test_each_sample_is_judged_by_its_own_rubric_and_those_without_one_are_not_j
 def test_the_judged_run_is_summed_up_by_the_benchmark_itself(server):
     evaluate(CLIPS, Scripted(), out="run")
     found = {metric["name"]: metric for metric in asked(server).metrics().to_pylist()}
-    assert list(found) == ["video/AB", "video/ABA", "without_verdict", "out_of_range"]
+    assert list(found) == ["video/AB", "video/ABA", "with_value", "without_verdict", "out_of_range"]
     assert (found["video/AB"]["value"], found["video/AB"]["n"]) == (0.5, 2)
     assert (found["video/ABA"]["value"], found["video/ABA"]["n"]) == (1.25, 2)
     assert (found["without_verdict"]["value"], found["without_verdict"]["n"]) == (0.2, 5)
@@ -155,6 +155,7 @@ def test_a_judge_that_failed_leaves_its_reply_unscored(server):
     evaluate(CLIPS, Scripted(), out="run")
     judged = judge("run", Broken(), max_attempts=1)
     assert judged.metric("without_verdict").value == 0.2 and judged.metric("video/AB").value == 1.0
+    assert judged.metric("with_value").value == 4.0
     assert values(load_run("run"))["v3"] == (None, "unscored")
 
 
@@ -163,6 +164,7 @@ def test_an_explicit_rubric_judges_every_sample_and_its_verdicts_stay_where_they
     judged = asked(server, rubric="match")
     assert len(server.asked) == 6 and judged.metric("accuracy").value == 1.0
     assert values(load_run("run"))["v1"] == (None, "unscored")
+    assert "5 replies are not judged yet" in load_run("run").notes()[-1]
     assert load_run("run_judged").metric("accuracy").n == 6
     with pytest.raises(FingerprintError, match="rubric"):
         asked(server)
@@ -193,6 +195,7 @@ def test_the_saved_summary_follows_newer_verdicts(server, capsys):
     Path("run/summary.json").write_text(json.dumps(aside))
     early = Path("run_judged/results.jsonl").stat().st_mtime - 10
     os.utime("run/summary.json", (early, early))
+    os.utime("run/results.jsonl", (early - 10, early - 10))
     assert not load_run("run").summary_is_current()
     again = rerun("run", benchmark=CLIPS, model=Scripted())
     assert saved("run")["official"]["video/ABA"] == 1.25 and again.summary_is_current()
@@ -227,6 +230,7 @@ def test_both_folders_may_move_together_and_another_runs_verdicts_are_not_taken(
     evaluate(CLIPS, Scripted(), out="second")
     shutil.copytree("kept/run_judged", "second_judged")
     assert values(load_run("second"))["v1"] == (None, "unscored")
+    assert "not judged yet" in load_run("second").notes()[-1]
 
 
 def test_repeats_are_judged_one_by_one(server):
@@ -235,6 +239,7 @@ def test_repeats_are_judged_one_by_one(server):
     assert set(values(judged)) == {f"v{i}{again}" for i in range(1, 6) for again in ("", "#1")}
     metric = load_run("run").metric("video/AB")
     assert metric.n == 4 and metric.value == 0.5 and judged.metric("video/AB").n == 4
+    assert judged.metric("again/1").value == pytest.approx((1.0 + 1.0 + 0.0 + 1.5) / 4)
 
 
 def test_gold_of_a_restricted_benchmark_is_in_no_file_of_either_run(server):
