@@ -28,7 +28,7 @@ BUILT_IN = {
 }
 
 
-FAMILIES: dict[str, str] = {}
+FAMILIES: dict[str, str] = {"fgbmk": "snellen.benchmarks.fgbmk"}
 """First part of a name to the module of a family whose members are too many to list here.
 
 Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.

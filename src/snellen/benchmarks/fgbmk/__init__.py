@@ -1,0 +1,169 @@
+"""FG-BMK, human-oriented: fine-grained questions about ten data sets, at every level that their taxonomies have.
+
+Source: SEU-VIPGroup/FG-BMK at commit 7765a10 and its papers, arXiv 2504.14988 and 2606.19053. docs/fgbmk.md has the
+profiles in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.benchmarks.fgbmk import results, samples, summary, survey, where
+from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
+from snellen.benchmarks.fgbmk.official import official
+from snellen.benchmarks.fgbmk.published import of_member as published_of
+from snellen.benchmarks.fgbmk.published import tables
+from snellen.benchmarks.fgbmk.strict import strict
+from snellen.benchmarks.fgbmk.where import Found
+from snellen.errors import DataError, UsageError
+from snellen.types import Sample
+
+FAMILY = "fgbmk"
+VERSION = "1"
+PROFILES = {
+    "official": "the authors' rule: the ground truth is a substring of the reply; the published figures",
+    "strict": "one answer by whole words, letters only where the question shows them; not comparable with the papers",
+}
+SCORERS: Mapping[str, Scorer] = {"official": official, "strict": strict}
+OPTIONS = {
+    "suite": f"which files, by comma: {', '.join(suites())}; all of them unless given",
+    "datasets": f"which data sets, by comma: {', '.join(datasets())}; those that are there unless given",
+    "kinds": f"which kinds of question, by comma: {', '.join(KINDS)}; all of them unless given",
+}
+ABOUT = {
+    "source": "SEU-VIPGroup/FG-BMK; arXiv 2504.14988v3 (ICLR 2026) and 2606.19053",
+    "licence": "none in the repository, `other` on the hub; images are each data set's own and are not part of it",
+}
+WORDS = {"truth": "yes/no questions", "choice": "choice of one option by its text", "short": "open short answers"}
+
+
+def names() -> list[str]:
+    """`fgbmk`, and the name of every file of questions, whether or not anybody has it here."""
+    return [FAMILY, *(f"{FAMILY}/{name}" for name in members())]
+
+
+def find(name: str) -> Benchmark | None:
+    """The benchmark of that name, in any case (`fgbmk/iNat2021/order/choice` too); None where there is none."""
+    lower = name.lower()
+    if lower == FAMILY:
+        return _whole()
+    member = members().get(lower.removeprefix(f"{FAMILY}/"))
+    return None if member is None or not lower.startswith(f"{FAMILY}/") else _declared(member.name)
+
+
+@cache
+def _declared(name: str) -> Benchmark:
+    member = members()[name]
+
+    def size(data: Data) -> int | None:
+        return member.questions if data.path is None else survey.size(where.of_member(member, data))
+
+    return Benchmark(
+        name=f"{FAMILY}/{name}",
+        version=VERSION,
+        samples=lambda data: samples.samples(member, data),
+        score=SCORERS,
+        summarize=summary.of_member,
+        profiles=PROFILES,
+        size=size,
+        digest=lambda data: survey.digest_of(where.of_member(member, data), data),
+        about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
+        results=results.of_member(member),
+        notices=lambda data: survey.notices(member, where.of_member(member, data), data),
+        published=published_of(name),
+        exports={"authors": results.write},
+    )
+
+
+def _description(member: Member) -> str:
+    if member.level == BIAS:
+        return f"{member.dataset}: knowledge bias, the true class and another one of each image, yes or no"
+    if member.level == ATTRIBUTES:
+        return f"{member.dataset}: attributes of birds, {WORDS[member.kind]}"
+    return f"{member.dataset}, {member.level}: {WORDS[member.kind]}"
+
+
+@cache
+def _whole() -> Benchmark:
+    return Benchmark(
+        name=FAMILY,
+        version=VERSION,
+        samples=_samples,
+        score=SCORERS,
+        summarize=summary.of_all,
+        profiles=PROFILES,
+        size=lambda data: None if data.path is None else sum(survey.size(files) for files in chosen(data).values()),
+        digest=lambda data: survey.digest_of([one for files in chosen(data).values() for one in files], data),
+        options=OPTIONS,
+        about={
+            "description": "FG-BMK, human-oriented: every file of questions that is there, in one run.",
+            "members": ", ".join(f"{FAMILY}/{form}" for form in forms()),
+            **ABOUT,
+        },
+        members=tuple(_declared(name) for name in members()),
+        results=results.of_all,
+        notices=_notices,
+        published=tables(),
+        exports={"authors": results.write},
+    )
+
+
+def forms() -> list[str]:
+    """The members' names in short: `cub/<class, genus, species>/<kind>`."""
+    found = []
+    for one in datasets().values():
+        levels = ", ".join(level.name for level in one.levels)
+        found.append(f"{one.name}/{f'<{levels}>' if len(one.levels) > 1 else levels}/<kind>")
+        found += [f"{one.name}/{BIAS}"] if one.bias else []
+        found += [f"{one.name}/{ATTRIBUTES}/<kind>"] if one.attributes else []
+    return found
+
+
+def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
+    """Member's name to files, of those that are there and that the options choose.
+
+    Raises:
+        UsageError: an option names what there is not, or no data was given.
+        DataError: no file of FG-BMK is there, or none that was chosen, or a data set that was named is not.
+    """
+    levels = _listed(data, "suite", suites())
+    wanted = _listed(data, "datasets", tuple(datasets()))
+    kinds = _listed(data, "kinds", KINDS)
+    there = where.files(data)
+    found = {
+        name: files
+        for name, files in there.items()
+        if (not levels or "all" in levels or files[0].member.level in levels)
+        and (not wanted or files[0].member.dataset in wanted)
+        and (not kinds or files[0].member.kind in kinds)
+    }
+    lost = [name for name in wanted if not any(files[0].member.dataset == name for files in found.values())]
+    if lost or not found:
+        what = f"no such questions of {', '.join(lost)}" if lost else "none of the chosen questions"
+        raise DataError(f"{data.path}: {what} in it; it has {', '.join(there)}", where.HINT)
+    return found
+
+
+def _listed(data: Data, option: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    given = [one.strip().lower() for one in data.options.get(option, "").split(",")]
+    values = tuple(one for one in given if one)
+    for value in values:
+        if value not in known:
+            raise UsageError(f"fgbmk has no {option} {value!r}", f"--{option} takes, by comma: {', '.join(known)}.")
+    return values
+
+
+def _samples(data: Data) -> Iterator[Sample]:
+    for files in chosen(data).values():
+        for found in files:
+            yield from samples.of_file(found, data)
+
+
+def _notices(data: Data) -> list[str]:
+    return [
+        f"{name}: {line}"
+        for name, files in chosen(data).items()
+        for line in survey.notices(files[0].member, files, data)
+    ]

@@ -1,0 +1,93 @@
+"""What the text of a question says: its options, the class that it asks about, and which of the templates it was made of.
+
+Source: the released question files; the forms are in catalogue.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from snellen.benchmarks.fgbmk.catalogue import Kind, catalogue
+
+_QUOTED = re.compile(r'"([^"]*)"')
+_BRACKETED = re.compile(r"\[([^\[\]]+)\]")
+_ATTRIBUTE = re.compile(r"\b(?:what is|is) the (.+?) of (?:the|this) bird\b\s*([^?]*)", re.IGNORECASE)
+_ENDING = re.compile(r"\?[^?]*$")
+GROUPS = {
+    "color": "color",
+    "colour": "color",
+    "pattern": "pattern",
+    "shape": "shape",
+    "length": "length",
+    "size": "size",
+}
+
+
+def options(text: str) -> tuple[str, ...]:
+    """The options in order: all that stands in ASCII double quotes, else (attributes) the items of a list in brackets.
+
+    >>> options('Which is it? Choose one answer from the following list: "shorts", "dress".')
+    ('shorts', 'dress')
+    """
+    quoted = _QUOTED.findall(text)
+    if quoted:
+        return tuple(quoted)
+    listed = _BRACKETED.search(text)
+    return tuple(item.strip().strip("'") for item in listed[1].split(",")) if listed else ()
+
+
+@cache
+def _about() -> re.Pattern[str]:
+    level, noun = _level(), _noun()
+    return re.compile(
+        rf"known as |in this photo an? |shown an? |shown in this {noun} |is the {level} of (?:the|this) {noun} "
+        rf"(?:shown an? )?|is the {level} shown in this {noun} ",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _level() -> str:
+    words = sorted(catalogue().level_words, key=len, reverse=True)
+    return f"(?:{'|'.join(map(re.escape, words))})"
+
+
+@cache
+def _noun() -> str:
+    return rf"(?:{'|'.join(map(re.escape, catalogue().nouns))}|\S+)"
+
+
+def asked(text: str) -> str:
+    """The class that a yes/no question asks about; empty where the text has none of the known forms.
+
+    >>> asked("Is the aves species in this photo a american crow? Answer with yes or no.")
+    'american crow'
+    """
+    about = _about().search(text)
+    return _ENDING.sub("", text[about.end() :]).strip() if about else ""
+
+
+def attribute(text: str) -> tuple[str, str]:
+    """The attribute that a question about a bird asks for (`wing color`), and the value it asks about (empty: none)."""
+    found = _ATTRIBUTE.search(text)
+    return (found[1].strip().lower(), found[2].strip()) if found else ("", "")
+
+
+def group(attribute: str) -> str:
+    """The group of an attribute, by its last word: color, pattern, shape, length or size; empty for others."""
+    return GROUPS.get(attribute.rpartition(" ")[2], "shape" if attribute == "overall shape" else "")
+
+
+@cache
+def _stems(kind: Kind) -> tuple[re.Pattern[str], ...]:
+    forms = (form.replace("LEVEL", _level()).replace("NOUN", _noun()) for form in catalogue().stems[kind])
+    return tuple(re.compile(form) for form in forms)
+
+
+def stem(kind: Kind, text: str) -> str:
+    """The number of the template, from 1; `other` where the text has none of the known forms."""
+    for number, form in enumerate(_stems(kind), 1):
+        if form.match(text):
+            return str(number)
+    return "other"

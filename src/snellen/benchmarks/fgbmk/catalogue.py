@@ -1,0 +1,155 @@
+"""What FG-BMK's human-oriented track holds: data sets, levels, kinds of question, and what their files are called."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+Kind: TypeAlias = Literal["truth", "choice", "short"]
+KINDS: tuple[Kind, ...] = ("truth", "choice", "short")
+BIAS, ATTRIBUTES = "bias", "attributes"
+FILE_KINDS = {"choice": "choice", "short_answer": "short", "true_false": "truth", "true_flase": "truth"}
+
+
+class Level(Struct, frozen=True):
+    """One level of a data set: how many questions each of its files has, and how many classes they ask for.
+
+    `seen` is false where the file was in no copy that its count could be taken from.
+    """
+
+    name: str = BIAS
+    questions: int | None = None
+    classes: int | None = None
+    kinds: tuple[Kind, ...] = ("truth",)
+    seen: bool = True
+
+
+class DataSet(Struct, frozen=True):
+    """One data set: its levels from coarse to fine, its knowledge-bias file, and whether it has attribute questions."""
+
+    name: str
+    folder: str
+    images: tuple[str, ...]
+    levels: tuple[Level, ...]
+    bias: Level | None = None
+    attributes: bool = False
+
+
+class Catalogue(Struct, frozen=True):
+    """catalogue.toml."""
+
+    level_words: tuple[str, ...]
+    nouns: tuple[str, ...]
+    released_as: dict[str, str]
+    stems: dict[Kind, tuple[str, ...]]
+    dataset: tuple[DataSet, ...]
+
+
+class Member(Struct, frozen=True):
+    """One file of questions (attributes: all files of one kind).
+
+    Attributes:
+        name: without `fgbmk/`, e.g. `cub/species/choice`, `aircraft/bias`, `cub/attributes/choice`.
+        dataset, level, kind: what it is of; `level` is `bias` or `attributes` where it is none.
+        depth: how many levels of its data set are coarser.
+        questions, classes: as counted or published; None where that is not known.
+        seen: whether they were counted.
+    """
+
+    name: str
+    dataset: str
+    level: str
+    kind: Kind
+    depth: int = 0
+    questions: int | None = None
+    classes: int | None = None
+    seen: bool = True
+
+    @property
+    def ask(self) -> str:
+        """What the file measures: `hierarchy`, `bias` or `attribute`."""
+        return {BIAS: "bias", ATTRIBUTES: "attribute"}.get(self.level, "hierarchy")
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The contents of catalogue.toml."""
+    return msgspec.convert(tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text("utf-8")), Catalogue)
+
+
+@cache
+def datasets() -> dict[str, DataSet]:
+    """Name to data set."""
+    return {one.name: one for one in catalogue().dataset}
+
+
+@cache
+def members() -> dict[str, Member]:
+    """Name to member, in the order in which they are asked."""
+    found = []
+    for one in catalogue().dataset:
+        for depth, level in enumerate(one.levels):
+            found += [
+                Member(f"{one.name}/{level.name}/{kind}", one.name, level.name, kind, depth, *_facts(level))
+                for kind in level.kinds
+            ]
+        if one.bias is not None:
+            finest = len(one.levels) - 1
+            found.append(Member(f"{one.name}/{BIAS}", one.name, BIAS, "truth", finest, *_facts(one.bias)))
+        if one.attributes:
+            kinds: tuple[Kind, ...] = ("truth", "choice")
+            found += [
+                Member(f"{one.name}/{ATTRIBUTES}/{kind}", one.name, ATTRIBUTES, kind, 0, None, None, False)
+                for kind in kinds
+            ]
+    return {member.name: member for member in found}
+
+
+def _facts(level: Level) -> tuple[int | None, int | None, bool]:
+    return level.questions, level.classes, level.seen
+
+
+@cache
+def suites() -> tuple[str, ...]:
+    """What --suite takes: every level, `bias`, `attributes`, `all`."""
+    return (*dict.fromkeys(member.level for member in members().values()), "all")
+
+
+@cache
+def of_path(name: str) -> Member | None:
+    """The member whose file a path is, by its last parts and their released spelling; None where it is no file of ours.
+
+    >>> of_path("x/hierarchical_granularity_recognition/cub/class/class_question_true_flase.jsonl").name
+    'cub/class/truth'
+    """
+    parts = name.split("/")
+    file = parts[-1].lower()
+    if not file.endswith(".jsonl"):
+        return None
+    folders = {one.folder.lower(): one.name for one in catalogue().dataset}
+    if any(part.lower() == "attribute_recognition" for part in parts[:-1]):
+        kind = "choice" if "choice" in file else "truth" if "true" in file else ""
+        return members().get(f"cub/{ATTRIBUTES}/{kind}")
+    if len(parts) >= 2 and file.startswith("questions_true_f"):
+        return members().get(f"{folders.get(parts[-2].lower())}/{BIAS}")
+    level, _, rest = file.removesuffix(".jsonl").partition("_question_")
+    if len(parts) < 3 or rest not in FILE_KINDS:
+        return None
+    return members().get(f"{folders.get(parts[-3].lower())}/{level}/{FILE_KINDS[rest]}")
+
+
+def released_name(member: Member) -> str:
+    """Where the released tree has a member's file, from `hierarchical_granularity_recognition/` or its like on."""
+    folder = datasets()[member.dataset].folder
+    if member.level == BIAS:
+        return f"knowledge_bias_estimation/{folder}/questions_true_false_all_class.jsonl"
+    if member.level == ATTRIBUTES:
+        return f"attribute_recognition/*{'choice' if member.kind == 'choice' else 'true_false'}*.jsonl"
+    word = {"choice": "choice", "short": "short_answer", "truth": "true_false"}[member.kind]
+    file = catalogue().released_as.get(member.name, f"{member.level}_question_{word}.jsonl")
+    return f"hierarchical_granularity_recognition/{folder}/{member.level}/{file}"

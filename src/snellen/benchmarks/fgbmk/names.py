@@ -1,0 +1,93 @@
+"""Names of classes as a reply may write them: by whole words, the longest first, with an alias table.
+
+Case, diacritics, apostrophes, hyphens, plural and possessive s are of no matter, nor is whether a name is written in one
+word or two (`frigate bird`). aliases.toml has names that the data sets write otherwise, or wrong (`artic tern`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from snellen.scoring.names import stem
+
+_WORD = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile(r"'s(?![a-z])|(?<=s)'(?![a-z])")
+_AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "sulphur": "sulfur"}
+
+
+@lru_cache(maxsize=8_192)
+def tokens(name: str) -> tuple[str, ...]:
+    """The words of a text by which names are compared.
+
+    >>> tokens("Chuck-will's-widows")
+    ('chuck', 'will', 'widow')
+    """
+    if not name.isascii():
+        name = name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'")
+        decomposed = unicodedata.normalize("NFKD", name)
+        name = "".join(char for char in decomposed if not unicodedata.combining(char))
+    name = _POSSESSIVE.sub("", name.lower()).replace("'", "")
+    return tuple(_AMERICAN.get(word) or stem(word) for word in _WORD.findall(name))
+
+
+@cache
+def aliases() -> dict[str, dict[str, str]]:
+    """aliases.toml: data set to (other name to the data set's own)."""
+    found: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("aliases.toml").read_text("utf-8"))
+    return found
+
+
+class Names:
+    """A set of classes that a reply may name. Made once for a file, or for the options of a question."""
+
+    def __init__(self, classes: Iterable[str], other: Mapping[str, str] | None = None) -> None:
+        """`other` is alias to class; those of classes that are not in the set are left out."""
+        self._known: dict[str, str] = {}
+        self._longest = 0
+        for name in classes:
+            self._put(name, name)
+        own = {name.lower(): name for name in self._known.values()}
+        for alias, name in (other or {}).items():
+            if name.lower() in own:
+                self._put(alias, own[name.lower()])
+
+    def _put(self, written: str, name: str) -> None:
+        words = tokens(written)
+        if words:
+            self._known.setdefault("".join(words), name)
+            self._longest = max(self._longest, len(words) + 2)  # a reply may write one word as two
+
+    def exactly(self, text: str) -> str | None:
+        """The class that the whole text is a name of, None where it is more or something else."""
+        return self._known.get("".join(tokens(text)))
+
+    def named(self, text: str) -> list[str]:
+        """The classes that a text names by whole words, each once, in order.
+
+        At each word the longest name that begins there is taken, and its words belong to no other name: `pink
+        primrose` does not name `rose`, nor `herring gull` `gull`.
+        """
+        return list(dict.fromkeys(self._found(tokens(text))))
+
+    def _found(self, words: tuple[str, ...]) -> Iterator[str]:
+        at = 0
+        while at < len(words):
+            for length in range(min(self._longest, len(words) - at), 0, -1):
+                name = self._known.get("".join(words[at : at + length]))
+                if name is not None:
+                    yield name
+                    at += length
+                    break
+            else:
+                at += 1
+
+
+@lru_cache(maxsize=8_192)
+def of_options(options: tuple[str, ...], dataset: str) -> Names:
+    """The names of a question's options."""
+    return Names(options, aliases().get(dataset))

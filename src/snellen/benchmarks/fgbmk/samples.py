@@ -1,0 +1,268 @@
+"""Questions of FG-BMK as samples, one row at a time.
+
+What cannot be read costs its own sample and no other: the sample is there, holds an `Unreadable` that names file and
+line, and fails when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.fgbmk import asked, images, taxonomy, where
+from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
+from snellen.benchmarks.fgbmk.images import Picture, Pictures
+from snellen.benchmarks.fgbmk.names import Names, aliases
+from snellen.benchmarks.fgbmk.where import Found
+from snellen.errors import DataError
+from snellen.sources import Unreadable
+from snellen.sources.rows import Row
+from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
+
+MEND = "Mend the row, or fetch the file again."
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+GENERIC = "generic"
+KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}
+MOST_IDS = 1 << 27
+
+
+class Context(Struct):
+    """What the rows of one file have in common.
+
+    Attributes:
+        member: the file's.
+        file: its name, for messages.
+        prefix: what stands before a question's own id.
+        pictures: where images are; None: none are wanted.
+        labels: hash of an image's path to its true class, for questions that do not say it.
+        paths: class to its path in the taxonomy; filled from options where a name tells its own path.
+        names: the classes that a short answer may name.
+        chance: what guessing one of these classes reaches; None where they are not known.
+    """
+
+    member: Member
+    file: str
+    prefix: str
+    pictures: Pictures | None
+    labels: Mapping[int, str]
+    paths: dict[str, str]
+    names: Names | None
+    chance: float | None
+
+
+def samples(member: Member, data: Data) -> Iterator[Sample]:
+    """All questions of a member, in the order of its files."""
+    for found in where.of_member(member, data):
+        yield from of_file(found, data, where.of_member)
+
+
+def of_file(found: Found, data: Data, sibling: Any = where.of_member) -> Iterator[Sample]:
+    """The questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
+    context = prepare(found, data, images.shelf(found.member.dataset, data))
+    ids = Ids()
+    for line, row in where.rows(found):
+        yield make(context, line, row, ids)
+
+
+def prepare(found: Found, data: Data | None, pictures: Pictures | None) -> Context:
+    """What is needed before the first row: true classes, taxonomy and class names, where the rows do not bring them."""
+    member = found.member
+    labels: Mapping[int, str] = {}
+    if data is not None and member.ask == "hierarchy" and member.kind == "truth":
+        labels = _labels(found, data)
+    classes = _classes(found) if member.kind == "short" else frozenset()
+    chance = 1.0 / len(classes) if classes else None
+    paths: dict[str, str] = {}
+    if member.dataset == taxonomy.INAT and member.kind != "truth":
+        paths = taxonomy.paths(_images(found), member.depth)
+    attributes = member.ask == "attribute"
+    return Context(
+        member=member,
+        file=found.blob.key,
+        prefix=f"{member.name}/{found.stem}/" if attributes else f"{member.name}/",
+        pictures=pictures,
+        labels=labels,
+        paths=paths,
+        names=Names(sorted(classes), aliases().get(member.dataset)) if classes else None,
+        chance=chance,
+    )
+
+
+def _labels(found: Found, data: Data) -> Mapping[int, str]:
+    """Hash of image to true class, from the choice file of the same level; empty where the rows say it themselves.
+
+    The file is read only if the first row's category says nothing and the path of its image does not either. 64-bit
+    hashes, since paths are long: 8,580 images of the largest such file take 2 MB.
+    """
+    first = next((row for _, row in where.rows(found) if not isinstance(row, DataError)), None)
+    if first is None or _own_label(found.member, first):
+        return {}
+    choice = members().get(f"{found.member.dataset}/{found.member.level}/choice")
+    if choice is None or data.path is None or data.path.suffix in (".jsonl", ".ndjson"):
+        return {}
+    files = where.files(data).get(choice.name, ())
+    known: dict[str, str] = {}
+    return {
+        hash(row["image"]): known.setdefault(row["class"], row["class"])
+        for file in files
+        for _, row in where.rows(file)
+        if not isinstance(row, DataError) and isinstance(row.get("image"), str) and isinstance(row.get("class"), str)
+    }
+
+
+def _classes(found: Found) -> frozenset[str]:
+    return frozenset(
+        row["class"]
+        for _, row in where.rows(found)
+        if not isinstance(row, DataError) and isinstance(row.get("class"), str)
+    )
+
+
+def _images(found: Found) -> Iterator[str]:
+    for _, row in where.rows(found):
+        if not isinstance(row, DataError) and isinstance(row.get("image"), str):
+            yield row["image"]
+
+
+class Ids:
+    """Which question ids a file has used: a bit each, so that a million take 125 kB."""
+
+    def __init__(self) -> None:
+        self._used = bytearray()
+
+    def take(self, number: Any, line: int) -> str:
+        """A question's id in its file: its number, or its line where it has none of its own."""
+        if type(number) is not int or not 0 <= number < MOST_IDS:
+            return f"line-{line}"
+        at, bit = number >> 3, 1 << (number & 7)
+        if at >= len(self._used):
+            self._used.extend(bytes(at + 1 - len(self._used) + 4096))
+        if self._used[at] & bit:
+            return f"{number}@{line}"
+        self._used[at] |= bit
+        return str(number)
+
+
+def fault(member: Member, row: Row, options: tuple[str, ...]) -> str:
+    """Why a row cannot be asked and scored; empty where it can."""
+    for key in ("image", "text", "class"):
+        value = row.get(key)
+        if not isinstance(value, str) or not value.strip():
+            shown = "missing" if value is None else ascii(value)[:60]
+            return f"{key!r} is {shown}; a text was expected"
+    truth = row["class"]
+    if member.kind == "truth" and truth.strip().lower() not in ("yes", "no"):
+        return f"'class' is {truth[:60]!r}; yes or no was expected"
+    if member.kind == "choice":
+        if len(options) < 2:
+            return f"{len(options)} options in double quotes were found in the text; 2 or more were expected"
+        if truth not in options:
+            return f"the true answer {truth[:60]!r} is not among the options"
+    return ""
+
+
+def make(context: Context, line: int, row: Row | DataError, ids: Ids) -> Sample:
+    """The sample of one row. Texts of `meta` are for breaking results down; the rest of it is for scorers and exports:
+
+    `row` (question_id, image, category), `names` (of short answers), `paths` (class to its place in the taxonomy).
+    """
+    member = context.member
+    at = f"{context.file}, line {line:,}"
+    if isinstance(row, DataError):
+        return _lost(context, line, Unreadable(at, row.message, row.hint), "")
+    text = row.get("text")
+    text = text if isinstance(text, str) else ""
+    options = asked.options(text) if member.kind == "choice" else ()
+    if wrong := fault(member, row, options):
+        return _lost(context, line, Unreadable(at, f"{at}: {wrong}", MEND), text)
+    image, gold = row["image"], row["class"]
+    about = asked.asked(text) if member.kind == "truth" else ""
+    meta = _meta(context, row, text, about)
+    if options:
+        meta["chance"] = 1.0 / len(options)
+        if taxonomy.known(member.dataset) and member.dataset == taxonomy.CUB and member.ask == "hierarchy":
+            for name in options:
+                if name.lower() not in context.paths:
+                    context.paths[name.lower()] = taxonomy.by_name(name, member.depth)
+    elif member.kind == "truth":
+        meta["chance"] = 0.5
+        meta["target"] = gold.strip().lower()
+    elif context.chance is not None:
+        meta["chance"] = context.chance
+    if context.names is not None:
+        meta["names"] = context.names
+    if context.paths or member.dataset == taxonomy.CUB:
+        meta["paths"] = context.paths
+    meta["row"] = (row.get("question_id"), image, row.get("category"))
+    blob: Blob = Unreadable(at, f"{at}: no images were given")
+    if context.pictures is not None:
+        blob = Picture(context.pictures, image, context.file, line)
+    return Sample(
+        id=context.prefix + ids.take(row.get("question_id"), line),
+        prompt=Prompt((Image(blob), Text(text))),
+        target=gold.strip().lower() == "yes" if member.kind == "truth" else gold,
+        kind=KINDS[member.kind],
+        options=dict(zip(LETTERS, options, strict=False)) if len(options) <= len(LETTERS) else _many(options),
+        group=f"{member.dataset}/{image}",
+        meta=meta,
+    )
+
+
+def _many(options: tuple[str, ...]) -> dict[str, str]:
+    return {f"{LETTERS[i // 26 - 1] if i >= 26 else ''}{LETTERS[i % 26]}": text for i, text in enumerate(options)}
+
+
+def _lost(context: Context, line: int, blob: Unreadable, text: str) -> Sample:
+    member = context.member
+    return Sample(
+        id=f"{context.prefix}line-{line}",
+        prompt=Prompt((Image(blob), *((Text(text),) if text else ()))),
+        target=None,
+        kind=KINDS[member.kind],
+        meta={"task": member.name, "dataset": member.dataset, "level": member.level, "unreadable": "yes"},
+    )
+
+
+def _meta(context: Context, row: Row, text: str, about: str) -> dict[str, Any]:
+    member = context.member
+    image = row["image"]
+    if member.ask == "attribute":
+        name, value = asked.attribute(text)
+        label = (value if row["class"] == "yes" else "") if member.kind == "truth" else row["class"]
+        return {
+            **_place(member, "0"),
+            "stem": "1" if name else "other",
+            **({"attribute": name} if name else {}),
+            **({"attribute_group": asked.group(name)} if asked.group(name) else {}),
+            **({"label": label.lower()} if label else {}),
+            **({"asked": value.lower()} if member.kind == "truth" and value else {}),
+        }
+    label = row["class"] if member.kind != "truth" else _own_label(member, row)
+    if not label:
+        label = context.labels.get(hash(image)) or (about if row["class"].strip().lower() == "yes" else "")
+    label = label.lower()
+    path = taxonomy.path(member.dataset, image, label, member.depth)
+    return {
+        **_place(member, str(member.depth)),
+        "stem": asked.stem(member.kind, text),
+        **({"label": label} if label else {}),
+        **({"asked": about.lower()} if about else {}),
+        **({"path": path} if path else {}),
+    }
+
+
+def _place(member: Member, depth: str) -> dict[str, Any]:
+    level = member.level if member.level != BIAS else "species"
+    return {"task": member.name, "dataset": member.dataset, "level": level, "depth": depth, "ask": member.ask}
+
+
+def _own_label(member: Member, row: Row) -> str:
+    """The true class of a true/false row, as its category or the path of its image says; empty where neither does."""
+    category, image = row.get("category"), row.get("image")
+    if isinstance(category, str) and category not in ("", GENERIC) and category != member.level:
+        return category
+    level = member.level if member.level != BIAS else "species"
+    return taxonomy.label(member.dataset, image, level) if isinstance(image, str) else ""

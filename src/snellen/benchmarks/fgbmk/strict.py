@@ -1,0 +1,126 @@
+"""A careful reading: one answer, by whole words, in the form that the question allows.
+
+Questions show no letters, so a letter is no answer. What merely repeats the question is none either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from snellen.benchmarks.fgbmk.names import Names, aliases, of_options, tokens
+from snellen.benchmarks.fgbmk.official import wrong
+from snellen.scoring.extract import read
+from snellen.scoring.extract.cleaning import take_apart
+from snellen.types import Sample, Score, Text
+
+_LETTERED = re.compile(r"^\s*\(?(?:[A-Za-z]|\d{1,2})[).:]\s+(?=\S)")
+_DENIED = re.compile(r"\b(?:not|no|never|neither|nor|cannot|unlikely|unsure|unclear)\b|n't\b", re.IGNORECASE)
+# Reasons for which a name that stands there is taken: an alias, or a name such as A-10 that looks like a letter.
+_MISSED = ("no answer", "contradicts itself: letter")
+_SPACES = re.compile(r"\s+")
+ECHO = "only repeats the question"
+
+
+def strict(sample: Sample, reply: str) -> Score:
+    """Right if the one answer that the reply gives is the true one; no answer, or two, is invalid and worth 0."""
+    question = asked(sample)
+    said = without_echo(reply, question)
+    if not said:
+        return Score(0.0, None, "invalid", ECHO if reply.strip() else "no answer")
+    if sample.kind == "truth":
+        return _truth(sample, said, question)
+    if sample.kind == "choice":
+        return _lettered(sample, said, question)
+    if sample.kind == "choice_text":
+        return _choice(sample, said, question)
+    return _short(sample, said, question)
+
+
+def asked(sample: Sample) -> str:
+    """The text of the question."""
+    return next((part.text for part in reversed(sample.prompt.parts) if isinstance(part, Text)), "")
+
+
+def without_echo(reply: str, question: str) -> str:
+    """The reply without the question, which some models repeat; empty where it is nothing else."""
+    reply = reply.strip()
+    if len(question) < 12 or len(reply) < len(question):
+        return reply
+    if question not in reply:
+        reply, question = _SPACES.sub(" ", reply), _SPACES.sub(" ", question).strip()
+    return reply.replace(question, " ").strip(" \n\t\"'`.:>-") if question in reply else reply
+
+
+def _truth(sample: Sample, said: str, question: str) -> Score:
+    reading = read("truth", said, question=question, form="yes/no")
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    answer = "yes" if reading.value else "no"
+    if bool(reading.value) == bool(sample.target):
+        return Score(1.0, answer, "correct", None, {"answer": answer})
+    return Score(0.0, answer, "wrong", None, wrong(sample, answer))
+
+
+def _lettered(sample: Sample, said: str, question: str) -> Score:
+    reading = read("choice", said, question=question, options=sample.options)
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    return _verdict(sample, sample.options[str(reading.value)], sample.options[sample.target])
+
+
+def _choice(sample: Sample, said: str, question: str) -> Score:
+    options = tuple(sample.options.values())
+    names = of_options(options, str(sample.meta.get("dataset", "")))
+    answer = names.exactly(said)
+    if answer is None:
+        answer, reason = _option(said, question, options, names)
+        if answer is None:
+            return Score(0.0, None, "invalid", reason)
+    return _verdict(sample, answer, str(sample.target))
+
+
+def _option(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+    """The one option that a reply names by its text, or why there is none."""
+    text = _LETTERED.sub("", said)
+    named = names.named(take_apart(text).text)
+    reading = read("choice_text", text, question=question, options=options)
+    if reading.value is None:
+        if len(named) == 1 and (reading.reason or "").startswith(_MISSED) and not _DENIED.search(text):
+            return named[0], None
+        return None, reading.reason if len(named) < 2 else f"two answers: {', '.join(named)}"
+    answer = str(reading.value)
+    if answer in named:
+        return answer, None
+    if named or not any(len(word) > 2 for word in set(tokens(answer)) & set(tokens(text))):
+        return None, f"names no option by its text: {answer!r} by letter or place, and the question shows none"
+    return answer, None
+
+
+def _short(sample: Sample, said: str, question: str) -> Score:
+    accepted = [sample.target] if isinstance(sample.target, str) else list(sample.target)
+    gold = str(accepted[0])
+    also = [*accepted[1:], *sample.meta.get("aliases", ())]
+    names = sample.meta.get("names")
+    if not isinstance(names, Names) or also:
+        table = aliases().get(str(sample.meta.get("dataset", "")), {})
+        names = Names([gold], {**table, **{str(name): gold for name in also}})
+    answer = names.exactly(said)
+    if answer is not None:
+        return _verdict(sample, answer, gold)
+    reading = read("short", said, question=question)
+    if reading.value is None:
+        named = names.named(take_apart(said).text)
+        if len(named) == 1 and (reading.reason or "").startswith("no answer") and not _DENIED.search(said):
+            return _verdict(sample, named[0], gold)
+        return Score(0.0, None, "invalid", reading.reason)
+    named = names.named(str(reading.value)) or [name for other in reading.also for name in names.named(other)]
+    if len(set(named)) > 1:
+        return Score(0.0, None, "invalid", f"two answers: {', '.join(named[:4])}")
+    return _verdict(sample, named[0] if named else str(reading.value), gold, known=bool(named))
+
+
+def _verdict(sample: Sample, answer: str, gold: str, *, known: bool = True) -> Score:
+    if answer == gold:
+        return Score(1.0, answer, "correct", None, {"answer": answer.lower()})
+    return Score(0.0, answer, "wrong", None, wrong(sample, answer) if known else {})

@@ -1,0 +1,184 @@
+"""From what the user gives as --data to the question files of FG-BMK: a folder, an archive, one file, or the hub.
+
+The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). A
+folder is searched for files by name, and folders of images are not entered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, released_name
+from snellen.errors import DataError, UsageError
+from snellen.sources import FileBlob, Tree, locate, open_tree, salvaged
+from snellen.sources.confine import regular_file
+from snellen.sources.rows import Row, stream
+from snellen.sources.trees import TARS
+from snellen.types import Blob
+
+REPOSITORY = "SEU-VIPGroup/FG-BMK"
+HINT = (
+    "Give the folder, zip or tar that holds human-oriented/ (or a part of it), one of its .jsonl files, or "
+    f"--data hf:{REPOSITORY}."
+)
+ARCHIVES = (".zip", *TARS)
+DEPTH = 8
+NOT_ENTERED = frozenset({"images", "img", "jpg", "car_ims", "val", "veg200_images", "fru92_images", "machine-oriented"})
+POINTER = b"version https://git-lfs"
+
+
+class Found(Struct, frozen=True):
+    """A question file: which member's, where, and its name without folders and ending."""
+
+    member: Member
+    blob: Blob
+    stem: str
+
+
+def files(data: Data) -> dict[str, tuple[Found, ...]]:
+    """Member's name to its files, for every member that the data has, in the order of the catalogue's files.
+
+    All but attributes have one file each; of copies the one under the fewest folders counts.
+
+    Raises:
+        UsageError: no data was given.
+        DataError: nothing there, or no question file of FG-BMK in it.
+    """
+    if data.path is None:
+        raise UsageError("FG-BMK needs its question files, and no --data was given", HINT)
+    path = _on_disk(str(data.path))
+    found = _sorted(_searched(path))
+    if not found:
+        raise DataError(f"{path}: no question file of FG-BMK was found in it", HINT)
+    return found
+
+
+def of_member(member: Member, data: Data) -> tuple[Found, ...]:
+    """A member's files. One .jsonl file, however named, is taken for the member's unless its name says another's.
+
+    Raises:
+        UsageError, DataError: as `files`; also where the data has other members only.
+    """
+    if data.path is not None:
+        path = _on_disk(str(data.path))
+        if path.suffix.lower() in (".jsonl", ".ndjson") and not path.is_dir():
+            regular_file(path)
+            of = of_path(path.absolute().as_posix())
+            if of is not None and of.name != member.name:
+                raise DataError(
+                    f"{path} holds the questions of fgbmk/{of.name}; those of fgbmk/{member.name} were expected",
+                    f"Run fgbmk/{of.name}, or give {released_name(member)}.",
+                )
+            return (Found(member, FileBlob(path), path.stem),)
+    found = files(data)
+    if member.name not in found:
+        shown = ", ".join(found) if len(found) <= 6 else f"{', '.join(list(found)[:6])} and {len(found) - 6} more"
+        raise DataError(f"{data.path}: no {released_name(member)} in it; it has {shown}", HINT)
+    return found[member.name]
+
+
+def rows(found: Found) -> Iterator[tuple[int, Row | DataError]]:
+    """(line, row) of a question file, or why there is no row.
+
+    Raises:
+        DataError: nothing can be read at all, or git-lfs left a pointer in the file's place.
+    """
+    with stream(found.blob) as start:
+        if start.read(len(POINTER)) == POINTER:
+            raise DataError(
+                f"{found.blob.key}: this is a pointer that Git LFS left in the file's place",
+                "Fetch the file itself: `git lfs pull`.",
+            )
+    for line, row in salvaged(found.blob):
+        try:
+            msgspec.json.encode(row) if not isinstance(row, DataError) else None
+        except UnicodeEncodeError as error:
+            fault = f"{found.blob.key}, line {line:,}: {error.object[error.start]!a} is half a character"
+            yield line, DataError(fault, "Mend the line, or fetch the file again.")
+        else:
+            yield line, row
+
+
+@lru_cache(maxsize=8)
+def _on_disk(given: str) -> Path:
+    """The path, or the folder of the hub's files; asked of the hub once a process."""
+    if not given.startswith("hf:"):
+        return Path(given)
+    try:
+        return locate(given, patterns=["*.jsonl"])
+    except DataError as error:
+        if "no file matches" not in error.message:
+            raise
+    return locate(given, patterns=["*.zip", "*.tar", "*.tar.gz"])
+
+
+def _searched(path: Path) -> Iterator[tuple[str, Blob]]:
+    """(name, file) of all .jsonl files; of archives right in a folder only where it has none of its own."""
+    if path.is_dir():
+        own = [(name, FileBlob(path / name)) for name in _walked(path)]
+        yield from own
+        if not any(of_path(_full(path, name)) for name, _ in own):
+            for archive in sorted(path.iterdir()):
+                if archive.name.lower().endswith(ARCHIVES) and "image" not in archive.name.lower():
+                    yield from _inside(tree_of(archive))
+    elif path.name.lower().endswith(ARCHIVES):
+        yield from _inside(tree_of(path))
+    else:
+        regular_file(path)
+        yield path.absolute().as_posix(), FileBlob(path)
+
+
+def _inside(tree: Tree) -> Iterator[tuple[str, Blob]]:
+    for name in tree.names():
+        if name.lower().endswith(".jsonl"):
+            yield name, tree.blob(name)
+
+
+def _full(path: Path, name: str) -> str:
+    return f"{path.absolute().as_posix()}/{name}"
+
+
+def _walked(top: Path) -> Iterator[str]:
+    root = str(top)
+    for folder, inner, names in os.walk(root):
+        relative = Path(folder).relative_to(root)
+        inner[:] = sorted(
+            one for one in inner if one not in NOT_ENTERED and not one.startswith(".") and len(relative.parts) < DEPTH
+        )
+        yield from ((relative / name).as_posix() for name in sorted(names) if name.lower().endswith(".jsonl"))
+
+
+def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[Found, ...]]:
+    found: dict[str, list[tuple[int, str, Found]]] = {}
+    for name, blob in files:
+        # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
+        at = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name
+        member = of_path(at)
+        if member is not None:
+            stem = Path(name).stem
+            found.setdefault(member.name, []).append((name.count("/"), name, Found(member, blob, stem)))
+    chosen: dict[str, tuple[Found, ...]] = {}
+    for key in (one for one in members() if one in found):
+        copies = sorted(found[key], key=lambda one: one[:2])
+        shallowest = [one[2] for one in copies if one[0] == copies[0][0]]
+        chosen[key] = tuple(shallowest if shallowest[0].member.ask == "attribute" else shallowest[:1])
+    return chosen
+
+
+def tree_of(path: Path) -> Tree:
+    """An archive; its directory is read once a process, as long as the file stays the same. Unsafe members are left out."""
+    found = regular_file(path)
+    return _opened(path, found.st_mtime_ns, found.st_size, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _opened(path: Path, changed: int, size: int, process: int) -> Tree:
+    # By process, too: a forked one must not share the position in the file.
+    return open_tree(path, leave_out=True)
