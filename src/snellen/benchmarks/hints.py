@@ -1,0 +1,139 @@
+"""`-o hint=wrong`: the same questions, with a sentence below each that names a wrong class of the same level.
+
+How far a model follows words against what it sees is told by two runs, with and without the hint. Which class is named
+follows from the run's seed and the sample's id alone (BLAKE2b), so a hint is the same in every run and on every machine:
+
+- a choice: one of its wrong options;
+- a truth question whose answer is no: the class that was asked for; whose answer is yes: another class of the level;
+- a short answer: another class of the level.
+
+No class is named that is part of a right name or holds one (`warbler` beside `yellow warbler`): it might not be wrong.
+Where no wrong class is known, the question stays as it was and its `hint` says `none`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Data
+from snellen.errors import UsageError
+from snellen.types import Prompt, Sample, Text
+
+OPTIONS = {
+    "hint": "wrong: below every question a sentence that names a wrong class of the same level; no hint unless given"
+}
+
+
+def wanted(data: Data) -> bool:
+    """Whether the user asks for hints.
+
+    Raises:
+        UsageError: a hint other than `wrong`.
+    """
+    given = data.options.get("hint")
+    if given not in (None, "wrong"):
+        raise UsageError(f"-o hint={given}: there is one kind of hint, wrong.", "Write --hint wrong, or leave it away.")
+    return given == "wrong"
+
+
+def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Sequence[str]]) -> Iterator[Sample]:
+    """The samples, each with a misleading sentence at the end of its last text.
+
+    Args:
+        samples: of meta, `level`, `attribute`, `label`, `asked` and `aliases` are read. A sample without a gold answer
+            (a row that cannot be read) goes by unchanged.
+        data: its seed draws the classes.
+        classes: the names of a level, or the values of an attribute, in a fixed order; empty where they are not known.
+            Asked for once a level.
+
+    Yields:
+        the sample with the hint, `hint` in its meta ("wrong", or "none" where no wrong class is known) and the class
+        that was named as `hinted`.
+    """
+    known: dict[str, Mapping[str, str]] = {}
+    listed: dict[str, Sequence[str]] = {}
+    for sample in samples:
+        if sample.target is None:
+            yield sample
+            continue
+        asked = sample.meta.get("attribute") or sample.meta.get("level") or ""
+        if asked not in known:
+            known[asked] = {name.casefold(): name for name in classes(asked)}
+            listed[asked] = tuple(known[asked].values())
+        name = wrong_class(sample, listed[asked], data.seed)
+        if name is None:
+            yield structs.replace(sample, meta={**sample.meta, "hint": "none"})
+            continue
+        name = known[asked].get(
+            name.casefold(), name
+        )  # meta has names in lower case; the level knows how they are written
+        meta = {**sample.meta, "hint": "wrong", "hinted": name}
+        yield structs.replace(sample, prompt=_with(sample.prompt, sentence(sample, name)), meta=meta)
+
+
+def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None:
+    """The class that the hint of a sample names; None where no wrong one is known."""
+    if sample.options:
+        names: Sequence[str] = tuple(sample.options.values())
+    elif sample.kind == "truth" and sample.target is False and sample.meta.get("asked"):
+        return str(sample.meta["asked"])
+    else:
+        names = classes
+    right = [name.casefold() for name in _right(sample)]
+    if not names or not right:
+        return None
+    key = f"{seed}\x1fhint\x1f{sample.id}".encode()
+    start = int.from_bytes(blake2b(key, digest_size=8).digest(), "little") % len(names)
+    # Classes are many and right names few: the first one from a drawn place on that is wrong.
+    for step in range(len(names)):
+        name = names[(start + step) % len(names)]
+        folded = name.casefold()
+        if not any(folded in one or one in folded for one in right):
+            return name
+    return None
+
+
+def sentence(sample: Sample, name: str) -> str:
+    """The hint itself."""
+    attribute = sample.meta.get("attribute")
+    if attribute:
+        return _sentences()["attribute"].format(attribute=attribute, name=name)
+    return _sentences()["class"].format(level=sample.meta.get("level") or "class", name=name)
+
+
+def _right(sample: Sample) -> list[str]:
+    """Every name of the right class that is known."""
+    names: list[str] = []
+    if sample.kind == "choice":
+        names.append(sample.options.get(str(sample.target), ""))
+    elif isinstance(sample.target, str):
+        names.append(sample.target)
+    elif isinstance(sample.target, tuple):
+        names.extend(sample.target)
+    elif sample.target is True:
+        names.append(str(sample.meta.get("asked") or ""))
+    names.append(str(sample.meta.get("label") or ""))
+    aliases = sample.meta.get("aliases") or ()
+    names.extend([aliases] if isinstance(aliases, str) else aliases)
+    return [name for name in names if name]
+
+
+def _with(prompt: Prompt, hint: str) -> Prompt:
+    parts = list(prompt.parts)
+    for at in range(len(parts) - 1, -1, -1):
+        part = parts[at]
+        if isinstance(part, Text):
+            parts[at] = Text(f"{part.text}\n{hint}")
+            return structs.replace(prompt, parts=tuple(parts))
+    return structs.replace(prompt, parts=(*parts, Text(hint)))
+
+
+@cache
+def _sentences() -> Mapping[str, str]:
+    return tomllib.loads(files("snellen.benchmarks").joinpath("hints.toml").read_text(encoding="utf-8"))
