@@ -20,7 +20,7 @@ class Command(NamedTuple):
     panel: str
 
 
-RUNS, SCORES, OTHER = "Run", "Score and report", "Look around"
+RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look around"
 COMMANDS = {
     "run": Command("snellen.cli.run:run", "Ask a model everything that a benchmark asks, or go on with it.", RUNS),
     "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
@@ -31,6 +31,7 @@ COMMANDS = {
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
+    "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
     "version": Command("snellen.cli.version:version", "Print the version.", OTHER),
@@ -55,14 +56,18 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
     asked = None if arguments is None else next((word for word in arguments if not word.startswith("-")), "")
     for name, command in COMMANDS.items():
         if asked in (None, name):
-            app.command(name, rich_help_panel=command.panel)(load(command))
+            found = load(command)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name, rich_help_panel=command.panel)
+            else:
+                app.command(name, rich_help_panel=command.panel)(found)
         elif find_spec(command.target.partition(":")[0]) is not None:
             app.command(name, help=command.help, rich_help_panel=command.panel)(_stub)
     return app
 
 
 def load(command: Command) -> Callable[..., Any]:
-    """The function behind a command."""
+    """The function behind a command, or the Typer behind a group of them."""
     module, _, function = command.target.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found

@@ -1,0 +1,356 @@
+"""Is a built set what it says it is? Each claim is counted anew from the files, not taken from the builder."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from hashlib import blake2b, sha256
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from snellen.benchmarks.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
+from snellen.build.articles import article
+from snellen.build.pictures import has_metadata
+from snellen.build.render import ROWS, Record
+from snellen.build.taxonomy import key
+from snellen.errors import DataError
+from snellen.sources.confine import regular_file
+
+NEUTRAL = re.compile(r"\d{6,}\.[a-z]{3,4}")
+SHOWN = 5
+
+CLAIMS: Mapping[str, str] = {
+    "files": "every file has the digest of the manifest, and the question files say what the table says",
+    "ids": "no id is there twice",
+    "duplicates": "no question (image and text) is asked twice",
+    "answer": "exactly one option is right, and it is the target; yes where the asked class is the label, else no",
+    "balance": "yes and no are equally many, to one, for each part and each class",
+    "positions": "the right option stands equally often, to one, in each place, for each part and each class",
+    "overlap": "no option holds another's text",
+    "negatives": "every wrong class is related to the label as recorded, and is no class of its own parts' names only",
+    "leak": "no image's name holds a label, no prompt holds an image's name or path, or the answer where none is given",
+    "articles": "a and an stand before the asked class as it is spoken",
+    "images": "copied images are there and carry no Exif, comments or texts",
+}
+
+
+class Claim(Struct, frozen=True):
+    """One claim: how many cases were looked at, how many break it, and the first of these."""
+
+    name: str
+    text: str
+    cases: int
+    faults: int
+    examples: tuple[str, ...] = ()
+
+
+class PartFigures(Struct, frozen=True):
+    """What was counted in one part.
+
+    `sibling_share` is of all wrong classes, None where no class is wrong; `yes` for truth, `places` for choice.
+    """
+
+    part: str
+    questions: int
+    yes: int | None
+    places: tuple[int, ...]
+    sibling_share: float | None
+    cousin_share: float | None
+    stems: tuple[int, ...]
+
+
+class Report(Struct, frozen=True):
+    """The outcome of a check."""
+
+    name: str
+    questions: int
+    parts: tuple[PartFigures, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no claim is broken."""
+        return not any(claim.faults for claim in self.claims)
+
+
+def check(folder: Path) -> Report:
+    """Prove a set, or say where it breaks.
+
+    Raises:
+        DataError: there is no set in the folder, or a file of it cannot be read.
+    """
+    manifest = read_manifest(folder)
+    tally = _Tally(folder, manifest)
+    with ExitStack() as stack:
+        lines = _record_lines(folder, manifest, stack)
+        for row in _rows(folder / QUESTIONS):
+            tally.add(row, next(lines, None))
+        tally.rest(sum(1 for _ in lines))
+    tally.files()
+    tally.pictures()
+    return tally.report()
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    regular_file(path)
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as table:
+            for batch in table.iter_batches(ROWS // 8, columns=list(COLUMNS), use_threads=False):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise DataError(f"{path}: cannot be read: {error}", "Build the set again.") from error
+
+
+def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterator[Record | None]:
+    """The records of all question files, in the order of the table; None for a line that is none."""
+    decode = msgspec.json.Decoder(Record).decode
+    for part in manifest.parts:
+        path = folder / part.file
+        regular_file(path)
+        for line in stack.enter_context(path.open("rb")):
+            try:
+                yield decode(line)
+            except msgspec.DecodeError:
+                yield None
+
+
+def kinship(taxonomy: Mapping[str, tuple[str, ...]], label: str, other: str) -> str:
+    """How a class is related to another of its level: sibling, cousin, other; from their paths without the last."""
+    mine, theirs = taxonomy.get(label), taxonomy.get(other)
+    if mine is None or theirs is None:
+        return "unknown"
+    if mine and mine == theirs:
+        return "sibling"
+    return "cousin" if len(mine) > 1 and mine[:-1] == theirs[:-1] else "other"
+
+
+class _Tally:
+    """What is counted while the table is read once."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.cases: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = {}
+        self.ids: set[int] = set()
+        self.asked: set[int] = set()
+        self.yes: dict[tuple[str, str], list[int]] = {}
+        self.places: dict[tuple[str, int, str], Counter[int]] = {}
+        self.stems: dict[str, Counter[int]] = {}
+        self.kin: dict[str, Counter[str]] = {}
+        self.parts: Counter[str] = Counter()
+        self.above = _above(folder / TAXONOMY, manifest)
+        self.images: set[str] = set()
+        self.holds: dict[tuple[str, ...], bool] = {}
+
+    def fault(self, claim: str, text: str) -> None:
+        self.faults[claim] += 1
+        if len(self.examples.setdefault(claim, [])) < SHOWN:
+            self.examples[claim].append(text)
+
+    def add(self, row: dict[str, Any], record: Record | None) -> None:
+        """Count one question, with the line of the question file that should say the same."""
+        name, part = row["id"], row["id"].rpartition("/")[0]
+        number = row["id"].rpartition("/")[2]
+        self.parts[part] += 1
+        self.cases.update(("files", "ids", "duplicates", "answer", "leak"))
+        same = record is not None and (record.image, record.text, record.klass, str(record.question_id)) == (
+            row["image"],
+            row["text"],
+            row["target"],
+            number,
+        )
+        if not same:
+            self.fault("files", f"{name}: its line in the question file says something else")
+        for claim, seen, text in (
+            ("ids", self.ids, name),
+            ("duplicates", self.asked, f"{row['image']}\0{row['text']}"),
+        ):
+            code = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+            if code in seen:
+                self.fault(claim, f"{name}: {row['text']!r} about {row['image']} is there twice")
+            seen.add(code)
+        self.stems.setdefault(part, Counter())[row["stem"]] += 1
+        self._leak(row)
+        if row["kind"] == "choice":
+            self._choice(row, part)
+        elif row["kind"] == "truth":
+            self._truth(row, part)
+        elif row["target"] != row["label"]:
+            self.fault("answer", f"{name}: the target {row['target']!r} is not the label {row['label']!r}")
+
+    def _truth(self, row: dict[str, Any], part: str) -> None:
+        right = row["asked"] == row["label"]
+        if row["target"] != ("yes" if right else "no"):
+            self.fault(
+                "answer", f"{row['id']}: {row['asked']!r} is asked of a {row['label']!r}, target {row['target']}"
+            )
+        if row["asked"].casefold() not in row["text"].casefold():
+            self.fault("answer", f"{row['id']}: {row['asked']!r} is not in the question {row['text']!r}")
+        counts = self.yes.setdefault((part, row["label"]), [0, 0])
+        counts[right] += 1
+        if not right:
+            self._related(row, part, [row["asked"]], row["kinship"])
+        self.cases["articles"] += 1
+        before = row["text"].partition(f" {row['asked']}")[0].rpartition(" ")[2].casefold()
+        if before in ("a", "an") and before != article(row["asked"]):
+            self.fault("articles", f"{row['id']}: {row['text']!r}")
+
+    def _choice(self, row: dict[str, Any], part: str) -> None:
+        options, right = row["options"], row["right"]
+        good = 0 <= right < len(options) and options[right] == row["target"] == row["label"]
+        if not good or options.count(row["label"]) != 1 or len(options) < 2:
+            self.fault("answer", f"{row['id']}: {row['target']!r} is not exactly one of {', '.join(options)}")
+        if not all(option in row["text"] for option in options):
+            self.fault("answer", f"{row['id']}: not every option is in the question")
+        self.places.setdefault((part, len(options), row["label"]), Counter())[right] += 1
+        self.cases["overlap"] += 1
+        if _overlap(options):
+            self.fault("overlap", f"{row['id']}: {', '.join(options)}")
+        wrong = [one for at, one in enumerate(options) if at != right]
+        kin = [one for at, one in enumerate(row["kinship"]) if at != right]
+        self._related(row, part, wrong, kin)
+
+    def _related(self, row: dict[str, Any], part: str, wrong: list[str], recorded: list[str]) -> None:
+        counts = self.kin.setdefault(part, Counter())
+        for other, said in zip(wrong, recorded, strict=False):
+            self.cases["negatives"] += 1
+            counts[said] += 1
+            found = "other" if row["ask"] == "attribute" else kinship(self.above[row["depth"]], row["label"], other)
+            if found != said:
+                self.fault("negatives", f"{row['id']}: {other!r} is recorded as {said}, and is {found}")
+        totals = (recorded.count("sibling"), recorded.count("cousin"), recorded.count("other"))
+        if len(wrong) != len(recorded) or totals != (row["siblings"], row["cousins"], row["others"]):
+            self.fault("negatives", f"{row['id']}: the counts of siblings, cousins and others are not those of its row")
+
+    def _leak(self, row: dict[str, Any]) -> None:
+        image, text = row["image"], row["text"]
+        self.images.add(image)
+        if not NEUTRAL.fullmatch(image):
+            self.fault("leak", f"{row['id']}: the image is called {image!r}")
+        stem = PurePosixPath(row["source"]).stem
+        if image in text or row["source"] in text or (len(stem) > 3 and stem != row["label"] and f" {stem} " in text):
+            self.fault("leak", f"{row['id']}: the question names its image: {text!r}")
+        if row["kind"] == "short":
+            said = (text, row["label"])
+            if said not in self.holds:
+                self.holds[said] = f" {key(row['label'])} " in f" {re.sub(r'[^a-z0-9 ]', ' ', key(text))} "
+            if self.holds[said]:
+                self.fault("leak", f"{row['id']}: the question names its answer: {text!r}")
+
+    def rest(self, left: int) -> None:
+        """Lines of question files behind the last row of the table."""
+        if left:
+            self.fault("files", f"the question files have {left:,} lines more than the table")
+
+    def files(self) -> None:
+        """Compare digests and numbers with the manifest."""
+        for name, wanted in self.manifest.files.items():
+            self.cases["files"] += 1
+            path = self.folder / name
+            regular_file(path)
+            with path.open("rb") as data:
+                total = sha256()
+                while piece := data.read(1 << 20):
+                    total.update(piece)
+            if total.hexdigest() != wanted:
+                self.fault("files", f"{name}: its digest is not that of {wanted[:12]}... in the manifest")
+        if sum(self.parts.values()) != self.manifest.questions:
+            self.fault(
+                "files", f"{sum(self.parts.values()):,} questions; the manifest says {self.manifest.questions:,}"
+            )
+
+    def pictures(self) -> None:
+        """Look at every copied picture."""
+        if not self.manifest.copied:
+            return
+        for name in sorted(self.images):
+            self.cases["images"] += 1
+            path = self.folder / PICTURES / name
+            if not path.is_file():
+                self.fault("images", f"{name} is missing")
+            elif has_metadata(path.read_bytes()):
+                self.fault("images", f"{name} carries metadata")
+
+    def report(self) -> Report:
+        yes: dict[str, list[int]] = {}
+        for (part, label), counts in self.yes.items():
+            self.cases["balance"] += 1
+            total = yes.setdefault(part, [0, 0])
+            total[0] += counts[0]
+            total[1] += counts[1]
+            if abs(counts[0] - counts[1]) > 1:
+                self.fault("balance", f"{part}, {label}: {counts[1]} yes, {counts[0]} no")
+        for part, (no, right) in yes.items():
+            if abs(no - right) > 1:
+                self.fault("balance", f"{part}: {right} yes, {no} no")
+        places = self._positions()
+        parts = []
+        for part, n in self.parts.items():
+            kin, stems = self.kin.get(part, Counter()), self.stems[part]
+            wrong = sum(kin.values())
+            parts.append(
+                PartFigures(
+                    part=part,
+                    questions=n,
+                    yes=yes[part][1] if part in yes else None,
+                    places=places.get(part, ()),
+                    sibling_share=kin["sibling"] / wrong if wrong else None,
+                    cousin_share=kin["cousin"] / wrong if wrong else None,
+                    stems=tuple(stems[at] for at in sorted(stems)),
+                )
+            )
+        claims = tuple(
+            Claim(name, text, self.cases[name], self.faults[name], tuple(self.examples.get(name, ())))
+            for name, text in CLAIMS.items()
+        )
+        return Report(self.manifest.name, sum(self.parts.values()), tuple(parts), claims)
+
+    def _positions(self) -> dict[str, tuple[int, ...]]:
+        whole: dict[tuple[str, int], Counter[int]] = {}
+        for (part, size, label), counts in self.places.items():
+            self.cases["positions"] += 1
+            whole.setdefault((part, size), Counter()).update(counts)
+            if _spread(counts, size) > 1:
+                self.fault("positions", f"{part}, {label}: {[counts[at] for at in range(size)]}")
+        found: dict[str, tuple[int, ...]] = {}
+        for (part, size), counts in sorted(whole.items()):
+            in_order = tuple(counts[at] for at in range(size))
+            found[part] = found.get(part, ()) + in_order
+            if _spread(counts, size) > 1:
+                self.fault("positions", f"{part}: {list(in_order)}")
+        return found
+
+
+def _spread(counts: Counter[int], size: int) -> int:
+    in_order = [counts[at] for at in range(size)]
+    return max(in_order) - min(in_order) if sum(in_order) == sum(counts.values()) else len(in_order) + 2
+
+
+def _overlap(options: list[str]) -> bool:
+    plain = [key(option) for option in options]
+    return any(a in b for i, a in enumerate(plain) for j, b in enumerate(plain) if i != j)
+
+
+def _above(path: Path, manifest: Manifest) -> list[dict[str, tuple[str, ...]]]:
+    """For each level, class to its ancestors, from the set's own taxonomy."""
+    regular_file(path)
+    found: list[dict[str, tuple[str, ...]]] = [{} for _ in manifest.levels]
+    with path.open(encoding="utf-8", newline="") as text:
+        rows = csv.reader(text)
+        header = next(rows, [])
+        if tuple(header[:-1]) != manifest.levels:
+            raise DataError(f"{path}: columns {', '.join(header)}; {', '.join(manifest.levels)}, aliases were expected")
+        for row in rows:
+            names = [name for name in row[:-1] if name]
+            for depth, name in enumerate(names):
+                found[depth].setdefault(name, tuple(names[:depth]))
+    return found

@@ -1,0 +1,229 @@
+"""Wrong answers: classes of the same level, near ones first, none of which holds another's name.
+
+A class's own level is laid out so that everything under one ancestor stands together (see Taxonomy). Going up one
+ancestor at a time then widens an interval, and a ring is what the wider interval adds: siblings, cousins, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.build.stream import words
+from snellen.build.taxonomy import Taxonomy, key
+
+Strategy: TypeAlias = Literal["sibling", "cousin", "random", "visual"]
+Classes: TypeAlias = NDArray[np.int32]
+
+KINSHIP = ("sibling", "cousin", "other")
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What wrong answers of one level are drawn from.
+
+    Attributes:
+        names: [classes] their names.
+        rings: (low, high) intervals, each [classes]: the class itself, then all under its parent, under its
+            grandparent ..., and last the whole level. Each holds the one before it.
+        depth: how many levels are above this one.
+        strategy: which ring comes first.
+        nearest: [classes, m] the classes nearest to each, nearest first (`visual` only); NONE where there are fewer.
+        conflicts: class to those whose name holds its name, or is held by it.
+    """
+
+    names: Sequence[str]
+    rings: Sequence[tuple[Classes, Classes]]
+    depth: int
+    strategy: Strategy
+    nearest: Classes | None
+    conflicts: Mapping[int, frozenset[int]]
+
+    def order(self) -> list[int]:
+        """Rings in the order in which they are drawn from. Siblings are ring 1; what a strategy skips comes last."""
+        upward = list(range(1, len(self.rings)))
+        if self.strategy == "cousin" and len(upward) > 1:
+            return [*upward[1:], upward[0]]
+        return upward
+
+    def kinship(self, label: Classes, other: Classes) -> NDArray[np.uint8]:
+        """How wrong classes are related to the right ones, as indices into KINSHIP; both arrays [n]."""
+        found = np.full(len(label), 2, dtype=np.uint8)
+        for ring in (2, 1):
+            if ring <= self.depth:
+                low, high = self.rings[ring]
+                found[(other >= low[label]) & (other < high[label])] = ring - 1
+        return found
+
+
+def pool(taxonomy: Taxonomy, depth: int, strategy: Strategy, nearest: Classes | None = None) -> Pool:
+    """The pool of one level of a taxonomy."""
+    count = len(taxonomy.names[depth])
+    own = np.arange(count, dtype=np.int32)
+    rings = [(own, own + 1)]
+    if strategy in ("sibling", "cousin", "visual", "random"):
+        for at in range(depth - 1, -1, -1):
+            above = taxonomy.ancestors(depth, at)
+            low = np.searchsorted(above, above, side="left").astype(np.int32)
+            high = np.searchsorted(above, above, side="right").astype(np.int32)
+            rings.append((low, high))
+    rings.append((np.zeros(count, dtype=np.int32), np.full(count, count, dtype=np.int32)))
+    names = taxonomy.names[depth]
+    return Pool(names, rings, depth, strategy, nearest, conflicts(names))
+
+
+def conflicts(names: Sequence[str]) -> dict[int, frozenset[int]]:
+    """Class to the classes whose name holds its name or is held by it, letter by letter, without case and marks.
+
+    By letters and not by words, since scorers that look for one text in another do not know words.
+    """
+    keys = [key(name) for name in names]
+    by_key: dict[str, list[int]] = {}
+    for at, one in enumerate(keys):
+        by_key.setdefault(one, []).append(at)
+    lengths = sorted({len(one) for one in by_key})
+    found: dict[int, set[int]] = {}
+    for at, one in enumerate(keys):
+        for length in lengths:
+            if length > len(one):
+                break
+            for start in range(len(one) - length + 1):
+                for other in by_key.get(one[start : start + length], ()):
+                    if other != at:
+                        found.setdefault(at, set()).add(other)
+                        found.setdefault(other, set()).add(at)
+    return {at: frozenset(others) for at, others in found.items()}
+
+
+def draw(
+    source: Pool,
+    labels: Classes,
+    count: int,
+    *key: str | int,
+    turn: NDArray[np.int64] | None = None,
+    others: Mapping[int, frozenset[int]] | None = None,
+) -> Classes:
+    """Wrong classes for each question.
+
+    Args:
+        source: the pool of the level.
+        labels: [n] the right classes.
+        count: how many each question wants.
+        key: what the draw is for.
+        turn: [n] for one wrong class a question: counts through the questions of a class, so that its siblings are
+            used equally often. None: every question draws on its own.
+        others: question to classes that are right, too, and so no wrong ones.
+
+    Returns:
+        [n, count] classes, different ones, none the right one; NONE at the end where the level has no more.
+    """
+    chosen = np.full((len(labels), count), NONE, dtype=np.int32)
+    filled = np.zeros(len(labels), dtype=np.int64)
+    if source.nearest is not None:
+        width = source.nearest.shape[1]
+        if turn is not None and count == 1:
+            several = np.maximum(1, (source.nearest[labels] != NONE).sum(axis=1))
+            chosen[:, 0] = source.nearest[labels, turn % several]
+        else:
+            chosen[:, : min(width, count)] = source.nearest[labels, :count]
+        filled = (chosen != NONE).sum(axis=1)
+    rings = source.order()
+    if source.strategy == "random":
+        rings = [len(source.rings) - 1]
+    for ring in rings:
+        inner = source.rings[0 if source.strategy == "random" else ring - 1]
+        _draw_ring(source.rings[ring], inner, labels, chosen, filled, (*key, ring), turn)
+    _mend(source, labels, chosen, key, others or {})
+    return chosen
+
+
+def _draw_ring(
+    outer: tuple[Classes, Classes],
+    inner: tuple[Classes, Classes],
+    labels: Classes,
+    chosen: Classes,
+    filled: NDArray[np.int64],
+    key: tuple[str | int, ...],
+    turn: NDArray[np.int64] | None,
+) -> None:
+    """Fill open places from one ring, without drawing a class twice (a partial Fisher-Yates over positions)."""
+    low, hole, width = outer[0][labels], inner[0][labels], inner[1][labels] - inner[0][labels]
+    size = (outer[1][labels] - low - width).astype(np.int64)
+    drawn = np.empty((len(labels), 0), dtype=np.int64)
+    for step in range(chosen.shape[1]):
+        open_ = (filled < chosen.shape[1]) & (size > step)
+        if not open_.any():
+            return
+        left = np.maximum(size - step, 1)
+        if turn is not None and step == 0:
+            start = words(labels, *key) % left.astype(np.uint64)
+            place = (turn + start.astype(np.int64)) % left
+        else:
+            place = (words(len(labels), *key, step) % left.astype(np.uint64)).astype(np.int64)
+        for column in range(step):
+            place += place >= drawn[:, column]
+        drawn = np.sort(np.column_stack([drawn, place]), axis=1)
+        at = low + place
+        at += np.where(at >= hole, width, 0)
+        rows = np.flatnonzero(open_)
+        chosen[rows, filled[rows]] = at[rows]
+        filled[rows] += 1
+
+
+def _mend(
+    source: Pool,
+    labels: Classes,
+    chosen: Classes,
+    key: tuple[str | int, ...],
+    others: Mapping[int, frozenset[int]],
+) -> None:
+    """Draw those questions again in which a class was drawn twice, is right, too, or one name holds another."""
+    shown = np.column_stack([labels, chosen])
+    ordered = np.sort(shown, axis=1)
+    faulty = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)).any(axis=1)
+    if source.conflicts and chosen.shape[1] > 1:
+        risky = np.zeros(len(source.names) + 1, dtype=bool)  # the last one serves NONE
+        risky[list(source.conflicts)] = True
+        for row in np.flatnonzero(risky[shown].sum(axis=1) > 1):
+            present = set(shown[row].tolist())
+            faulty[row] |= any(not present.isdisjoint(source.conflicts.get(one, ())) for one in present)
+    for row, right in others.items():
+        faulty[row] |= not right.isdisjoint(chosen[row].tolist())
+    for row in np.flatnonzero(faulty):
+        barred = others.get(int(row), frozenset())
+        found = _one_by_one(source, int(labels[row]), chosen.shape[1], (*key, "mend", int(row)), barred)
+        chosen[row] = found + [NONE] * (chosen.shape[1] - len(found))
+
+
+def _one_by_one(
+    source: Pool, label: int, count: int, key: tuple[str | int, ...], also_right: frozenset[int]
+) -> list[int]:
+    """Wrong classes for one question, ring by ring, passing over names that hold one that is there already."""
+    kept: list[int] = []
+    barred = {label, *also_right}
+    if count > 1:
+        barred |= source.conflicts.get(label, frozenset())
+    for candidates in _candidates(source, label, key):
+        for one in candidates:
+            if one not in barred:
+                kept.append(one)
+                if len(kept) == count:
+                    return kept
+                barred |= {one, *source.conflicts.get(one, ())}
+    return kept
+
+
+def _candidates(source: Pool, label: int, key: tuple[str | int, ...]) -> list[list[int]]:
+    pools = []
+    if source.nearest is not None:
+        pools.append([one for one in source.nearest[label].tolist() if one != NONE])
+    for ring in source.order() if source.strategy != "random" else [len(source.rings) - 1]:
+        low, high = source.rings[ring]
+        members = np.arange(low[label], high[label])
+        pools.append(members[np.argsort(words(members, *key, ring), kind="stable")].tolist())
+    return pools

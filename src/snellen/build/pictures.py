@@ -1,0 +1,163 @@
+"""The images of a set: are they there, are they images, and copies of them that say nothing about where they are from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from snellen.build.rows import Images
+from snellen.errors import DataError, MediaError
+from snellen.media import Header, open_image, read_header
+from snellen.sources import BytesBlob, Tree
+from snellen.types import Image, MediaSettings
+
+HEAD_BYTES = 1 << 16
+_ENDINGS = {"jpeg": ".jpg", "png": ".png"}
+# JPEG segments that are kept: those that decoding needs, JFIF (APP0), ICC profiles (APP2) and Adobe's colours (APP14).
+_DROPPED_JPEG = frozenset({0xE1, *range(0xE3, 0xEE), 0xEF, 0xFE})
+_KEPT_PNG = frozenset(
+    {b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"sBIT", b"bKGD"}
+)
+
+
+def check(images: Images, tree: Tree) -> list[str]:
+    """The kind of each image by its first bytes. Nothing is decoded.
+
+    Raises:
+        DataError: one is missing or is no image; with file and row.
+    """
+    return [_kind(images, at, tree) for at in range(len(images.names))]
+
+
+def _kind(images: Images, at: int, tree: Tree) -> str:
+    name, where = images.names[at], images.where(at)
+    if not tree.exists(name):
+        raise DataError(f"{where}: there is no image {name!r} in {tree.path}", "Check --images, or take that row out.")
+    with tree.open(name) as stream:
+        data = stream.read(HEAD_BYTES)
+        header = read_header(data)
+        if header is None and len(data) == HEAD_BYTES:  # a long Exif block stands before the size
+            header = read_header(data + stream.read())
+    if header is None:
+        raise DataError(f"{where}: {name!r} is not an image ({len(data):,} bytes were looked at)", "Take that row out.")
+    return header.format
+
+
+def neutral(order: Sequence[int], images: Images, kinds: Sequence[str] | None, copied: bool) -> list[str]:
+    """Names for the images in their order: a number and an ending, nothing else. Six digits, or as many as it takes."""
+    width = max(6, len(str(len(order))))
+    names = []
+    for number, at in enumerate(order, 1):
+        if copied and kinds is not None:
+            ending = _ENDINGS.get(kinds[at], ".png")
+        else:
+            ending = PurePosixPath(images.names[at]).suffix.lower() or ".jpg"
+        names.append(f"{number:0{width}d}{ending}")
+    return names
+
+
+def copy(images: Images, order: Sequence[int], names: Sequence[str], tree: Tree, to: Path) -> None:
+    """Write stripped copies under neutral names.
+
+    Raises:
+        DataError: an image cannot be decoded; with file and row.
+    """
+    to.mkdir()
+    for at, name in zip(order, names, strict=True):
+        try:
+            data = stripped(tree.read(images.names[at]), images.names[at])
+        except MediaError as error:
+            raise DataError(f"{images.where(at)}: {error.message}", error.hint) from error
+        (to / name).write_bytes(data)
+
+
+def stripped(data: bytes, name: str) -> bytes:
+    """A picture without Exif, XMP, IPTC, comments and texts, and without anything behind its end.
+
+    JPEG and PNG that stand upright keep their very pixels. Others (WebP, GIF, BMP, TIFF; a picture that Exif turns) are
+    decoded, turned and written as PNG, or JPEG of quality 95 where they were JPEG.
+    """
+    header = read_header(data)
+    if header is None:
+        raise MediaError(f"{name!r} is not an image", "Take it out.")
+    if header.orientation == 1 and header.complete and header.format in ("jpeg", "png"):
+        try:
+            return b"".join(_jpeg(data) if header.format == "jpeg" else _png(data))
+        except (IndexError, ValueError, struct.error):
+            return _written_anew(data, header, name)  # segments that contradict each other: a decoder has to show
+    return _written_anew(data, header, name)
+
+
+def _jpeg(data: bytes) -> Iterator[bytes]:
+    yield data[:2]
+    at = 2
+    while True:
+        if data[at] != 0xFF:
+            at = data.index(b"\xff", at)
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if marker == 0x01 or 0xD0 <= marker <= 0xD8:
+            yield data[at : at + 2]
+            at += 2
+            continue
+        (length,) = struct.unpack_from(">H", data, at + 2)
+        if marker not in _DROPPED_JPEG and not (marker == 0xE2 and data[at + 4 : at + 15] != b"ICC_PROFILE"):
+            if marker == 0xDA:
+                yield data[at : _end_of_jpeg(data, at)]
+                return
+            yield data[at : at + 2 + length]
+        at += 2 + length
+
+
+def _end_of_jpeg(data: bytes, scan: int) -> int:
+    """Just behind the end mark that closes the picture whose first scan begins at `scan`."""
+    at = scan
+    while True:
+        at = data.index(b"\xff", at)
+        marker = data[at + 1]
+        if marker == 0xD9:
+            return at + 2
+        if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD7:
+            at += 1 if marker == 0xFF else 2
+        else:
+            (length,) = struct.unpack_from(">H", data, at + 2)
+            at += 2 + length
+
+
+def _png(data: bytes) -> Iterator[bytes]:
+    yield data[:8]
+    at = 8
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        kind = data[at + 4 : at + 8]
+        if kind in _KEPT_PNG:
+            yield data[at : at + 12 + length]
+        at += 12 + length
+        if kind == b"IEND":
+            return
+
+
+def _written_anew(data: bytes, header: Header, name: str) -> bytes:
+    from PIL import Image as pillow
+
+    picture = open_image(Image(BytesBlob(name, data)), MediaSettings())
+    out = BytesIO()
+    clean = pillow.frombytes(picture.mode, picture.size, picture.tobytes())  # pixels alone
+    if header.format == "jpeg":
+        clean.save(out, "JPEG", quality=95, subsampling=0)
+    else:
+        clean.save(out, "PNG")
+    return out.getvalue()
+
+
+def has_metadata(data: bytes) -> bool:
+    """Whether a JPEG or PNG carries Exif, XMP, a comment or a text."""
+    header = read_header(data)
+    if header is None or header.format not in ("jpeg", "png"):
+        return False
+    kept = b"".join(_jpeg(data) if header.format == "jpeg" else _png(data))
+    return len(kept) < len(data)

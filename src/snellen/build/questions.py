@@ -1,0 +1,332 @@
+"""Build a set of questions: read, check, draw, write. Everything is checked before the first file is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.benchmarks.manifest import MANIFEST, Manifest
+from snellen.build import attributes, pictures, plan, visual
+from snellen.build.negatives import Strategy, pool
+from snellen.build.plan import Asked, Part
+from snellen.build.readers import read_darwin_core, read_table
+from snellen.build.rows import (
+    Images,
+    by_folders,
+    by_inaturalist,
+    by_last_word,
+    flat,
+    read_classes,
+    read_folders,
+    read_rows,
+)
+from snellen.build.taxonomy import Homonyms, Taxonomy
+from snellen.build.templates import Templates, load
+from snellen.build.trees import read_json, read_newick
+from snellen.build.write import Inputs, Written, write
+from snellen.errors import DataError, UsageError
+from snellen.sources import Tree, digest, open_tree
+
+KINDS = ("truth", "choice", "short", "bias", "attributes")
+BY_NAME = ("folders", "inaturalist", "last-word")
+NEAREST = 3
+_FOLDER = re.compile(r"[^\w\-]+")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What a set is built from, and how.
+
+    Attributes:
+        out: the folder to write; it must not exist, or be empty.
+        images: folder, zip or tar; None where only `rows` are there (nobody looks whether the images are).
+        rows: CSV or TSV of image and label; None: the class folders of `images`.
+        classes: names by index, where labels are indices.
+        taxonomy: a file (CSV, TSV, Newick, JSON, Darwin Core archive), or `folders`, `inaturalist` or `last-word`;
+            None: one level, whose classes are the labels.
+        levels: coarse to fine; None: as the taxonomy has them.
+        at: levels to ask at; None: all.
+        kinds: some of KINDS.
+        attributes: CSV or TSV with image, attribute, value.
+        negatives: which wrong classes come first.
+        features: .npz for `visual`.
+        noun: what the thing in the picture is called.
+        templates: a built-in set of wordings, or a TOML file.
+        options: how many options a choice has.
+        per_class: images a class has at most, at each level.
+        homonyms: one name under two parents: an error, or told apart.
+        seed: seeds all that is drawn.
+        workers: processes; the bytes do not depend on it.
+        copy_images: copy the images, stripped, into the set.
+        name, version: of the set; by default the name of its folder, and 1.
+    """
+
+    out: Path
+    images: Path | None = None
+    rows: Path | None = None
+    classes: Path | None = None
+    taxonomy: str | None = None
+    levels: tuple[str, ...] | None = None
+    at: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] = ("truth", "choice", "short")
+    attributes: Path | None = None
+    negatives: Strategy = "sibling"
+    features: Path | None = None
+    noun: str = "object"
+    templates: str = "default"
+    options: int = 4
+    per_class: int | None = None
+    homonyms: Homonyms = "error"
+    seed: int = 0
+    workers: int = 1
+    copy_images: bool = False
+    name: str = ""
+    version: str = "1"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read: images in the set's order of neutral names, their classes, and what is asked of them."""
+
+    images: Images
+    order: list[int]
+    label: np.ndarray[Any, np.dtype[np.int32]]
+    taxonomy: Taxonomy
+
+
+def generate(settings: Settings) -> Manifest:
+    """Build a set.
+
+    Returns:
+        Its manifest, as it was written.
+
+    Raises:
+        UsageError: settings that exclude each other, or that name what is not there.
+        DataError: what was read is not what was expected; with file and row. Nothing was written then.
+        StorageError: the folder cannot be written; nothing half-written stays.
+    """
+    _check(settings)
+    templates = load(settings.templates)
+    with ExitStack() as stack:
+        tree = None
+        if settings.images is not None:
+            tree = open_tree(settings.images)
+            stack.callback(tree.close)
+        images, classes = _images(settings, tree)
+        taxonomy, images = _taxonomy(settings, images, classes)
+        kinds = None if tree is None else pictures.check(images, tree)
+        labels = _labels(images, taxonomy)
+        order = plan.neutral_order(len(images.names), settings.seed).tolist()
+        read = _Read(images, order, labels[order], taxonomy)
+        names = pictures.neutral(order, images, kinds, settings.copy_images)
+        parts = list(_parts(settings, read, templates))
+        copier = None
+        if settings.copy_images and tree is not None:
+            copier = _copier(images, order, names, tree)
+        return write(
+            Written(
+                out=settings.out,
+                name=settings.name or settings.out.absolute().name,
+                version=settings.version,
+                taxonomy=taxonomy,
+                parts=parts,
+                images=names,
+                sources=[images.names[at] for at in order],
+                noun=settings.noun,
+                templates=templates,
+                seed=settings.seed,
+                kinds=settings.kinds,
+                settings=_recorded(settings),
+                inputs=_inputs(settings),
+                notes=(taxonomy.note,) if taxonomy.note else (),
+                workers=settings.workers,
+                copy=copier,
+            )
+        )
+
+
+def _copier(images: Images, order: list[int], names: list[str], tree: Tree) -> Inputs:
+    def into(folder: Path) -> None:
+        pictures.copy(images, order, names, tree, folder)
+
+    return into
+
+
+def _check(s: Settings) -> None:
+    unknown = [kind for kind in s.kinds if kind not in KINDS]
+    if unknown or not s.kinds or len(set(s.kinds)) < len(s.kinds):
+        raise UsageError(f"--kinds {','.join(s.kinds)}: some of {', '.join(KINDS)} were expected, each once")
+    if s.images is None and s.rows is None:
+        raise UsageError("there is nothing to ask about", "Give --images DIR with class folders, or --rows FILE.")
+    if s.copy_images and s.images is None:
+        raise UsageError("--copy-images needs the images", "Give --images.")
+    if ("attributes" in s.kinds) != (s.attributes is not None):
+        raise UsageError("the kind `attributes` and --attributes FILE need each other")
+    if (s.negatives == "visual") != (s.features is not None):
+        raise UsageError("--negatives visual and --features FILE need each other")
+    if s.options < 2 or s.options > 26:
+        raise UsageError(f"--options {s.options}: 2 to 26 were expected")
+    if s.workers < 1 or (s.per_class is not None and s.per_class < 1):
+        raise UsageError(f"--workers {s.workers}, --per-class {s.per_class}: both must be at least 1")
+    if s.out.exists() and (not s.out.is_dir() or any(s.out.iterdir())):
+        what = "holds a built set" if (s.out / MANIFEST).is_file() else "is there and is not empty"
+        raise UsageError(f"--out {s.out} {what}; nothing is overwritten", "Name another folder, or delete that one.")
+    if not s.noun.strip() or '"' in s.noun:
+        raise UsageError(f"--noun {s.noun!r}: a word was expected")
+
+
+def _images(s: Settings, tree: Tree | None) -> tuple[Images, list[str] | None]:
+    classes = None if s.classes is None else read_classes(s.classes)
+    if s.rows is not None:
+        return read_rows(s.rows, classes), classes
+    if tree is None:
+        raise UsageError("there is nothing to ask about", "Give --images or --rows.")
+    return read_folders(tree), classes
+
+
+def _taxonomy(s: Settings, images: Images, classes: Sequence[str] | None) -> tuple[Taxonomy, Images]:
+    if s.taxonomy is None:
+        levels = s.levels or ("class",)
+        if len(levels) > 1:
+            raise UsageError(
+                f"--levels {','.join(levels)}: without a taxonomy there is one level",
+                f"Give --taxonomy FILE, or {', '.join(BY_NAME)}.",
+            )
+        return flat(images, levels[0], classes), images
+    if s.taxonomy == "folders":
+        if not s.levels:
+            raise UsageError("--taxonomy folders needs --levels", "Say what the folders are, coarse to fine.")
+        return by_folders(images, s.levels, s.homonyms), images
+    if s.taxonomy == "inaturalist":
+        return by_inaturalist(images, s.levels, s.homonyms)
+    if s.taxonomy == "last-word":
+        names = [*dict.fromkeys([*(classes or ()), *images.labels])]
+        return by_last_word(names, s.levels or ("pseudo-genus", "species"), images.source), images
+    path = Path(s.taxonomy)
+    if not path.exists():
+        raise UsageError(f"--taxonomy {s.taxonomy}: there is no such file", f"A file, or {', '.join(BY_NAME)}.")
+    ending = path.suffix.lower()
+    if path.is_dir() or ending == ".zip":
+        return read_darwin_core(path, s.levels, s.homonyms), images
+    if ending == ".json":
+        return read_json(path, s.levels, s.homonyms), images
+    if ending in (".nwk", ".newick", ".tree", ".tre"):
+        return read_newick(path, s.levels, s.homonyms), images
+    return read_table(path, s.levels, s.homonyms), images
+
+
+def _labels(images: Images, taxonomy: Taxonomy) -> np.ndarray[Any, np.dtype[np.int32]]:
+    known: dict[str, int] = {}
+    found = np.empty(len(images.labels), dtype=np.int32)
+    for row, label in enumerate(images.labels):
+        at = known.get(label)
+        if at is None:
+            at = taxonomy.find(label)
+            if at is None:
+                raise taxonomy.unknown(label, images.where(row))
+            known[label] = at
+        found[row] = at
+    return found
+
+
+def _parts(s: Settings, read: _Read, templates: Templates) -> Iterator[Part]:
+    taxonomy = read.taxonomy
+    for level in s.at or ():
+        if level not in taxonomy.levels:
+            raise UsageError(f"--at {level}: levels are {', '.join(taxonomy.levels)}")
+    vectors = None if s.features is None else visual.read_features(s.features, taxonomy)
+    taken: dict[str, str] = {}
+    for depth, level in enumerate(taxonomy.levels):
+        finest = depth == len(taxonomy.levels) - 1
+        kinds = [kind for kind in s.kinds if kind in plan.FILES] if level in (s.at or taxonomy.levels) else []
+        kinds += ["bias"] if finest and "bias" in s.kinds else []
+        if kinds:
+            near = None if vectors is None else visual.nearest(vectors, taxonomy, depth, max(NEAREST, s.options - 1))
+            asked = _level(s, read, depth, near, _folder(level, taken))
+            yield from _kinds(asked, kinds, s, templates)
+    if s.attributes is not None:
+        index = {at: number for number, at in enumerate(read.order)}
+        for one in attributes.asked(attributes.read_attributes(s.attributes, read.images), index, s.seed):
+            _folder(one.level, taken, "attributes/")
+            yield from _kinds(one, ["truth", "choice"], s, templates)
+
+
+def _level(s: Settings, read: _Read, depth: int, near: Any, folder: str) -> Asked:
+    taxonomy = read.taxonomy
+    level, names = taxonomy.levels[depth], taxonomy.names[depth]
+    if len(names) < 2:
+        raise DataError(
+            f"{taxonomy.source}: the level {level!r} has one class, {names[0]!r}; two are needed to ask",
+            f"Ask at the other levels (--at), or add rows for other {level} names: they need no images.",
+        )
+    label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
+    rows = plan.most_per_class(label, s.per_class, s.seed, level, "per class")
+    return Asked(
+        ask="hierarchy",
+        level=level,
+        depth=depth,
+        folder=folder,
+        paths=taxonomy.paths(depth),
+        aliases={at: also for (where, at), also in taxonomy.aliases.items() if where == depth},
+        image=rows.astype(np.int32),
+        label=label[rows].astype(np.int32),
+        pool=pool(taxonomy, depth, s.negatives, near),
+        seed=s.seed,
+        others={},
+    )
+
+
+def _kinds(asked: Asked, kinds: Sequence[str], s: Settings, templates: Templates) -> Iterator[Part]:
+    if not len(asked.image):
+        raise DataError(f"the {asked.ask} {asked.level!r}: there is no image to ask about")
+    for kind in kinds:
+        section = f"attribute_{kind}" if asked.ask == "attribute" else kind
+        stems = len(templates.wording(section).stems)
+        if kind == "truth":
+            yield plan.truth(asked, stems)
+        elif kind == "choice":
+            yield plan.choice(asked, stems, min(s.options, len(asked.pool.names)))
+        elif kind == "short":
+            yield plan.short(asked, stems)
+        else:
+            yield plan.bias(plan.as_bias(asked), stems)
+
+
+def _folder(level: str, taken: dict[str, str], prefix: str = "") -> str:
+    """A folder's name for a level. Raises UsageError where two levels would have one, or it has no letters."""
+    folder = prefix + _FOLDER.sub("_", level).strip("_")
+    if folder == prefix or folder in ("bias", "attributes", "images") or folder in taken:
+        other = f", like {taken[folder]!r}" if folder in taken else ""
+        raise UsageError(f"the level {level!r} would be the folder {folder!r}{other}", "Give it another name.")
+    taken[folder] = level
+    return folder
+
+
+def _inputs(s: Settings) -> dict[str, str]:
+    """Digests of the files that a set was made of; pictures are not read for it."""
+    given = {"rows": s.rows, "classes": s.classes, "attributes": s.attributes, "features": s.features}
+    if s.taxonomy is not None and s.taxonomy not in BY_NAME:
+        given["taxonomy"] = Path(s.taxonomy)
+    if s.templates not in ("default", "chart"):
+        given["templates"] = Path(s.templates)
+    return {role: digest(path) for role, path in given.items() if path is not None}
+
+
+def _recorded(s: Settings) -> Mapping[str, Any]:
+    """The settings that shape the set, as the manifest keeps them: no paths, and not the number of workers."""
+    return {
+        "taxonomy": s.taxonomy if s.taxonomy in BY_NAME else "file" if s.taxonomy else "none",
+        "at": list(s.at or ()),
+        "negatives": s.negatives,
+        "noun": s.noun,
+        "templates": s.templates if s.templates in ("default", "chart") else "file",
+        "options": s.options,
+        "per_class": s.per_class,
+        "homonyms": s.homonyms,
+    }

@@ -1,0 +1,234 @@
+"""Taxonomies from tables: one column a level, parent and child, or a Darwin Core archive."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from io import TextIOWrapper
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from snellen.build.taxonomy import Homonyms, Line, Taxonomy, from_lines, key
+from snellen.errors import DataError
+from snellen.sources import Tree, numbered, open_tree
+
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+ALIASES = ("aliases", "alias", "vernacularname", "vernacular_name", "common_name", "commonname")
+CHILD = ("name", "child", "scientificname", "taxonid")
+PARENT = ("parent", "parent_name", "parentname", "parentnameusage", "parentnameusageid")
+_SPECIES = ("canonicalname", "scientificname")
+
+Row = tuple[str, Mapping[str, str]]
+
+
+def read_table(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
+    """A taxonomy from CSV or TSV: a column for each level, or columns `name` and `parent`.
+
+    Args:
+        path: the table, with a line of column names.
+        levels: which columns, coarse to fine; for name and parent: what the levels are called. None: the columns in
+            their order, without those of aliases; the Linnean ranks in theirs.
+        homonyms: see `from_lines`.
+
+    Columns called `aliases`, `vernacularName`, `common_name` ... hold further names of the row's finest class,
+    with `|` or `;` between them.
+
+    Raises:
+        DataError: a column is missing, or the taxonomy is none; with file and line.
+    """
+    found = [(f"{path}, line {line:,}", {k: v or "" for k, v in row.items()}) for line, row in numbered(path)]
+    return _from_rows(found, levels, str(path), homonyms)
+
+
+def read_darwin_core(path: Path, levels: Sequence[str] | None, homonyms: Homonyms = "error") -> Taxonomy:
+    """A taxonomy from a Darwin Core archive (zip or folder with meta.xml), vernacular names as aliases.
+
+    Source of the layout: Darwin Core text guide, TDWG.
+
+    Raises:
+        DataError: no meta.xml, no taxon core, or the taxonomy is none.
+    """
+    with closing(open_tree(path)) as tree:
+        tables = _described(tree)
+        core = next((one for one in tables if one.core), None)
+        if core is None:
+            raise DataError(f"{path}: meta.xml names no core file", "Is it a Darwin Core archive?")
+        rows = list(_cells(tree, core))
+        vernacular: dict[str, list[str]] = {}
+        for one in tables:
+            if not one.core and "vernacularName" in one.columns.values():
+                for _, row in _cells(tree, one):
+                    vernacular.setdefault(row.get("", ""), []).append(row["vernacularName"])
+        for _, row in rows:
+            names = vernacular.get(row.get("") or row.get("taxonID", ""))
+            if names:
+                row["aliases"] = "|".join(names)
+    return _from_rows(rows, levels, str(path), homonyms)
+
+
+def _from_rows(rows: Sequence[Row], levels: Sequence[str] | None, source: str, homonyms: Homonyms) -> Taxonomy:
+    if not rows:
+        raise DataError(f"{source}: there are no rows below the line of column names")
+    by_name = {column.casefold(): column for column in rows[0][1]}
+    child = next((by_name[one] for one in CHILD if one in by_name), None)
+    parent = next((by_name[one] for one in PARENT if one in by_name), None)
+    wanted = list(levels or _default_levels(by_name))
+    ranked = all(one.casefold() in by_name or (one == "species" and _species(by_name)) for one in wanted)
+    if wanted and ranked:
+        return from_lines(wanted, _by_columns(rows, wanted, by_name), source, homonyms=homonyms)
+    if child and parent:
+        if not levels:
+            raise DataError(f"{source}: it has a column {parent!r}", "Name its levels with --levels, coarse to fine.")
+        return from_lines(levels, _by_parent(rows, len(levels), child, parent, by_name), source, homonyms=homonyms)
+    missing = next((one for one in wanted if one.casefold() not in by_name), "")
+    raise DataError(
+        f"{source}: no column {missing!r}; it has {', '.join(rows[0][1])}", "Name its columns with --levels a,b,c."
+    )
+
+
+def _default_levels(by_name: Mapping[str, str]) -> list[str]:
+    ranks = [rank for rank in RANKS if rank in by_name]
+    if ranks:
+        return ranks if "species" in ranks or not _species(by_name) else [*ranks, "species"]
+    if any(one in by_name for one in PARENT):
+        return []
+    return [column for one, column in by_name.items() if one not in ALIASES]
+
+
+def _species(by_name: Mapping[str, str]) -> str | None:
+    return next((by_name[one] for one in _SPECIES if one in by_name), None)
+
+
+def _by_columns(rows: Sequence[Row], levels: Sequence[str], by_name: Mapping[str, str]) -> Iterator[Line]:
+    columns = [by_name.get(one.casefold()) or _species(by_name) or one for one in levels]
+    rank = by_name.get("taxonrank")
+    stands_in = "species" in levels and "species" not in by_name
+    also = [by_name[one] for one in ALIASES if one in by_name]
+    for where, row in rows:
+        names = [row.get(column, "").strip() for column in columns]
+        if rank is not None:
+            level = row[rank].strip().casefold()
+            if level and level not in [one.casefold() for one in levels]:
+                continue
+            if stands_in and level and level != "species":
+                names[-1] = ""
+        if any(names):
+            yield Line(where, tuple(names), _aliases(row, also))
+
+
+def _aliases(row: Mapping[str, str], columns: Sequence[str]) -> tuple[str, ...]:
+    cells = (row.get(column, "") for column in columns)
+    return tuple(name.strip() for cell in cells for name in cell.replace(";", "|").split("|") if name.strip())
+
+
+def _by_parent(rows: Sequence[Row], depth: int, child: str, parent: str, by_name: Mapping[str, str]) -> Iterator[Line]:
+    """Paths from pairs of child and parent. Raises DataError for a cycle, two parents and an unknown parent."""
+    shown = _species(by_name) or child
+    number = by_name.get("taxonid", child) if parent.casefold() == "parentnameusageid" else shown
+    also = [by_name[one] for one in ALIASES if one in by_name]
+    above: dict[str, tuple[str, str, str]] = {}
+    for where, row in rows:
+        own, top = key(row[number]), key(row[parent])
+        known = above.get(own)
+        if known and known[0] != top and known[0] and top:
+            raise DataError(
+                f"{where}: {row[shown]!r} stands under {row[parent]!r}, and under another parent in {known[2]}",
+                "A class has one parent; mend one of the rows.",
+            )
+        above[own] = (top or (known[0] if known else ""), row[shown], where)
+    for where, row in rows:
+        trail: list[str] = []
+        at = key(row[number])
+        while at:
+            if at in trail:
+                circle = " > ".join(above[one][1] for one in reversed([*trail[trail.index(at) :], at]))
+                raise DataError(f"{where}: {circle} is a cycle", "A class cannot stand above itself; mend that row.")
+            if at not in above:
+                if trail:  # a parent that has no row of its own is a class of the first level
+                    above[at] = ("", row[parent] if len(trail) == 1 else at, where)
+                else:
+                    break
+            trail.append(at)
+            at = above[at][0]
+        names = tuple(above[one][1] for one in reversed(trail))
+        if len(names) > depth:
+            raise DataError(
+                f"{where}: {' > '.join(names)} has {len(names)} levels; --levels names {depth}", "Name all of them."
+            )
+        if names:
+            yield Line(where, names, _aliases(row, also))
+
+
+class _Table(NamedTuple):
+    """One file of an archive: `columns` maps positions to terms, the empty term being the key that joins files."""
+
+    core: bool
+    name: str
+    separator: str
+    quote: str
+    encoding: str
+    skip: int
+    columns: Mapping[int, str]
+    key: int | None
+
+
+def _described(tree: Tree) -> list[_Table]:
+    name = next((one for one in tree.names() if one.rpartition("/")[2] == "meta.xml"), None)
+    if name is None:
+        raise DataError(f"{tree.path}: there is no meta.xml in it", "Is it a Darwin Core archive?")
+    text = tree.read(name)
+    if b"<!" in text.replace(b"<!--", b""):
+        raise DataError(f"{tree.path}: meta.xml declares a document type; none is needed", "Take that line out.")
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314 - declarations, which entities need, were refused above
+    except ElementTree.ParseError as error:
+        raise DataError(f"{tree.path}: meta.xml is no XML: {error}", "Fetch the archive again.") from error
+    prefix = name[: -len("meta.xml")]
+    return [table for one in root if (table := _table(one, prefix, str(tree.path)))]
+
+
+def _table(one: ElementTree.Element, prefix: str, source: str) -> _Table | None:
+    kind = one.tag.rpartition("}")[2]
+    if kind not in ("core", "extension"):
+        return None
+    inner = {child.tag.rpartition("}")[2]: child for child in one.iter()}
+    location = inner.get("location")
+    if location is None or not location.text:
+        raise DataError(f"{source}: meta.xml gives no location for its {kind}", "Fetch the archive again.")
+    fields = [child for child in one if child.tag.rpartition("}")[2] == "field" and child.get("index") is not None]
+    columns = {int(child.get("index", "0")): child.get("term", "").rpartition("/")[2] for child in fields}
+    joined = inner.get("id" if kind == "core" else "coreid")
+    escaped = one.get("fieldsTerminatedBy", ",")
+    return _Table(
+        core=kind == "core",
+        name=prefix + location.text.strip(),
+        separator={"\\t": "\t", "": "\t"}.get(escaped, escaped),
+        quote=one.get("fieldsEnclosedBy", '"'),
+        encoding=one.get("encoding", "utf-8"),
+        skip=int(one.get("ignoreHeaderLines", "0") or 0),
+        columns=columns,
+        key=None if joined is None else int(joined.get("index", "0")),
+    )
+
+
+def _cells(tree: Tree, table: _Table) -> Iterator[tuple[str, dict[str, str]]]:
+    quoting = csv.QUOTE_MINIMAL if table.quote else csv.QUOTE_NONE
+    place = f"{tree.path}!{table.name}"
+    with TextIOWrapper(tree.open(table.name), encoding=table.encoding, newline="") as text:
+        reader = csv.reader(text, delimiter=table.separator, quotechar=table.quote or None, quoting=quoting)
+        try:
+            for number, cells in enumerate(reader, 1):
+                if number <= table.skip or not cells:
+                    continue
+                where = f"{place}, line {reader.line_num:,}"
+                most = max([*table.columns, table.key or 0])
+                if len(cells) <= most:
+                    raise DataError(f"{where}: {len(cells)} fields were found, {most + 1} expected", "Mend that line.")
+                row = {term: cells[at] for at, term in table.columns.items()}
+                if table.key is not None:
+                    row[""] = cells[table.key]
+                yield where, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{place}, line {reader.line_num:,}: {error}", "Fetch the archive again.") from error

@@ -1,0 +1,198 @@
+"""From decided questions to bytes: lines of the released record format, and batches of the table with provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from snellen.build.negatives import KINSHIP, NONE
+from snellen.build.plan import RIGHT, Part
+from snellen.build.templates import Templates, filled, listed
+
+ROWS = 1 << 15
+_QUOTED, _LISTED = "\x01", "\x02"
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ask", pa.string()),
+        ("level", pa.string()),
+        ("depth", pa.int8()),
+        ("kind", pa.string()),
+        ("image", pa.string()),
+        ("source", pa.string()),
+        ("text", pa.string()),
+        ("target", pa.string()),
+        ("options", pa.list_(pa.string())),
+        ("right", pa.int8()),
+        ("label", pa.string()),
+        ("asked", pa.string()),
+        ("path", pa.string()),
+        ("kinship", pa.list_(pa.string())),
+        ("siblings", pa.int8()),
+        ("cousins", pa.int8()),
+        ("others", pa.int8()),
+        ("stem", pa.int8()),
+        ("chance", pa.float32()),
+        ("aliases", pa.list_(pa.string())),
+    ]
+)
+
+
+class Record(Struct, frozen=True, rename={"klass": "class"}):
+    """One line of a file of questions, in the record format of the released FG-BMK files."""
+
+    question_id: int
+    image: str
+    text: str
+    klass: str
+    category: str
+
+
+class Block(NamedTuple):
+    """Some rows of one part, with all that is needed to write them; `first` is the number of the first, from 1."""
+
+    part: Part
+    first: int
+    images: list[str]
+    sources: list[str]
+    noun: str
+    templates: Templates
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A block as bytes: lines of the question file, and an Arrow table of the same rows."""
+
+    lines: bytes
+    table: pa.Table
+
+
+def blocks(
+    part: Part, images: Sequence[str], sources: Sequence[str], noun: str, templates: Templates
+) -> Iterator[Block]:
+    """A part in pieces of 32,768 questions.
+
+    Args:
+        part: what is asked.
+        images, sources: neutral name and path of every image, by the index that the part uses.
+        noun: what the thing in the picture is called.
+        templates: the wording.
+    """
+    for start in range(0, len(part), ROWS):
+        rows = slice(start, start + ROWS)
+        arrays = ("image", "label", "asked", "options", "kinship", "stem")
+        piece = replace(part, **{name: getattr(part, name)[rows] for name in arrays})
+        at = piece.image.tolist()
+        yield Block(piece, start + 1, [images[i] for i in at], [sources[i] for i in at], noun, templates)
+
+
+def render(block: Block) -> Rendered:
+    """A block's lines and table. A pure function: the same block gives the same bytes in any process."""
+    part = block.part
+    texts, targets = _texts(block), _targets(part)
+    names = part.names
+    labels = [names[at] for at in part.label.tolist()]
+    numbers = range(block.first, block.first + len(part))
+    records = [
+        Record(number, image, text, target, label)
+        for number, image, text, target, label in zip(numbers, block.images, texts, targets, labels, strict=True)
+    ]
+    return Rendered(msgspec.json.Encoder().encode_lines(records), _table(block, texts, targets, labels))
+
+
+def _targets(part: Part) -> list[str]:
+    if part.kind == "truth":
+        return ["yes" if right else "no" for right in (part.asked == part.label).tolist()]
+    return [part.names[at] for at in part.label.tolist()]
+
+
+def _texts(block: Block) -> list[str]:
+    part, names = block.part, block.part.names
+    level = part.level.replace("_", " ")
+    templates = block.templates.wording(part.template).texts()
+    fixed: dict[str, Any] = {"level": level, "noun": block.noun, "templates": block.templates}
+    stems = part.stem.tolist()
+    if part.kind == "short":
+        whole = [filled(text, **fixed) for text in templates]
+        return [whole[stem] for stem in stems]
+    if part.kind == "truth":
+        made: dict[tuple[int, int], str] = {}
+        texts = []
+        for pair in zip(stems, part.asked.tolist(), strict=True):
+            text = made.get(pair)
+            if text is None:
+                text = made[pair] = filled(templates[pair[0]], **fixed, name=names[pair[1]])
+            texts.append(text)
+        return texts
+    frames = [filled(text.replace("{quoted}", _QUOTED).replace("{listed}", _LISTED), **fixed) for text in templates]
+    in_quotes = [f'"{name}"' for name in names]
+    texts = []
+    for stem, shown in zip(stems, part.options.tolist(), strict=True):
+        text = frames[stem]
+        kept = shown if shown[-1] != NONE else [one for one in shown if one != NONE]
+        if _QUOTED in text:
+            text = text.replace(_QUOTED, ", ".join([in_quotes[one] for one in kept]))
+        if _LISTED in text:
+            text = text.replace(_LISTED, listed([names[one] for one in kept]))
+        texts.append(text)
+    return texts
+
+
+def _table(block: Block, texts: list[str], targets: list[str], labels: list[str]) -> pa.Table:
+    part, n = block.part, len(block.part)
+    shown = part.options != NONE
+    counts = shown.sum(axis=1)
+    names = pa.array(part.names, pa.string())
+    related = pa.array([*KINSHIP, ""], pa.string())
+    kinship = np.where(part.kinship == RIGHT, len(KINSHIP), part.kinship)
+    is_choice = part.kind == "choice"
+    if is_choice:
+        kinship_used = shown
+        right = np.argmax(part.options == part.label[:, None], axis=1)
+    else:
+        kinship_used = np.ones(kinship.shape, dtype=bool)
+        right = np.full(n, -1)
+    chance = {"truth": np.full(n, 0.5), "short": np.full(n, 1 / len(part.names))}.get(part.kind)
+    if chance is None:
+        chance = 1.0 / counts
+    aliases = [list(part.aliases.get(at, ())) for at in part.label.tolist()] if part.kind == "short" else [[]] * n
+    prefix = f"{part.folder}/{part.kind}/"
+    columns: dict[str, Any] = {
+        "id": [f"{prefix}{number}" for number in range(block.first, block.first + n)],
+        "ask": _constant(part.ask, n),
+        "level": _constant(part.level, n),
+        "depth": np.full(n, part.depth, dtype=np.int8),
+        "kind": _constant(part.kind, n),
+        "image": block.images,
+        "source": block.sources,
+        "text": texts,
+        "target": targets,
+        "options": _lists(names, part.options, shown),
+        "right": right.astype(np.int8),
+        "label": labels,
+        "asked": names.take(pa.array(part.asked)) if part.kind == "truth" else _constant("", n),
+        "path": pa.array(part.paths, pa.string()).take(pa.array(part.label)) if part.paths else _constant("", n),
+        "kinship": _lists(related, kinship, kinship_used),
+        "stem": (part.stem + 1).astype(np.int8),
+        "chance": chance.astype(np.float32),
+        "aliases": pa.array(aliases, pa.list_(pa.string())),
+    }
+    for code, name in enumerate(("siblings", "cousins", "others")):
+        columns[name] = ((kinship == code) & kinship_used).sum(axis=1).astype(np.int8)
+    return pa.table([pa.array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def _constant(text: str, n: int) -> pa.Array:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(n, dtype=np.int32)))
+
+
+def _lists(values: pa.Array, index: Any, used: Any) -> pa.ListArray:
+    """[n] lists of values: those of each row's indices that are used."""
+    offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values.take(pa.array(index[used].astype(np.int32))))

@@ -1,0 +1,150 @@
+"""Wording: stems by kind of question, from a built-in set or a TOML file of the user's."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.build.articles import article
+from snellen.errors import DataError
+from snellen.sources.confine import regular_file
+
+BUILT_IN = ("default", "chart")
+_COMMON = frozenset({"level", "levels", "noun", "a_noun"})
+_NAMED = _COMMON | {"name", "a_name"}
+_LISTED = _COMMON | {"quoted", "listed"}
+FIELDS: Mapping[str, frozenset[str]] = {
+    "truth": _NAMED,
+    "choice": _LISTED,
+    "short": _COMMON,
+    "bias": _NAMED,
+    "attribute_truth": frozenset({"attribute", "noun", "a_noun", "name", "a_name"}),
+    "attribute_choice": frozenset({"attribute", "noun", "a_noun", "quoted", "listed"}),
+}
+
+
+class Wording(Struct, frozen=True, forbid_unknown_fields=True):
+    """How one kind is asked: a stem, then `listing` (options) and `closing` where there are such, a space between."""
+
+    stems: tuple[str, ...]
+    listing: str = ""
+    closing: str = ""
+
+    def texts(self) -> tuple[str, ...]:
+        """The whole text with each stem, not yet filled in."""
+        return tuple(" ".join(part for part in (stem, self.listing, self.closing) if part) for stem in self.stems)
+
+
+class Templates(Struct, frozen=True):
+    """A set of wordings by kind (`truth`, `choice`, `short`, `bias`, `attribute_truth`, `attribute_choice`)."""
+
+    name: str
+    kinds: Mapping[str, Wording]
+    plurals: Mapping[str, str]
+
+    def wording(self, kind: str) -> Wording:
+        """Raises DataError where the set has none of this kind."""
+        if kind not in self.kinds:
+            raise DataError(
+                f"templates {self.name!r} have no section [{kind}]; they have {', '.join(self.kinds)}",
+                "Leave that kind out of --kinds, or give --templates FILE.",
+            )
+        return self.kinds[kind]
+
+    def plural(self, word: str) -> str:
+        """Several of a level: from the table of plurals, else with an s."""
+        return self.plurals.get(word, f"{word}s")
+
+
+def load(which: str) -> Templates:
+    """A built-in set by its name, or a TOML file.
+
+    Raises:
+        DataError: no such set or file, no stems, a field in braces that its kind does not have.
+    """
+    if which in BUILT_IN:
+        return _built_in(which)
+    path = Path(which)
+    if not path.suffix and not path.exists():
+        raise DataError(f"there are no templates {which!r}", f"Built in: {', '.join(BUILT_IN)}; or give a TOML file.")
+    regular_file(path)
+    try:
+        return _checked(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}", "Templates are TOML, in UTF-8.") from error
+
+
+@cache
+def _built_in(name: str) -> Templates:
+    text = files("snellen.build.templates").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return _checked(tomllib.loads(text), name)
+
+
+def _checked(data: dict[str, Any], name: str) -> Templates:
+    plurals = data.pop("plurals", {})
+    kinds: dict[str, Wording] = {}
+    for kind, section in data.items():
+        if kind not in FIELDS:
+            raise DataError(f"{name}: section [{kind}] is unknown", f"Sections are {', '.join(FIELDS)} and plurals.")
+        try:
+            kinds[kind] = msgspec.convert(section, Wording)
+        except msgspec.ValidationError as error:
+            raise DataError(f"{name}, [{kind}]: {error}", "stems, listing and closing were expected.") from error
+        texts = kinds[kind].texts()
+        if not texts or len(set(texts)) != len(texts):
+            raise DataError(f"{name}, [{kind}]: {len(texts)} stems were found; one or more different ones expected")
+        for text in texts:
+            _check_fields(text, kind, name)
+    return Templates(name, kinds, plurals)
+
+
+def _check_fields(text: str, kind: str, name: str) -> None:
+    try:
+        used = {field for _, field, spec, turn in string.Formatter().parse(text) if field is not None}
+        bare = all(
+            not spec and not turn for _, field, spec, turn in string.Formatter().parse(text) if field is not None
+        )
+    except ValueError as error:
+        raise DataError(f"{name}, [{kind}]: {text!r}: {error}", "Write {{ for a brace.") from error
+    known = FIELDS[kind]
+    if not bare or not used <= known:
+        odd = ", ".join(sorted(used - known)) or "a format"
+        raise DataError(f"{name}, [{kind}]: {text!r} uses {odd}", f"Fields are {', '.join(sorted(known))}.")
+    needs = {"name", "a_name"} if "name" in known else {"quoted", "listed"} if "quoted" in known else set()
+    if needs and not needs & used:
+        raise DataError(f"{name}, [{kind}]: {text!r} uses neither {' nor '.join(sorted(needs))}", "It asks nothing.")
+
+
+def filled(
+    text: str, *, level: str, noun: str, templates: Templates, name: str = "", options: Sequence[str] = ()
+) -> str:
+    """A template's text with everything put in. `level` is the attribute where an attribute is asked."""
+    return text.format(
+        level=level,
+        levels=templates.plural(level),
+        attribute=level,
+        noun=noun,
+        a_noun=f"{article(noun)} {noun}",
+        name=name,
+        a_name=f"{article(name)} {name}" if name else "",
+        quoted=quoted(options),
+        listed=listed(options),
+    )
+
+
+def quoted(options: Sequence[str]) -> str:
+    """Options in double quotes, as the released question files have them."""
+    return ", ".join(f'"{one}"' for one in options)
+
+
+def listed(options: Sequence[str]) -> str:
+    """Options as `one, two or three`."""
+    return ", ".join(options[:-1]) + " or " + options[-1] if len(options) > 1 else "".join(options)

@@ -1,0 +1,182 @@
+"""The folder of a set: written beside its place and moved there when it is whole."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from io import StringIO
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from snellen import __version__
+from snellen.benchmarks.manifest import CARD, MANIFEST, PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo
+from snellen.build.card import card
+from snellen.build.plan import Part
+from snellen.build.render import SCHEMA, Block, Rendered, blocks, render
+from snellen.build.taxonomy import Taxonomy
+from snellen.build.templates import Templates
+from snellen.errors import StorageError
+
+Inputs: TypeAlias = Callable[[Path], None]
+"""Copies the images into a folder that it makes."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """All that goes into the folder. `images` and `sources` stand in the order of the neutral names."""
+
+    out: Path
+    name: str
+    version: str
+    taxonomy: Taxonomy
+    parts: Sequence[Part]
+    images: Sequence[str]
+    sources: Sequence[str]
+    noun: str
+    templates: Templates
+    seed: int
+    kinds: tuple[str, ...]
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    notes: tuple[str, ...]
+    workers: int
+    copy: Inputs | None
+
+
+def write(what: Written) -> Manifest:
+    """Write the whole set and return its manifest.
+
+    Raises:
+        StorageError: the folder cannot be written. Whatever is raised, nothing half-written stays.
+    """
+    part = what.out.with_name(f".{what.out.name}.{os.getpid()}.part")
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.mkdir()
+        manifest = _fill(part, what)
+        if what.out.exists():
+            what.out.rmdir()
+        part.rename(what.out)
+    except OSError as error:
+        raise StorageError(f"cannot write {what.out}: {error.strerror or error}", "Name another --out.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return manifest
+
+
+def _fill(folder: Path, what: Written) -> Manifest:
+    files: dict[str, str] = {}
+    if what.copy is not None:
+        what.copy(folder / PICTURES)
+    files |= _questions(folder, what)
+    files[TAXONOMY] = _put(folder / TAXONOMY, taxonomy_csv(what.taxonomy))
+    manifest = Manifest(
+        name=what.name,
+        version=what.version,
+        levels=what.taxonomy.levels,
+        kinds=what.kinds,
+        questions=sum(map(len, what.parts)),
+        images=len(what.images),
+        parts=tuple(PartInfo(one.file, one.ask, one.level, one.kind, len(one)) for one in what.parts),
+        seed=what.seed,
+        settings=what.settings,
+        inputs=what.inputs,
+        files=files,
+        copied=what.copy is not None,
+        notes=what.notes,
+        snellen=__version__,
+    )
+    _put(folder / CARD, card(manifest, what.taxonomy).encode())
+    _put(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    return manifest
+
+
+def _questions(folder: Path, what: Written) -> dict[str, str]:
+    """The files of questions and the table; returns SHA-256 by name."""
+    files: dict[str, str] = {}
+    table = folder / QUESTIONS
+    rendered = _rendered(what)
+    with pq.ParquetWriter(table, SCHEMA, compression="zstd", write_statistics=False, store_schema=False) as writer:
+        for part in what.parts:
+            path = folder / part.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            total, left = sha256(), len(part)
+            with path.open("wb") as lines:
+                while left:
+                    block = next(rendered)
+                    lines.write(block.lines)
+                    total.update(block.lines)
+                    writer.write_table(block.table)
+                    left -= block.table.num_rows
+            files[part.file] = total.hexdigest()
+    with table.open("rb") as written:
+        total = sha256()
+        while piece := written.read(1 << 20):
+            total.update(piece)
+    files[QUESTIONS] = total.hexdigest()
+    return files
+
+
+def _rendered(what: Written) -> Iterator[Rendered]:
+    """Every block, rendered, in order; by as many processes as there are workers."""
+    work = (
+        block for part in what.parts for block in blocks(part, what.images, what.sources, what.noun, what.templates)
+    )
+    if what.workers == 1:
+        yield from map(render, work)
+        return
+    with ProcessPoolExecutor(what.workers, mp_context=get_context("spawn")) as processes:
+        waiting: list[Future[tuple[bytes, bytes]]] = []
+        for block in work:
+            waiting.append(processes.submit(_packed, block))
+            if len(waiting) > what.workers + 1:
+                yield _unpacked(waiting.pop(0).result())
+        for future in waiting:
+            yield _unpacked(future.result())
+
+
+def _packed(block: Block) -> tuple[bytes, bytes]:
+    """In a worker: the block's bytes, the table as an Arrow stream."""
+    done = render(block)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as stream:
+        stream.write_table(done.table)
+    return done.lines, sink.getvalue().to_pybytes()
+
+
+def _unpacked(packed: tuple[bytes, bytes]) -> Rendered:
+    lines, stream = packed
+    with pa.ipc.open_stream(stream) as reader:
+        return Rendered(lines, reader.read_all())
+
+
+def taxonomy_csv(taxonomy: Taxonomy) -> bytes:
+    """The taxonomy as a table: a column for each level, and `aliases`, with `|` between them."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*taxonomy.levels, "aliases"])
+    for depth, names in enumerate(taxonomy.names):
+        above = [taxonomy.ancestors(depth, at) for at in range(depth + 1)]
+        parents = set(taxonomy.parents[depth + 1].tolist()) if depth + 1 < len(taxonomy.levels) else set()
+        for index in range(len(names)):
+            also = taxonomy.aliases.get((depth, index), ())
+            if index in parents and not also:
+                continue
+            path = [taxonomy.names[at][above[at][index]] for at in range(depth + 1)]
+            table.writerow([*path, *[""] * (len(taxonomy.levels) - depth - 1), "|".join(also)])
+    return text.getvalue().encode()
+
+
+def _put(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return sha256(data).hexdigest()
