@@ -62,6 +62,8 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
 
     found = []
     for name in benchmarks.names():
+        if not as_json and "/" in name and name.partition("/")[0] in benchmarks.FAMILIES:
+            continue  # too many to read; the family's own lines say how its members are called
         try:
             found.append(benchmarks.find(name))
         except SnellenError as error:  # a plug-in that is broken must not hide the others
@@ -83,6 +85,8 @@ def _print_benchmark(one: Benchmark, *, long: bool) -> None:
     print(one.name + (f"  {one.about['description']}" if "description" in one.about else ""))
     for profile, help_ in one.profiles.items():
         print(f"    profile {profile:<12} {help_}")
+    if not long and "members" in one.about:
+        print(f"    {'members':<20} {one.about['members']}")
     if long:
         for label, text in _details(one).items():
             print(f"    {label:<20} {text}")

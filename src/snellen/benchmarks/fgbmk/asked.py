@@ -6,7 +6,7 @@ Source: the released question files; the forms are in catalogue.toml.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from snellen.benchmarks.fgbmk.catalogue import Kind, catalogue
 
@@ -58,6 +58,7 @@ def _noun() -> str:
     return rf"(?:{'|'.join(map(re.escape, catalogue().nouns))}|\S+)"
 
 
+@lru_cache(maxsize=8_192)
 def asked(text: str) -> str:
     """The class that a yes/no question asks about; empty where the text has none of the known forms.
 
@@ -85,6 +86,7 @@ def _stems(kind: Kind) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(form) for form in forms)
 
 
+@lru_cache(maxsize=8_192)
 def stem(kind: Kind, text: str) -> str:
     """The number of the template, from 1; `other` where the text has none of the known forms."""
     for number, form in enumerate(_stems(kind), 1):
