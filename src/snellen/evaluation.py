@@ -111,6 +111,8 @@ def perform(
     """Do what a RunSpec says in a folder, write summary.json, and return the run."""
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
+    if benchmark is None:
+        spec = structs.replace(spec, benchmark=benchmarks.lasting(spec.benchmark))
     asked = benchmark or find_benchmark(spec)
     unknown = sorted(set(spec.data.options) - set(asked.options))
     if unknown:

@@ -43,6 +43,13 @@ def names() -> list[str]:
     return [*BUILT_IN, *families, *others]
 
 
+def lasting(name: str) -> str:
+    """The name under which a run finds its benchmark again from any folder: a built set's by its absolute path."""
+    if name in BUILT_IN or ":" in name or not (Path(name) / MANIFEST).is_file():
+        return name
+    return str(Path(name).absolute())
+
+
 def find(name: str) -> Benchmark:
     """The benchmark of that name, or `package.module:ATTRIBUTE` for one that is not registered, or a built set's folder.
 
