@@ -145,6 +145,8 @@ def notes(run: Run, *, show_target: bool = True) -> list[str]:
         found.append(f"{totals.error + totals.timeout:,} questions have no answer and count as wrong.")
     if meta.spec.options.media.blank:
         found.append("Blind control: every picture was replaced by a grey one.")
+    if worse := meta.spec.options.media.corrupt:
+        found.append(f"Every picture was corrupted before it was asked about ({worse}); shown are the originals.")
     if meta.spec.repeats > 1:
         found.append(f"Each question was asked {meta.spec.repeats} times.")
     if judged_by := run.judged_by():

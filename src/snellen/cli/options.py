@@ -106,6 +106,14 @@ BlankImages = Annotated[
         "--blank-images", help="Blind control: send grey pictures of the same size.", rich_help_panel=PICTURES
     ),
 ]
+Corrupt = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Make pictures worse on purpose: blur:K, salt-pepper:P, grey, jitter:S; by comma or repeated, in that order.",
+        rich_help_panel=PICTURES,
+    ),
+]
 Dtype = Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.", rich_help_panel=LOCAL)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=LOCAL)]
 BatchSize = Annotated[int, typer.Option(min=1, help="Prompts in one batch at most.", rich_help_panel=LOCAL)]
@@ -156,6 +164,7 @@ def media(
     blank: bool,
     fps: float | None,
     video: Literal["frames", "native"],
+    corrupt: Sequence[str] | None = None,
 ) -> MediaSettings:
     """What a run does to pictures and clips.
 
@@ -173,7 +182,10 @@ def media(
             "Give one of them.",
         )
     count = MediaSettings().frames if frames is None else frames
-    return check_settings(MediaSettings(max_long_side, max_pixels, image_format, quality, count, blank, fps, video))
+    worse = ",".join(corrupt or ())
+    return check_settings(
+        MediaSettings(max_long_side, max_pixels, image_format, quality, count, blank, fps, video, worse)
+    )
 
 
 def json_object(given: str | None, option: str) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def run(
     fps: given.Fps = None,
     video: given.VideoAs = "frames",
     blank_images: given.BlankImages = False,
+    corrupt: given.Corrupt = None,
     dtype: given.Dtype = "auto",
     device: given.Device = "auto",
     batch_size: given.BatchSize = 32,
@@ -96,7 +97,7 @@ def run(
 
     settings = ModelOptions(
         generation=given.generation(max_tokens, temperature, top_p, stop),
-        media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video),
+        media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video, corrupt),
         base_url=base_url,
         key_env=key_env,
         extra_body=given.json_object(extra_body, "--extra-body"),

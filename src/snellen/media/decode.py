@@ -8,7 +8,7 @@ Rules, part of every run's record (`describe`):
 - Only the first frame of an animation is seen. Colour profiles are not applied.
 - Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
   white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
-- Exif orientation is applied. Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
+- Exif orientation is applied, then what `corrupt` asks for (snellen.media.corrupt). Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import os
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from snellen.errors import MediaError
+from snellen.media import corrupt
 from snellen.media.headers import Header, read_header
 from snellen.types import Image, MediaSettings
 
@@ -98,7 +101,8 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
 
     Args:
         image: what to read.
-        settings: limits; `blank` gives flat grey (128, 128, 128) of the size that the picture would have had.
+        settings: limits; `blank` gives flat grey (128, 128, 128) of the size that the picture would have had. A frame
+            of a video that was made under these settings is not corrupted a second time.
         limit: pixels that may be decoded at most; None takes `pixel_limit()`.
 
     Raises:
@@ -108,16 +112,20 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
     key = image.blob.key
     data = image.blob.read()
     header = checked_header(data, key, pixel_limit() if limit is None else limit)
+    if settings.corrupt and getattr(image.blob, "made_with", None) == settings:
+        settings = structs.replace(settings, corrupt="")
     return render(data, header, key, settings, limit)
 
 
 def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> Picture:
-    """Decode, turn upright and fit a picture whose header was checked. Raises MediaError."""
+    """Decode, turn upright, corrupt and fit a picture whose header was checked. Raises MediaError."""
     from PIL import Image as pillow
 
     if settings.blank:
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
     picture = _decoded(data, header, key, pixel_limit() if limit is None else limit)
+    if settings.corrupt:
+        picture = corrupt.corrupted(picture, settings.corrupt, corrupt.content(data))
     size = fitted(*picture.size, settings)
     if size != picture.size:
         picture = picture.resize(size, pillow.Resampling.BICUBIC)

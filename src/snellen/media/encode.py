@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from snellen.media import decode
+from snellen.media import corrupt, decode
 from snellen.media.headers import Header
 from snellen.types import Blob, MediaSettings
 
@@ -90,6 +90,8 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
     """Why the original bytes of a picture cannot go out under these settings; empty when they can."""
     if settings.blank:
         return "blank control"
+    if settings.corrupt and corrupt.changes(settings.corrupt):
+        return f"corrupted: {settings.corrupt}"
     size = header.upright_size
     if decode.fitted(*size, settings) != size:
         return "over the size limits"
@@ -134,6 +136,7 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
         "transparency": "over white",
         "orientation": "exif applied",
         "frames": _frames_rule(settings),
+        "corruption": _corruption_rule(settings),
         "pixel_limit": decode.pixel_limit(),
     }
 
@@ -144,6 +147,12 @@ def _frames_rule(settings: MediaSettings) -> str:
     if settings.fps is not None:
         return "those shown at k / fps seconds, at most 768"
     return "uniform, first and last included"
+
+
+def _corruption_rule(settings: MediaSettings) -> str:
+    if not settings.corrupt:
+        return "none"
+    return "before fitting, at the picture's own size; drawn by SHA-256 of the picture's file (and number of the frame)"
 
 
 def _packed(data: bytes, kind: str, width: int, height: int, changed: str = "") -> Encoded:

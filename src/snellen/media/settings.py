@@ -7,6 +7,7 @@ from math import isfinite
 from msgspec import structs
 
 from snellen.errors import UsageError
+from snellen.media import corrupt
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
@@ -19,15 +20,16 @@ _CHANGES = {
     "frames": "--frames",
     "fps": "--fps",
     "blank": "--blank-images",
+    "corrupt": "--corrupt",
 }
 
 
 def check_settings(settings: MediaSettings) -> MediaSettings:
-    """The settings, if they can all be kept.
+    """The settings, if they can all be kept; `corrupt` in the spelling that is recorded.
 
     Raises:
-        UsageError: `fps` is no rate, or set beside another number of `frames` than the default; or `video` is
-            `native` beside anything that asks for a change.
+        UsageError: `fps` is no rate, or set beside another number of `frames` than the default; `video` is `native`
+            beside anything that asks for a change; `corrupt` asks for what there is not, or stands beside `blank`.
     """
     rate = settings.fps
     if rate is not None and not (isfinite(rate) and rate > 0):
@@ -41,7 +43,13 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
                 f"--video native sends a video's file as it is; {', '.join(changed)} would change it.",
                 f"Leave {' and '.join(changed)} away, or choose --video frames.",
             )
-    return settings
+    spelling = corrupt.canonical(settings.corrupt)
+    if spelling and settings.blank:
+        raise UsageError(
+            f"--corrupt {spelling} and --blank-images exclude each other: nothing of a picture is left to corrupt.",
+            "Give one of them.",
+        )
+    return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)
 
 
 def both_frames_and_fps(frames: int, fps: float) -> UsageError:

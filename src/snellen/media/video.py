@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from msgspec import Struct, json
 
 from snellen.errors import MediaError, MissingExtraError
-from snellen.media import decode
+from snellen.media import corrupt, decode
 from snellen.types import Image, MediaSettings, Video
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _take(
     with _opened(data, key, limit) as container:
         for frame in container.decode(video=0):
             if seen in wanted:
-                picked.append((seen, _rendered(frame, key, limit, settings)))
+                picked.append((seen, _rendered(frame, key, limit, settings, data, seen)))
             seen += 1
             if seen > last:
                 break
@@ -200,7 +200,7 @@ def _by_time(data: bytes, key: str, settings: MediaSettings, limit: int, fps: fl
             times.popleft()
             due += 1
         if due and shown is not None:
-            picked.extend([(shown[0], _rendered(shown[1], key, limit, settings))] * due)
+            picked.extend([(shown[0], _rendered(shown[1], key, limit, settings, data, shown[0]))] * due)
 
     with _opened(data, key, limit) as container:
         for number, frame in enumerate(container.decode(video=0)):
@@ -224,14 +224,16 @@ def _by_time(data: bytes, key: str, settings: MediaSettings, limit: int, fps: fl
     return picked
 
 
-def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings) -> bytes:
-    """A frame upright, fitted and encoded as it is sent."""
+def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: bytes, number: int) -> bytes:
+    """A frame upright, corrupted if asked for, fitted and encoded as it is sent."""
     from PIL import Image as pillow
 
     from snellen.media.encode import compress
 
     decode.check_size(frame.width, frame.height, key, limit)
     picture = _upright(frame)
+    if settings.corrupt:
+        picture = corrupt.corrupted(picture, settings.corrupt, corrupt.content(data, number))
     size = decode.fitted(*picture.size, settings)
     if settings.blank:
         picture = pillow.new("RGB", size, decode.GREY)

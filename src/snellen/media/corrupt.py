@@ -1,0 +1,229 @@
+"""`--corrupt`: pictures made worse on purpose, the same picture in the same way in every run.
+
+One setting, operations by comma, done in that order on the upright picture at its own size, before it is fitted:
+
+- `blur:K`: Gaussian blur with a kernel of K x K pixels, K odd; sigma = 0.3 * ((K - 1) * 0.5 - 1) + 0.8 pixels, the rule
+  of OpenCV where no sigma is given: 0.8 for K = 3, 1.1 for K = 5. The kernel is the sampled Gaussian in steps of 1/4096
+  (OpenCV itself keeps binomial tables up to K = 7, which are a little wider). Borders are mirrored without the edge
+  pixel. K = 1 is the picture itself.
+- `salt-pepper:P`: each pixel with a chance of P per cent becomes white or black, each as likely.
+- `grey`: luminance after Rec. 601 (0.299 R + 0.587 G + 0.114 B), as Pillow's mode L.
+- `jitter:S`: brightness, contrast (about the mean luminance) and saturation times 1 + S u, each with its own u from -1
+  to 1, then hue (the angle in the plane of U and V) turned by S u / 4 of a circle. One linear map, rounded and clipped
+  at its end.
+
+Seed rule: random numbers are the raw 64-bit words of PCG64, seeded by the BLAKE2b of the operation's name and the
+content's digest: SHA-256 of the picture's file, or of the video's file followed by the number of the frame. Neither the
+run's seed nor the strength goes in, so a picture at 15 % has every speck that it has at 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from hashlib import blake2b, sha256
+from math import cos, exp, sin, tau
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image as Picture
+
+WIDEST = 31
+UNIT = 4096  # the weights of a kernel add up to this; 255 * UNIT * UNIT fits into 32 bits
+BAND = 1 << 20  # pixels that are worked on at once, which bounds the memory beside the picture
+KNOWN = (
+    f"blur:K (odd, 1 to {WIDEST} pixels)",
+    "salt-pepper:P (over 0, up to 100 per cent)",
+    "grey",
+    "jitter:S (over 0, up to 1)",
+)
+LUMA = (0.299, 0.587, 0.114)
+
+
+class Operation(Struct, frozen=True):
+    """One corruption; `strength` is the number behind the colon, 0 where there is none."""
+
+    name: str
+    strength: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.strength:g}" if self.strength else self.name
+
+
+@cache
+def operations(spec: str) -> tuple[Operation, ...]:
+    """What a setting asks for, in order; nothing for an empty one.
+
+    Raises:
+        UsageError: an operation that is unknown, or a strength that is out of range.
+    """
+    return tuple(_operation(one.strip()) for one in spec.split(",")) if spec.strip() else ()
+
+
+def canonical(spec: str) -> str:
+    """The setting as it goes into the fingerprint: `blur: 3.0` is `blur:3`. Raises UsageError."""
+    return ",".join(str(one) for one in operations(spec))
+
+
+def changes(spec: str) -> bool:
+    """Whether a picture under this setting is another one: a kernel of one pixel changes nothing."""
+    return any(one != Operation("blur", 1.0) for one in operations(spec))
+
+
+def content(data: bytes, frame: int | None = None) -> bytes:
+    """What the random numbers of a picture follow from: the digest of its file, for a video with the frame's number."""
+    return sha256(data).digest() + (b"" if frame is None else b"#frame=%d" % frame)
+
+
+def corrupted(picture: Picture, spec: str, seed: bytes) -> Picture:
+    """The picture after every operation of the setting; RGB, of the same size.
+
+    Args:
+        picture: RGB or RGBX, upright, at its own size.
+        spec: the setting, e.g. `blur:3,grey`.
+        seed: `content` of the picture.
+    """
+    for one in operations(spec):
+        rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
+        picture = _APPLIED[one.name](rgb, one.strength, seed)
+    return picture
+
+
+def kernel(size: int) -> list[int]:
+    """Weights of a Gaussian over `size` (odd) pixels, integers that add up to UNIT."""
+    sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+    half = size // 2
+    bell = [exp(-((x / sigma) ** 2) / 2) for x in range(-half, half + 1)]
+    weights = [round(UNIT * value / sum(bell)) for value in bell]
+    weights[half] += UNIT - sum(weights)
+    return weights
+
+
+def _operation(text: str) -> Operation:
+    name, sign, given = text.partition(":")
+    name = name.strip()
+    if name not in _APPLIED:
+        raise UsageError(f"--corrupt {text or '(nothing)'}: there is no such corruption.", f"There are {_known()}.")
+    if name == "grey":
+        if sign:
+            raise UsageError(f"--corrupt {text}: grey takes no number.", "Write grey.")
+        return Operation(name)
+    try:
+        value = Decimal(given.strip())
+    except InvalidOperation:
+        value = Decimal("NaN")
+    most = {"blur": WIDEST, "salt-pepper": 100, "jitter": 1}[name]
+    if not value.is_finite() or not 0 < value <= most or (name == "blur" and value % 2 != 1):
+        raise UsageError(
+            f"--corrupt {text}: the number behind the colon is not one of these.", f"There are {_known()}."
+        )
+    return Operation(name, float(value))
+
+
+def _known() -> str:
+    return ", ".join(KNOWN[:-1]) + " and " + KNOWN[-1]
+
+
+def _words(name: str, seed: bytes) -> np.random.PCG64:
+    import numpy as np
+
+    # NumPy's policy (NEP 19) fixes the bit stream of a bit generator, not the distributions made of it.
+    digest = blake2b(b"snellen.corrupt/" + name.encode() + b"\0" + seed, digest_size=16).digest()
+    return np.random.PCG64(int.from_bytes(digest, "little"))
+
+
+def _blur(picture: Picture, size: float, seed: bytes) -> Picture:
+    import numpy as np
+    from PIL import Image as pillow
+
+    if size == 1:
+        return picture
+    weights = kernel(int(size))
+    half = int(size) // 2
+    pixels = np.asarray(picture)
+    height, width, _ = pixels.shape
+    out = np.empty_like(pixels)
+    columns = _mirrored(-half, width + half, width)
+    rows = max(1, BAND // width)
+    for top in range(0, height, rows):
+        bottom = min(top + rows, height)
+        band = pixels[_mirrored(top - half, bottom + half, height)].astype(np.uint32)
+        down = _weighted(weights, [band[k : k + bottom - top] for k in range(len(weights))])[:, columns]
+        across = _weighted(weights, [down[:, k : k + width] for k in range(len(weights))])
+        out[top:bottom] = (across + UNIT * UNIT // 2) // (UNIT * UNIT)
+    return pillow.fromarray(out)
+
+
+def _weighted(weights: list[int], shifted: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    total = shifted[0] * weights[0]
+    for weight, one in zip(weights[1:], shifted[1:], strict=True):
+        total += one * weight
+    return total
+
+
+def _mirrored(start: int, stop: int, n: int) -> NDArray[np.int64]:
+    """Indices start to stop - 1 into n pixels, mirrored at both ends without repeating the last pixel: 2 1 0 1 2."""
+    import numpy as np
+
+    period = max(1, 2 * (n - 1))
+    at = np.abs(np.arange(start, stop)) % period
+    return np.minimum(at, period - at) if n > 1 else np.zeros(stop - start, dtype=np.int64)
+
+
+def _salt_pepper(picture: Picture, per_cent: float, seed: bytes) -> Picture:
+    import numpy as np
+    from PIL import Image as pillow
+
+    words = _words("salt-pepper", seed)
+    flat = np.array(picture).reshape(-1, 3)
+    hit_below = round(per_cent / 100 * (1 << 31))
+    for start in range(0, len(flat), BAND):
+        part = flat[start : start + BAND]
+        drawn = np.asarray(words.random_raw((len(part) + 1) // 2), dtype="<u8").view("<u4")[: len(part)]
+        hit = (drawn >> 1) < hit_below
+        # The lowest bit, which the comparison did not see, says which of the two it is.
+        part[hit] = ((drawn[hit] & 1) * 255).astype(np.uint8)[:, None]
+    return pillow.fromarray(flat.reshape(picture.height, picture.width, 3))
+
+
+def _grey(picture: Picture, strength: float, seed: bytes) -> Picture:
+    return picture.convert("L").convert("RGB")
+
+
+def _jitter(picture: Picture, strength: float, seed: bytes) -> Picture:
+    words = _words("jitter", seed)
+    u = [(int(words.random_raw()) >> 11) / (1 << 52) - 1 for _ in range(4)]
+    brightness, contrast, saturation = (1 + strength * one for one in u[:3])
+    turn = tau * strength * u[3] / 4
+    mean = sum(value * count for value, count in enumerate(picture.convert("L").histogram()))
+    offset = (1 - contrast) * brightness * mean / (picture.width * picture.height)
+    red, green, blue = (
+        _toned([float(i == channel) for i in range(3)], brightness * contrast, saturation, turn) for channel in range(3)
+    )
+    rows = [(red[i], green[i], blue[i], offset) for i in range(3)]
+    return picture.convert("RGB", matrix=(*rows[0], *rows[1], *rows[2]))
+
+
+def _toned(rgb: list[float], gain: float, saturation: float, turn: float) -> tuple[float, float, float]:
+    """A colour with its chroma scaled and turned in the plane of U and V (Rec. 601), its luminance times `gain`."""
+    y = sum(weight * value for weight, value in zip(LUMA, rgb, strict=True))
+    u, v = 0.492 * (rgb[2] - y) * saturation, 0.877 * (rgb[0] - y) * saturation
+    u, v = u * cos(turn) - v * sin(turn), u * sin(turn) + v * cos(turn)
+    red, blue = y + v / 0.877, y + u / 0.492
+    green = (y - LUMA[0] * red - LUMA[2] * blue) / LUMA[1]
+    return gain * red, gain * green, gain * blue
+
+
+_APPLIED: dict[str, Callable[[Picture, float, bytes], Picture]] = {
+    "blur": _blur,
+    "salt-pepper": _salt_pepper,
+    "grey": _grey,
+    "jitter": _jitter,
+}
