@@ -45,6 +45,27 @@ def balanced_accuracy(
     return statistics.macro_mean(name, scores, by, chance=1.0 / seen if chance is None and seen else chance)
 
 
+def majority(scores: Scores, by: str = "target", name: str = "majority", *, within: str = "") -> Metric:
+    """What always giving the most frequent target reaches: the baseline that plain accuracy has to beat.
+
+    Args:
+        scores: one row a sample and repeat; rows without the target are left out, and lower the coverage.
+        by: the meta column that holds the target.
+        name: the metric's name.
+        within: a meta column; for each of its values (and the rows without one) a constant of its own is chosen.
+    """
+    column, block = scores.meta.get(by), scores.meta.get(within)
+    if column is None:
+        return Metric(name, None, 0, None, coverage=0.0)
+    known = column.codes >= 0
+    rows, width = int(known.sum()), len(column.names)
+    blocks = np.zeros(len(scores), dtype=np.int64) if block is None else block.codes.astype(np.int64) + 1
+    height = 1 if block is None else len(block.names) + 1
+    counts = np.bincount((blocks * width + column.codes)[known], minlength=height * width).reshape(height, width)
+    best = int(counts.max(axis=1).sum()) if rows else 0
+    return Metric(name, best / rows if rows else None, rows, None, coverage=coverage(rows, scores.expected))
+
+
 def breakdown(
     scores: Scores, by: Sequence[str], name: str = "accuracy", *, chance: Mapping[str, float] | None = None
 ) -> list[Metric]:

@@ -1,6 +1,25 @@
-"""Diagnosis over a taxonomy: on which level a model's sight gives out, on which classes, and how far off it answers."""
+"""Diagnosis over a taxonomy: on which level a model's sight gives out, on which classes, and how far off it answers.
 
-from snellen.scoring.hierarchy.diagnosis import diagnosis
+docs/diagnosis.md says what each number means and how it is made.
+"""
+
+from snellen.scoring.hierarchy.classes import BINS, ClassRow, class_table
+from snellen.scoring.hierarchy.collapse import by_level
+from snellen.scoring.hierarchy.confusion import RELATIONS
+from snellen.scoring.hierarchy.diagnosis import HEADS, diagnosis
 from snellen.scoring.hierarchy.kin import SEPARATOR, kinship
+from snellen.scoring.hierarchy.parts import RANKS, coarse_to_fine
 
-__all__ = ["SEPARATOR", "diagnosis", "kinship"]
+__all__ = [
+    "BINS",
+    "HEADS",
+    "RANKS",
+    "RELATIONS",
+    "SEPARATOR",
+    "ClassRow",
+    "by_level",
+    "class_table",
+    "coarse_to_fine",
+    "diagnosis",
+    "kinship",
+]
