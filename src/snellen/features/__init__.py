@@ -1,0 +1,8 @@
+"""What a vision encoder sees: features of pictures, stored, searched, probed and attacked.
+
+`open_store` and `import_file` give features; every measure is a function over arrays.
+"""
+
+from snellen.features.store import Features, Labels, import_file, open_store
+
+__all__ = ["Features", "Labels", "import_file", "open_store"]

@@ -1,0 +1,444 @@
+"""Features that somebody else extracted: .npz or .parquet to a store. numpy and pyarrow only.
+
+Names are read tolerantly, without regard to case: `FEATURES`, `LABELS` and so on below; in .npz also one array a
+split, as train_features and test_labels or X_train and y_test. Two arrays that could be the same thing are an error,
+never a choice made in silence.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.engine.folder import RunFolder
+from snellen.errors import DataError, UsageError
+from snellen.features import labels as reading
+from snellen.features.labels import Labels
+from snellen.features.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
+from snellen.sources import digest
+
+FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
+LABELS = ("labels", "label", "y", "targets", "target")
+SPLIT = ("split", "splits")
+IDS = ("ids", "id", "names", "paths", "files")
+NAMES = ("class_names", "classes")
+ROLES = {"features": FEATURES, "labels": LABELS, "split": SPLIT, "ids": IDS, "class_names": NAMES}
+SPLITS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "query": "query",
+    "gallery": "gallery",
+}
+DTYPES = ("float16", "float32", "float64")
+BLOCK_BYTES = 64 << 20
+
+
+class Columns(Struct, frozen=True, eq=False):
+    """What a file says, before it is checked. `labels` and `features` are arrays or sequences of rows."""
+
+    features: np.ndarray
+    labels: Any
+    split: Any
+    ids: Any
+    names: Any
+    notes: tuple[str, ...] = ()
+
+
+def import_file(
+    file: Path | str,
+    out: Path | str,
+    *,
+    dtype: str = "auto",
+    output: str = "features",
+    keys: Mapping[str, str] | None = None,
+) -> Path:
+    """Make a store of a file of features and labels.
+
+    Args:
+        file: .npz or .parquet. Features are [rows, width] (.parquet: a column of lists) of any float or integer type;
+            labels are integers with or without gaps, texts, several numbers between blanks, lists, or [rows, classes]
+            of 0 and 1.
+        out: the store's folder. One that was made of the same file in the same way is left as it is.
+        dtype: what values are stored as. `auto` keeps float16 and float32; float64 and integers become float32 where
+            each value stays what it is, else float64.
+        output: what the store calls the array.
+        keys: role (features, labels, split, ids, class_names) to the name of the file's array, where it is none of
+            the usual ones.
+
+    Returns:
+        The store's folder.
+
+    Raises:
+        UsageError: an unknown dtype or role.
+        DataError: not such a file; no features or labels; lengths that differ; values that are not finite, labels
+            that are none. The message names array and row.
+        FingerprintError: `out` holds another store.
+        StorageError: it cannot be written.
+    """
+    source, folder = Path(file), Path(out)
+    asked = dict(keys or {})
+    if dtype != "auto" and dtype not in DTYPES:
+        raise UsageError(f"dtype {dtype!r} is not known.", f"Choose one of: auto, {', '.join(DTYPES)}.")
+    if unknown := sorted(asked.keys() - ROLES.keys()):
+        raise UsageError(f"there is no role {unknown[0]!r}.", f"Roles are: {', '.join(ROLES)}.")
+    identity = {"file": digest(source), "dtype": dtype, "output": output, "keys": asked}
+    if (folder / META).exists() and _same(folder, identity):
+        return folder
+    columns = _read(source, asked)
+    names = _class_names(columns.names, source)
+    features = columns.features
+    rows = len(features)
+
+    def place(row: int) -> str:
+        return f"row {row:,}"
+
+    labels = _labels(columns.labels, names, rows, source)
+    split = _texts(columns.split, rows, "split", source, [""] * rows)
+    split = [SPLITS.get(one.strip().lower(), one.strip()) for one in split]
+    ids = _texts(columns.ids, rows, "ids", source, [str(row) for row in range(rows)])
+    _check_values(features, source)
+    stored = _stored_dtype(features, dtype)
+    notes = [*columns.notes, *_notes(features, stored, labels, ids)]
+    with RunFolder(folder).locked():
+        name = f"{output}.npy"
+        _write_values(folder / name, features, stored, source)
+        write_table(folder / "rows.parquet", ids, split, labels)
+        write_meta(
+            folder,
+            StoreMeta(
+                kind="imported",
+                identity=identity,
+                fingerprint=fingerprint(identity),
+                rows=rows,
+                outputs={output: Output(name, features.shape[1], stored)},
+                complete=True,
+                several=labels.many is not None,
+                classes=tuple(int(one) for one in labels.classes),
+                names=labels.names,
+                origin={"file": str(source)},
+                notes=tuple(notes),
+            ),
+        )
+    return folder
+
+
+def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether a finished store of this identity is there. Raises FingerprintError where it is another."""
+    from snellen.features.writing import require_same
+
+    meta = read_meta(folder)
+    require_same(folder, meta.identity, identity)
+    return meta.complete
+
+
+def _read(file: Path, asked: Mapping[str, str]) -> Columns:
+    kind = file.suffix.lower()
+    if kind == ".npz":
+        return _read_npz(file, asked)
+    if kind in (".parquet", ".pq"):
+        return _read_parquet(file, asked)
+    raise DataError(f"{file}: .npz or .parquet was expected", "Save the arrays with numpy.savez, or as parquet.")
+
+
+def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise DataError(f"{file} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
+    with archive:
+        names = list(archive.files)
+        found = _roles(names, asked, file)
+        if "features" in found:
+            load = {role: _load(archive, name, file) for role, name in found.items()}
+            return _columns(load, file, names)
+        by_split = _by_split(names)
+        if not any("features" in roles for roles in by_split.values()):
+            raise _nothing(file, "features", FEATURES, names)
+        return _joined(archive, by_split, found, file)
+
+
+def _load(archive: Any, name: str, file: Path) -> np.ndarray:
+    try:
+        array: np.ndarray = archive[name]
+    except ValueError as error:
+        raise DataError(
+            f"{file}: {name!r} is an array of Python objects, which only a pickle can hold: {error}",
+            "A pickle can run code and is never opened. Save numbers or texts; labels of several classes as [rows, "
+            "classes] of 0 and 1, or as texts such as '3 17'.",
+        ) from error
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{file}: {name!r} cannot be read: {error}", "The file is damaged; fetch it again.") from error
+    return array
+
+
+def _roles(names: Sequence[str], asked: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Role to the name that the file has for it."""
+    found: dict[str, str] = {}
+    for role, usual in ROLES.items():
+        if role in asked:
+            if asked[role] not in names:
+                raise DataError(
+                    f"{file}: there is no {asked[role]!r}; there are: {', '.join(map(repr, names))}",
+                    f"Name one of these: --key {role}=NAME.",
+                )
+            found[role] = asked[role]
+            continue
+        fitting = [name for name in names if name.lower() in usual and name not in asked.values()]
+        if len(fitting) > 1:
+            raise DataError(
+                f"{file}: {' and '.join(map(repr, fitting))} could each be the {role}", f"Say which: --key {role}=NAME."
+            )
+        if fitting:
+            found[role] = fitting[0]
+    return found
+
+
+def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Split to role to name, for names such as train_features, X_test, ids_val."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        low = name.lower()
+        for word, split in SPLITS.items():
+            if low.startswith(word + "_"):
+                rest = low[len(word) + 1 :]
+            elif low.endswith("_" + word):
+                rest = low[: -len(word) - 1]
+            else:
+                continue
+            role = next((role for role in ("features", "labels", "ids") if rest in ROLES[role]), None)
+            if role is not None:
+                if role in found.setdefault(split, {}):
+                    raise DataError(
+                        f"{found[split][role]!r} and {name!r} could each be the {role} of the split {split!r}",
+                        "Leave one of them out of the file.",
+                    )
+                found[split][role] = name
+    return found
+
+
+def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path) -> Columns:
+    """The splits one behind the other, in the file's order."""
+    parts: dict[str, list[np.ndarray]] = {"features": [], "labels": [], "ids": []}
+    split: list[str] = []
+    for name, roles in by_split.items():
+        for role in ("features", "labels"):
+            if role not in roles:
+                raise DataError(
+                    f"{file}: the split {name!r} has {', '.join(map(repr, roles.values()))} and no {role}",
+                    "Save features and labels of every split.",
+                )
+        rows = {role: _load(archive, one, file) for role, one in roles.items()}
+        for role, array in rows.items():
+            if array.ndim == 0 or len(array) != len(rows["features"]):
+                raise DataError(
+                    f"{file}: {roles[role]!r} has shape {list(array.shape)}, {roles['features']!r} "
+                    f"{list(rows['features'].shape)}; as many rows were expected",
+                    "Save as many of each.",
+                )
+            parts[role].append(array)
+        if "ids" not in rows:
+            parts["ids"].append(np.array([f"{name}/{row}" for row in range(len(rows["features"]))]))
+        split += [name] * len(rows["features"])
+    for role, arrays in parts.items():
+        kinds = {("text" if array.dtype.kind in "SU" else "number", array.shape[1:]) for array in arrays}
+        if len(kinds) > 1:
+            shapes = ", ".join(f"{list(array.shape)} {array.dtype}" for array in arrays)
+            raise DataError(f"{file}: the {role} of the splits do not go together: {shapes}", "Save all alike.")
+    names = _load(archive, common["class_names"], file) if "class_names" in common else None
+    joined = {role: np.concatenate(arrays) for role, arrays in parts.items()}
+    return Columns(joined["features"], joined["labels"], split, joined["ids"], names)
+
+
+def _read_parquet(file: Path, asked: Mapping[str, str]) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file} cannot be read as parquet: {error}", "Write it anew.") from error
+    names = list(table.column_names)
+    found = _roles(names, asked, file)
+    load = {role: _from_arrow(table[name], name, role, file) for role, name in found.items()}
+    return _columns(load, file, names)
+
+
+def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
+    """A column as an array; lists of equal length as [rows, length]; other lists as lists."""
+    import pyarrow as pa
+
+    if column.null_count:
+        row = column.is_null().to_numpy().argmax()
+        raise DataError(f"{file}: row {row:,}: {name!r} is empty", "Every row needs one.")
+    array = column.combine_chunks()
+    kind = array.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return array.to_numpy(zero_copy_only=False)
+    flat = array.flatten()
+    if flat.null_count:
+        raise DataError(f"{file}: {name!r} holds lists with empty places", "Every place needs a value.")
+    if role == "labels":
+        return array.to_pylist()
+    lengths = pa.compute.list_value_length(array).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(lengths != lengths[0]) if len(lengths) else np.array([], dtype=np.int64)
+    if len(wrong):
+        raise DataError(
+            f"{file}: row {wrong[0]:,}: {name!r} has {lengths[wrong[0]]:,} values, row 0 has {lengths[0]:,}",
+            "All rows need features of one width.",
+        )
+    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), -1)
+
+
+def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> Columns:
+    for role in ("features", "labels"):
+        if role not in load:
+            raise _nothing(file, role, ROLES[role], names)
+    return Columns(load["features"], load["labels"], load.get("split"), load.get("ids"), load.get("class_names"))
+
+
+def _nothing(file: Path, role: str, usual: Sequence[str], names: Sequence[str]) -> DataError:
+    return DataError(
+        f"{file}: there are no {role} in it: none of {', '.join(usual)}; it holds: {', '.join(map(repr, names))}",
+        f"Say what holds them: --key {role}=NAME.",
+    )
+
+
+def _class_names(names: Any, file: Path) -> list[str] | None:
+    if names is None:
+        return None
+    given = np.asarray(names)
+    if given.ndim != 1:
+        raise DataError(f"{file}: class names of shape {list(given.shape)}; a list was expected", "Save one a class.")
+    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in given.tolist()]
+
+
+def _labels(given: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
+    if len(given) != rows:
+        raise DataError(
+            f"{file}: {len(given):,} labels for {rows:,} rows of features", "Save as many labels as features."
+        )
+
+    def place(row: int) -> str:
+        return f"row {row:,}"
+
+    if isinstance(given, list):
+        if all(isinstance(one, int) for row in given for one in row):
+            return reading.from_lists(given, names, str(file))
+        known = names or sorted({str(one) for row in given for one in row})
+        index = {name: number for number, name in enumerate(known)}
+        for row, texts in enumerate(given):
+            for text in texts:
+                if str(text) not in index:
+                    raise DataError(
+                        f"{file}: {place(row)}: the label {text!r} is not among the class names",
+                        "Labels are numbers or, letter by letter, names of the list.",
+                    )
+        return reading.from_lists([[index[str(one)] for one in row] for row in given], known, str(file))
+    array = np.asarray(given)
+    if array.dtype.kind == "O":
+        array = np.array([str(one) for one in array.tolist()])
+    return reading.from_array(array, names, str(file), place)
+
+
+def _texts(given: Any, rows: int, role: str, file: Path, default: list[str]) -> list[str]:
+    if given is None:
+        return default
+    array = np.asarray(given)
+    if array.ndim != 1 or len(array) != rows:
+        raise DataError(
+            f"{file}: {role} of shape {list(array.shape)} for {rows:,} rows of features", "Save one for every row."
+        )
+    if role == "split" and array.dtype.kind not in "SUO":
+        raise DataError(
+            f"{file}: the split is of type {array.dtype}; a text for every row was expected, such as train or test",
+            "Write the names of the splits.",
+        )
+    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in array.tolist()]
+
+
+def _check_values(features: np.ndarray, file: Path) -> None:
+    if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "biuf":
+        raise DataError(
+            f"{file}: features of shape {list(features.shape)} and type {features.dtype}; [rows, width] of numbers "
+            "was expected",
+            "Save one row of numbers a picture.",
+        )
+    if features.dtype.kind != "f":
+        return
+    for start, block in _blocks(features):
+        wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
+        if len(wrong):
+            row = int(wrong[0])
+            column = int(np.flatnonzero(~np.isfinite(block[row]))[0])
+            raise DataError(
+                f"{file}: row {start + row:,}: feature {column:,} is {block[row, column]}",
+                "No distance to it is defined. Extract that row again, or leave it out.",
+            )
+
+
+def _stored_dtype(features: np.ndarray, dtype: str) -> str:
+    if dtype != "auto":
+        return dtype
+    if features.dtype in (np.float16, np.float32):
+        return str(features.dtype.newbyteorder("="))
+    with np.errstate(over="ignore"):
+        exact = all(
+            bool((block.astype(np.float32).astype(np.float64) == block).all()) for _, block in _blocks(features)
+        )
+    return "float32" if exact else "float64"
+
+
+def _write_values(path: Path, features: np.ndarray, stored: str, file: Path) -> None:
+    from snellen.engine.journal import storage_error
+
+    part = path.with_name(path.name + ".part")
+    try:
+        values = np.lib.format.open_memmap(part, "w+", np.dtype(stored), features.shape)
+        for start, block in _blocks(features):
+            with np.errstate(over="ignore"):
+                converted = block.astype(stored)
+            wrong = np.flatnonzero(~np.isfinite(converted).all(axis=1))
+            if len(wrong):
+                raise DataError(
+                    f"{file}: row {start + int(wrong[0]):,}: a feature is too large for {stored}",
+                    "Store it with --dtype float32 or float64.",
+                )
+            values[start : start + len(block)] = converted
+        values.flush()
+        part.replace(path)
+    except OSError as error:
+        raise storage_error(path, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _blocks(features: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    rows = max(1, BLOCK_BYTES // (8 * features.shape[1]))
+    for start in range(0, len(features), rows):
+        yield start, features[start : start + rows]
+
+
+def _notes(features: np.ndarray, stored: str, labels: Labels, ids: Sequence[str]) -> Iterator[str]:
+    if str(features.dtype) != stored:
+        yield f"features of type {features.dtype} are stored as {stored}"
+    if (twice := len(ids) - len(set(ids))) > 0:
+        yield f"{twice:,} rows have an id that another row has"
+    if labels.single is not None:
+        negative = np.unique(labels.single[labels.single < 0])
+        if len(negative):
+            yield f"labels below 0 are taken as classes like any other: {', '.join(map(str, negative[:5]))}"
+    elif labels.many is not None and (empty := int((~labels.many.any(axis=1)).sum())):
+        yield f"{empty:,} rows have no label at all"

@@ -1,0 +1,163 @@
+"""A feature store on disk: a folder of memory-mapped arrays, one table of rows, and store.json that says what they are.
+
+store.json       what made it, its digest, the outputs with file, width and dtype; written last, by rename
+rows.parquet     id, split and class ids of every row, in the order of the arrays
+<output>.npy     [rows, width], a plain numpy file: any program can map it
+commits.jsonl    while an extraction runs: which rows are on disk
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct, field
+
+from snellen.engine.fingerprint import digest
+from snellen.engine.folder import RunFolder
+from snellen.errors import DataError
+from snellen.features.labels import Labels, from_ids, from_lists
+
+META = "store.json"
+FORMAT = 1
+
+
+class Output(Struct, frozen=True):
+    """One array of a store: [rows, width] of `dtype` (float16, float32 or float64) in `file`."""
+
+    file: str
+    width: int
+    dtype: str
+
+
+class Missing(Struct, frozen=True):
+    """A row that was asked for and is not there: its picture could not be read."""
+
+    id: str
+    split: str
+    reason: str
+
+
+class StoreMeta(Struct, frozen=True):
+    """store.json.
+
+    Attributes:
+        kind: `extracted` by an encoder of this program, or `imported` from somebody's file.
+        identity: everything that can change a value: encoder, transform, dtype, outputs, digest of the rows.
+        fingerprint: 16 hexadecimal digits over `identity`.
+        rows: how many rows the arrays have.
+        outputs: name to array; the first is the one that is opened where none is named.
+        table: file of the rows' ids, splits and labels.
+        complete: False while an extraction runs or after it was killed.
+        several: whether rows may have several labels.
+        classes, names: as in `Labels`.
+        missing: rows whose pictures could not be read (`--allow-missing`); not among `rows`.
+        origin: where pictures and splits came from, as given; no part of the identity.
+        notes: what was converted or found odd on the way in, for people.
+    """
+
+    kind: Literal["extracted", "imported"]
+    identity: Mapping[str, Any]
+    fingerprint: str
+    rows: int
+    outputs: Mapping[str, Output]
+    complete: bool
+    several: bool
+    classes: tuple[int, ...]
+    names: tuple[str, ...] | None
+    table: str = "rows.parquet"
+    missing: tuple[Missing, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    format: int = FORMAT
+
+
+def read_meta(path: Path) -> StoreMeta:
+    """store.json of the folder `path`. Raises DataError where there is no store, or one of another format."""
+    file = path / META
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"there is no feature store in {path}: {file.name} cannot be read: {error.strerror}",
+            "Make one with `snellen features extract` or `snellen features import`.",
+        ) from error
+    try:
+        meta = msgspec.json.decode(data, type=StoreMeta)
+    except msgspec.DecodeError as error:
+        raise DataError(f"{file} is not what a feature store's file is: {error}", "Make the store anew.") from error
+    if meta.format != FORMAT:
+        raise DataError(
+            f"{file}: the store has format {meta.format}; this version reads {FORMAT}",
+            "Make the store anew, or use the version that wrote it.",
+        )
+    return meta
+
+
+def write_meta(path: Path, meta: StoreMeta) -> None:
+    """Replace store.json as a whole, on disk when this returns. Raises StorageError."""
+    data = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
+    RunFolder(path).write(path / META, data)
+
+
+def fingerprint(identity: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits over an identity."""
+    return digest(identity)
+
+
+def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: Labels) -> None:
+    """Write ids, splits and class ids of all rows as parquet, by rename."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(
+        {
+            "id": pa.array([str(one) for one in ids], pa.string()),
+            "split": pa.array([str(one) for one in splits], pa.string()),
+            "labels": pa.array(labels.ids(), pa.list_(pa.int64())),
+        }
+    )
+    part = path.with_name(path.name + ".part")
+    pq.write_table(table, part, compression="zstd")
+    part.replace(path)
+
+
+def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Labels]:
+    """(ids, splits, labels) of a store's rows: [n] and [n] object arrays of str. Raises DataError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = path / meta.table
+    try:
+        table = pq.read_table(file)
+        ids = table["id"].to_numpy()
+        splits = table["split"].to_numpy()
+        column = table["labels"].combine_chunks()
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; make it anew.") from error
+    classes = np.array(meta.classes, dtype=np.int64)
+    flat = column.flatten().to_numpy().astype(np.int64)
+    lengths = np.diff(column.offsets.to_numpy())
+    if len(ids) != meta.rows or not np.isin(flat, classes).all() or (not meta.several and (lengths != 1).any()):
+        raise DataError(
+            f"{file}: {len(ids):,} rows with {len(flat):,} labels do not go with {META} ({meta.rows:,} rows)",
+            "The store is damaged; make it anew.",
+        )
+    if not meta.several:
+        return ids, splits, Labels(classes, single=flat, names=meta.names)
+    many = np.zeros((len(ids), len(classes)), dtype=bool)
+    many[np.repeat(np.arange(len(ids)), lengths), np.searchsorted(classes, flat)] = True
+    return ids, splits, Labels(classes, many=many, names=meta.names)
+
+
+def relabelled(labels: Labels, rows: np.ndarray) -> Labels:
+    """Labels of the rows that are kept; classes without a name that no row is left of are dropped."""
+    kept = labels.take(rows)
+    if labels.names is not None:
+        return kept
+    if kept.single is not None:
+        return from_ids(kept.single, None, "")
+    return from_lists(kept.ids(), None, "")

@@ -1,0 +1,128 @@
+"""Features to measure: memory-mapped values with ids, splits and labels.
+
+`open_store` opens what `snellen features extract` or `import` wrote. Every measure takes the arrays alone, so that
+features from anywhere can be measured without a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError, UsageError
+from snellen.features.importing import import_file
+from snellen.features.labels import Labels
+from snellen.features.layout import StoreMeta, read_meta, read_table
+
+__all__ = ["Features", "Labels", "import_file", "open_store", "outputs_of"]
+
+
+class Features(Struct, frozen=True, eq=False):
+    """Features of n rows.
+
+    Attributes:
+        values: [n, d], as stored: float32, or float16 or float64 where the store holds these. Memory-mapped and read
+            only: convert a block at a time.
+        labels: classes of the rows.
+        ids: [n] str (object array): what a row is called, a picture's path where there is one. An id may come twice.
+        split: [n] str (object array): "train", "test", "val", another name, or "".
+        name: which output of the encoder this is (`cls`, `patch_mean`, …).
+        path: the store's folder; None for arrays from elsewhere.
+        meta: what store.json says; None for arrays from elsewhere.
+    """
+
+    values: np.ndarray
+    labels: Labels
+    ids: np.ndarray
+    split: np.ndarray
+    name: str = "features"
+    path: Path | None = None
+    meta: StoreMeta | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Rows of each split, in the order in which they first come."""
+        names, first, counts = np.unique(self.split.astype(str), return_index=True, return_counts=True)
+        return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
+
+    def take(self, rows: np.ndarray | slice) -> Features:
+        """Some rows, in their order. A slice stays memory-mapped; an array of row numbers or of bools copies."""
+        return Features(
+            self.values[rows],
+            self.labels.take(rows),
+            self.ids[rows],
+            self.split[rows],
+            self.name,
+            self.path,
+            self.meta,
+        )
+
+    def only(self, split: str) -> Features:
+        """The rows of one split; memory-mapped where they stand together, as those of an extraction do.
+
+        Raises:
+            DataError: there is no such split; the message lists those there are.
+        """
+        rows = np.flatnonzero(self.split == split)
+        if not len(rows):
+            known = ", ".join(f"{name or '(no name)'} ({count:,})" for name, count in self.splits.items())
+            raise DataError(
+                f"{self.path or 'these features'}: there is no split {split!r}; there are: {known}",
+                "Name one of these.",
+            )
+        if rows[-1] - rows[0] + 1 == len(rows):
+            return self.take(slice(int(rows[0]), int(rows[-1]) + 1))
+        return self.take(rows)
+
+
+def open_store(path: Path | str, output: str | None = None) -> Features:
+    """Open a store without reading its values.
+
+    Args:
+        path: the folder.
+        output: which array; None takes the first, in the order that the extraction was asked for.
+
+    Raises:
+        DataError: no store there, an unfinished one, or a damaged one.
+        UsageError: no such output; the message lists those there are.
+    """
+    folder = Path(path)
+    meta = read_meta(folder)
+    if not meta.complete:
+        raise DataError(
+            f"{folder}: its extraction has not ended, so rows are missing",
+            "Go on with the command that began it; it keeps what is there.",
+        )
+    name = next(iter(meta.outputs)) if output is None else output
+    if name not in meta.outputs:
+        raise UsageError(
+            f"{folder} has no output {name!r}; it has: {', '.join(meta.outputs)}", "Name one of these with --output."
+        )
+    ids, split, labels = read_table(folder, meta)
+    return Features(_mapped(folder, meta, name), labels, ids, split, name, folder, meta)
+
+
+def outputs_of(path: Path | str) -> Mapping[str, int]:
+    """The outputs of a store with their widths. Raises DataError."""
+    return {name: one.width for name, one in read_meta(Path(path)).outputs.items()}
+
+
+def _mapped(folder: Path, meta: StoreMeta, name: str) -> np.ndarray:
+    one = meta.outputs[name]
+    file = folder / one.file
+    try:
+        values: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; make it anew.") from error
+    if values.shape != (meta.rows, one.width) or str(values.dtype) != one.dtype:
+        raise DataError(
+            f"{file} holds {list(values.shape)} {values.dtype}; store.json says {[meta.rows, one.width]} {one.dtype}",
+            "The store is damaged; make it anew.",
+        )
+    return values

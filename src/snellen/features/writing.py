@@ -1,0 +1,294 @@
+"""Writing a store row range by row range, so that a killed extraction goes on without a lost or a doubled row.
+
+Every row has its place in the arrays before the first is written; a range is written, brought to disk, and only then
+named in commits.jsonl. A range that is not named there is computed again and lands in the same place: nothing is lost
+and nothing can come twice. store.json says `complete` last, by rename.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from snellen.engine import journal
+from snellen.engine.fingerprint import differences
+from snellen.engine.folder import RunFolder
+from snellen.errors import DataError, FingerprintError
+from snellen.features.labels import Labels
+from snellen.features.layout import (
+    META,
+    Missing,
+    Output,
+    StoreMeta,
+    fingerprint,
+    read_meta,
+    relabelled,
+    write_meta,
+    write_table,
+)
+
+COMMITS = "commits.jsonl"
+
+
+class Rows(Struct, frozen=True, eq=False):
+    """What is to be stored, before any value is known: n ids, n splits, labels of n rows."""
+
+    ids: Sequence[str]
+    splits: Sequence[str]
+    labels: Labels
+
+
+class Commit(Struct, frozen=True, omit_defaults=True):
+    """Rows `start` to `stop` - 1 are on disk; `missing` are those among them that have no values, and why."""
+
+    start: int
+    stop: int
+    missing: tuple[tuple[int, str], ...] = ()
+
+
+class Writer:
+    """An open store that rows are written to. Use as a context: it holds the store's lock."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        identity: Mapping[str, Any],
+        rows: Rows,
+        widths: Mapping[str, int],
+        dtype: str,
+        origin: Mapping[str, Any] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Nothing is touched before the context is entered.
+
+        Args:
+            path: the store's folder.
+            identity: everything that can change a value; going on with another is refused.
+            rows: what is to be stored, in its order.
+            widths: output to its width, in the order of the store.
+            dtype: float16 or float32.
+        """
+        self.path = Path(path)
+        self._identity = dict(identity)
+        self._rows = rows
+        self._dtype = dtype
+        self._origin, self._notes = dict(origin or {}), tuple(notes)
+        self._outputs = {name: Output(f"{name}.npy", width, dtype) for name, width in widths.items()}
+        self._arrays: dict[str, np.ndarray] = {}
+        self._missing: dict[int, str] = {}
+        self._lock = RunFolder(self.path).locked()
+        self.done = np.zeros(len(rows.ids), dtype=bool)
+
+    def __enter__(self) -> Writer:
+        """Begin a store or go on with one.
+
+        Raises:
+            RunLockedError: another process writes to it.
+            FingerprintError: the store was begun with other settings.
+            StorageError: it cannot be written.
+        """
+        self._lock.__enter__()
+        try:
+            self._open()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        self._arrays.clear()
+        self._lock.__exit__(None, None, None)
+
+    @property
+    def remaining(self) -> np.ndarray:
+        """Numbers of the rows that are not on disk yet, ascending."""
+        return np.flatnonzero(~self.done)
+
+    def put(self, start: int, values: Mapping[str, np.ndarray], missing: Mapping[int, str] | None = None) -> None:
+        """Write rows from `start` on and commit them.
+
+        Args:
+            start: number of the first row.
+            values: output to [k, width]; rows in `missing` may hold anything.
+            missing: row number to why it has no values.
+
+        Raises:
+            DataError: a value is not finite, or too large for the store's dtype; the message names the row.
+            StorageError: the disk is full.
+        """
+        lost = dict(missing or {})
+        count = len(next(iter(values.values())))
+        rows = slice(start, start + count)
+        present = np.array([row not in lost for row in range(start, start + count)], dtype=bool)
+        try:
+            for name, block in values.items():
+                with np.errstate(over="ignore"):
+                    stored = np.asarray(block).astype(self._dtype, copy=False)
+                wrong = np.flatnonzero(present & ~np.isfinite(stored).all(axis=1))
+                if len(wrong):
+                    raise self._not_finite(name, start + int(wrong[0]), block[wrong[0]])
+                self._arrays[name][rows] = stored
+            for array in self._arrays.values():
+                array.flush()  # type: ignore[attr-defined]  # a memmap
+            self._commit(Commit(start, start + count, tuple(sorted(lost.items()))))
+        except OSError as error:
+            raise journal.storage_error(self.path, error) from error
+        self.done[rows] = True
+        self._missing.update(lost)
+
+    def finish(self) -> StoreMeta:
+        """Say that the store is complete. Rows without values are taken out of the arrays and listed in store.json.
+
+        Raises:
+            RuntimeError: rows remain.
+            DataError: no row has values.
+        """
+        if len(self.remaining):
+            raise RuntimeError(f"{len(self.remaining):,} rows are not written yet")
+        rows, outputs, table, labels = self._rows, self._outputs, "rows.parquet", self._rows.labels
+        if self._missing:
+            if len(self._missing) == len(rows.ids):
+                raise DataError(
+                    f"{self.path}: not one of the {len(rows.ids):,} pictures could be read; "
+                    f"first: {next(iter(self._missing.values()))}",
+                    "Check --images.",
+                )
+            outputs, table, labels = self._without_missing()
+        gone = tuple(Missing(rows.ids[row], rows.splits[row], why) for row, why in sorted(self._missing.items()))
+        meta = msgspec.structs.replace(
+            self._meta(),
+            rows=len(labels),
+            outputs=outputs,
+            table=table,
+            complete=True,
+            classes=tuple(int(one) for one in labels.classes),
+            missing=gone,
+        )
+        write_meta(self.path, meta)
+        kept = {one.file for one in outputs.values()}
+        for stale in [*(one.file for one in self._outputs.values() if one.file not in kept), COMMITS]:
+            (self.path / stale).unlink(missing_ok=True)
+        if table != "rows.parquet":
+            (self.path / "rows.parquet").unlink(missing_ok=True)
+        return meta
+
+    def _open(self) -> None:
+        rows = self._rows
+        if (self.path / META).exists():
+            meta = read_meta(self.path)
+            require_same(self.path, meta.identity, self._identity)
+            if meta.complete:
+                self.done[:] = True
+                return
+        else:
+            try:
+                for one in self._outputs.values():
+                    shape = (len(rows.ids), one.width)
+                    np.lib.format.open_memmap(self.path / one.file, "w+", np.dtype(one.dtype), shape).flush()
+                write_table(self.path / "rows.parquet", rows.ids, rows.splits, rows.labels)
+                (self.path / COMMITS).write_bytes(b"")
+            except OSError as error:
+                raise journal.storage_error(self.path, error) from error
+            write_meta(self.path, self._meta())
+        self._arrays = {
+            name: np.load(self.path / one.file, mmap_mode="r+", allow_pickle=False)
+            for name, one in self._outputs.items()
+        }
+        for commit in self._commits():
+            self.done[commit.start : commit.stop] = True
+            self._missing.update(dict(commit.missing))
+
+    def _meta(self) -> StoreMeta:
+        labels = self._rows.labels
+        return StoreMeta(
+            kind="extracted",
+            identity=self._identity,
+            fingerprint=fingerprint(self._identity),
+            rows=len(self._rows.ids),
+            outputs=self._outputs,
+            complete=False,
+            several=labels.many is not None,
+            classes=tuple(int(one) for one in labels.classes),
+            names=labels.names,
+            origin=self._origin,
+            notes=self._notes,
+        )
+
+    def _commits(self) -> Iterable[Commit]:
+        """Commit records; a last line that a kill cut off is taken out, so that the next one starts a line."""
+        path = self.path / COMMITS
+        data = path.read_bytes() if path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) != len(data):
+            with path.open("r+b") as file:
+                file.truncate(len(whole))
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                yield msgspec.json.decode(line, type=Commit)
+            except msgspec.DecodeError as error:
+                raise DataError(
+                    f"{path}, line {number}: {error}",
+                    f"Remove {self.path} and extract anew: what was written cannot be told from what was not.",
+                ) from error
+
+    def _commit(self, commit: Commit) -> None:
+        with (self.path / COMMITS).open("ab") as file:
+            file.write(msgspec.json.encode(commit) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _without_missing(self) -> tuple[dict[str, Output], str, Labels]:
+        """Copies of arrays and table without the rows that have no values, under other names: a kill costs nothing."""
+        rows = self._rows
+        kept = np.setdiff1d(np.arange(len(rows.ids)), np.fromiter(self._missing, np.int64))
+        outputs = {}
+        for name, one in self._outputs.items():
+            copy = Output(f"{name}.kept.npy", one.width, one.dtype)
+            values = np.lib.format.open_memmap(self.path / copy.file, "w+", np.dtype(one.dtype), (len(kept), one.width))
+            for start in range(0, len(kept), 8192):
+                values[start : start + 8192] = self._arrays[name][kept[start : start + 8192]]
+            values.flush()
+            outputs[name] = copy
+        labels = relabelled(rows.labels, kept)
+        table = "rows.kept.parquet"
+        write_table(self.path / table, [rows.ids[i] for i in kept], [rows.splits[i] for i in kept], labels)
+        return outputs, table, labels
+
+    def _not_finite(self, name: str, row: int, values: np.ndarray) -> DataError:
+        if np.isfinite(np.asarray(values, dtype=np.float64)).all():
+            return DataError(
+                f"{self.path}: row {row:,} ({self._rows.ids[row]}): {name} is too large for {self._dtype}",
+                "Store it with --dtype float32.",
+            )
+        return DataError(
+            f"{self.path}: row {row:,} ({self._rows.ids[row]}): the encoder's {name} is not finite",
+            "Compute in another precision (--compute float32), or check the weights.",
+        )
+
+
+def require_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse to mix two extractions in one store.
+
+    Raises:
+        FingerprintError: with one line a difference and the two ways out.
+    """
+    changed = list(differences(old, new))
+    if not changed:
+        return
+    width = max(len(name) for name, _, _ in changed)
+    lines = "\n".join(f"  {name:<{width}}  {_short(before)}  ->  {_short(after)}" for name, before, after in changed)
+    raise FingerprintError(
+        f"feature store '{path}' was made with other settings; going on would mix two encodings.\n{lines}",
+        f"To go on as it was, repeat the command with the settings on the left.     To start anew: --out {path}-2",
+    )
+
+
+def _short(value: Any) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
