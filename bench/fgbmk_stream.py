@@ -19,7 +19,16 @@ from typing import Any
 from snellen.types import Prompt, Response, Text
 
 TREE = "human-oriented/hierarchical_granularity_recognition/cub/species"
-BIRDS = ("american crow", "fish crow", "common raven", "herring gull", "ivory gull", "rock wren", "house wren", "gadwall")
+BIRDS = (
+    "american crow",
+    "fish crow",
+    "common raven",
+    "herring gull",
+    "ivory gull",
+    "rock wren",
+    "house wren",
+    "gadwall",
+)
 FILES = {"choice": "species_question_choice.jsonl", "truth": "species_question_true_false.jsonl"}
 ANSWERS = ("Yes", "no.", "yes and no", "I am not sure", "Herring Gull", "It is a dress.")
 
@@ -101,7 +110,7 @@ def run(data: str, folder: Path) -> dict[str, Any]:
     first = next(iter(find("fgbmk").samples(Data(Path(data)))))
     part = first.prompt.parts[0]
     assert isinstance(part, Image)
-    image = folder / "images" / first.meta["dataset"] / getattr(part.blob, "name")
+    image = folder / "images" / first.meta["dataset"] / part.blob.name
     image.parent.mkdir(parents=True)
     image.write_bytes(b"no picture: nothing may decode it")
     done = evaluate("fgbmk", Instant(), data=data, images=folder / "images", out=folder / "run")
@@ -117,7 +126,9 @@ def measure(step: str, what: str, folder: Path) -> None:
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found = json.loads(done.stdout)
     told = ", ".join(f"{found[key]:,} {key}" for key in ("rows", "failed") if key in found)
-    print(f"{step:<7} {what:<8.40} {told:>24}  {found['cpu_s']:7.1f} s CPU  {found['peak_mb']:7.0f} MB peak", flush=True)
+    print(
+        f"{step:<7} {what:<8.40} {told:>24}  {found['cpu_s']:7.1f} s CPU  {found['peak_mb']:7.0f} MB peak", flush=True
+    )
 
 
 def main() -> None:

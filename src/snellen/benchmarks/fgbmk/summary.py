@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.scoring.metrics import accuracy, balanced_accuracy, breakdown, share
+from snellen.scoring.hierarchy import diagnosis
+from snellen.scoring.metrics import accuracy, balanced_accuracy, breakdown, majority, share
 from snellen.scoring.statistics import interval, macro_mean, scored
 from snellen.scoring.statistics.intervals import coverage
 from snellen.scoring.table import Scores
@@ -18,18 +19,22 @@ OFFICIAL = "official"
 
 
 def of_member(scores: Scores, profile: str) -> list[Metric]:
-    """The metrics of one file's questions."""
-    return [*headline(scores, profile), *_attributes(scores)]
+    """The metrics of one file's questions, and what a diagnosis by class, template and taxonomy finds."""
+    return [*headline(scores, profile), *_attributes(scores), *diagnosis(scores)]
 
 
 def of_all(scores: Scores, profile: str) -> list[Metric]:
-    """The metrics of all questions together, by level and kind, and then of each file as `<member>/<metric>`."""
+    """The metrics of all questions together, by level and kind, then of each file as `<member>/<metric>`, and the
+    diagnosis of each data set, which needs one taxonomy, as `<data set>/<metric>`.
+    """
     metrics = headline(scores, profile)
     hierarchy = scores.where(ask="hierarchy")
     if len(hierarchy):
         metrics += breakdown(hierarchy, ("level",)) + breakdown(hierarchy, ("level", "kind"))
     for task, part in scores.by("task"):
         metrics += _named(task, [*headline(part, profile), *_attributes(part)])
+    for dataset, part in scores.by("dataset"):
+        metrics += _named(dataset, diagnosis(part))
     return metrics
 
 
@@ -41,7 +46,7 @@ def headline(scores: Scores, profile: str) -> list[Metric]:
     metrics = [by_image, by_question] if profile == OFFICIAL else [by_question, by_image]
     truth = scores.where(kind="truth")
     if len(truth):
-        metrics += [balanced_accuracy(truth), majority(truth)]
+        metrics += [balanced_accuracy(truth), majority(truth, within="task")]
     return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 
@@ -74,17 +79,6 @@ def _joint_chance(scores: Scores, mask: NDArray[np.bool_], image: NDArray[np.int
         return None
     logs = np.log(np.array([float(name) for name in column.names]))
     return float(np.exp(np.bincount(image, weights=logs[column.codes[mask]], minlength=images)).mean())
-
-
-def majority(truth: Scores) -> Metric:
-    """What always giving the answer that is more often true reaches, the better constant being chosen for each file."""
-    task, target = _codes(truth, "task"), _codes(truth, "target")
-    best = 0
-    known = target >= 0
-    for one in np.unique(task[known]):
-        best += int(np.bincount(target[known & (task == one)]).max())
-    rows = int(known.sum())
-    return Metric("majority", best / rows if rows else None, rows, None, coverage=coverage(rows, truth.expected))
 
 
 def _codes(scores: Scores, name: str) -> NDArray[np.int64]:
