@@ -7,8 +7,20 @@ JOBS ?= 2
 
 .PHONY: demo test test-browser test-agents bench lint docs chromium clean
 
+# The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
+# a report that says at which level the model stops seeing.
 demo: $(VENV)/.installed-local
 	$(BIN)/snellen run chart --model embedded --out results/demo --report
+	@$(MAKE) --no-print-directory results/demo-questions/benchmark.json
+	$(BIN)/snellen run results/demo-questions --model embedded --out results/demo-levels --report
+
+results/demo-creatures/taxonomy.csv: | $(VENV)/.installed-local
+	@rm -rf $(@D)
+	$(BIN)/python examples/chart_set.py $(@D) --pictures 4 --fade 0.6
+
+results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
+	@rm -rf $(@D)
+	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
 test: $(VENV)/.installed-dev chromium lint
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
