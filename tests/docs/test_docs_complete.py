@@ -62,6 +62,12 @@ def test_every_profile_of_every_benchmark_is_documented_with_its_own_words():
         assert set(benchmark.profiles) == set(benchmark.score), name
         for profile, words in benchmark.profiles.items():
             assert (name, profile, words) in documented
+    for family in registry.FAMILIES:
+        for name in (one for one in registry.names() if one.partition("/")[0] == family):
+            benchmark = registry.find(name)
+            assert set(benchmark.profiles) == set(benchmark.score), name
+            for profile, words in benchmark.profiles.items():
+                assert (f"and every `{family}/...", profile, words) in documented, name
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
