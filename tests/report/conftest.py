@@ -13,9 +13,10 @@ from msgspec import structs
 from PIL import Image as Picture
 from PIL import ImageDraw
 
+import simulated_taxonomy
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.report import AnswerView, RunView, answer_view
-from snellen.scoring import metrics
+from snellen.scoring import hierarchy, metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.sources.blobs import BytesBlob, Drawn
 from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text, Usage
@@ -190,6 +191,30 @@ PUBLISHED = Published(
     ),
     notes=("Avg: the mean of three.", "Far: seen from a tower."),
 )
+
+
+def taxonomy_view(name: str = "tree-a", model: str = "embedded", **settings: object) -> RunView:
+    """A run over a taxonomy of three levels, seen less well the finer one asks (see simulated_taxonomy)."""
+    answered = simulated_taxonomy.answers(**settings)
+    table = simulated_taxonomy.columns(answered)
+    found = [metrics.accuracy(table), *hierarchy.by_level(table), *hierarchy.diagnosis(table)]
+
+    def answers() -> Iterator[AnswerView]:
+        for sample, score in answered:
+            drawn = structs.replace(
+                sample,
+                prompt=Prompt((drawing(len(sample.id) + int(sample.group.split()[1]) % 97, 32), Text("What is it?"))),
+            )
+            yield answer_view(
+                drawn, Record(sample.id, "ok", response=Response(score.extracted or "No.")), {"strict": score}
+            )
+
+    return RunView(name, "tree", model, {"strict": found}, answers, profiles={"strict": "a careful reader"})
+
+
+@pytest.fixture(scope="session")
+def make_taxonomy_run() -> Callable[..., RunView]:
+    return taxonomy_view
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from snellen.report import RunView, tables
+from snellen.report.canvas import Series
 from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Tally
+from snellen.report.levels import falls, level_order
 from snellen.report.links import filters_for, metric_link
-from snellen.report.plots import Series, _chosen, falls, level_order
+from snellen.report.plots import _chosen
 from snellen.types import Metric
 
 
@@ -55,10 +57,54 @@ def test_parts_of_a_metric_follow_their_whole():
 
 
 def test_levels_run_from_coarse_to_fine_whatever_order_they_came_in():
-    assert level_order(["species", "easy", "class", "genus"]) == ["class", "genus", "species", "easy"]
+    names = ["species", "easy", "class", "genus"]
+    assert level_order(Series("s", "r", "p", [], tally(level=names), 1)) == ["class", "genus", "species", "easy"]
     metrics = [Metric(f"accuracy/{level}", 0.5, 10) for level in ("species", "class")]
     one = Series("s", "r", "p", metrics, tally(level=["species", "class"]), 1)
-    assert [m.name for m in falls(one)["accuracy"]] == ["accuracy/class", "accuracy/species"]
+    assert [m.name for _, m in falls(one)["accuracy"]] == ["accuracy/class", "accuracy/species"]
+
+
+def test_a_level_curve_is_found_wherever_the_level_stands_in_a_name_and_no_diagnosis_is_one():
+    names = [
+        "image_accuracy", "accuracy/class/short", "accuracy/species/short", "birds/class/truth/accuracy",
+        "birds/species/truth/accuracy", "birds/class/truth/invalid", "birds/species/truth/invalid",
+        "kinship/class/short/sibling", "kinship/species/short/sibling", "consistency/class-species/short",
+    ]  # fmt: skip
+    metrics = [Metric(name, 0.5, 10) for name in names] + [Metric("accuracy/genus/short", None, 0)]
+    known = tally(level=["species", "class", "genus"], task=["birds/class/truth", "birds/species/truth"])
+    found = falls(Series("s", "r", "p", metrics, known, 1))
+    assert {name: [level for level, _ in points] for name, points in found.items()} == {
+        "accuracy/short": ["class", "species"],
+        "birds/truth/accuracy": ["class", "species"],
+    }
+
+
+def test_levels_of_a_taxonomy_of_its_own_stand_by_the_depth_that_answers_tell():
+    known = tally(level=["part", "family", "machine"])
+    for level, depth in (("part", 2), ("family", 0), ("machine", 1)):
+        known.classes.add("short", {"level": level, "depth": str(depth), "label": "x"}, None)
+    assert level_order(Series("s", "r", "p", [], known, 1)) == ["family", "machine", "part"]
+
+
+def test_a_diagnosis_leads_to_the_answers_of_its_data_set_and_level():
+    known = tally(kind=["truth"], level=["genus", "sub-species"], dataset=["birds"], ask=["bias", "hierarchy"])
+    assert filters_for("birds/drop/genus-sub-species/truth", known) == {
+        "dataset": "birds", "level": "sub-species", "kind": "truth",
+    }  # fmt: skip
+    assert filters_for("consistency/genus-sub-species/truth", known) == {"level": "genus", "kind": "truth"}
+    assert filters_for("class_worst/bias/genus/truth", known) == {"ask": "bias", "level": "genus", "kind": "truth"}
+
+
+def test_a_member_whose_name_has_slashes_is_found_whole():
+    known = tally(task=["birds/genus/truth", "birds"], kind=["truth"], level=["genus"])
+    assert filters_for("birds/genus/truth/accuracy", known) == {"task": "birds/genus/truth"}
+    names = ["accuracy", "birds/genus/truth/accuracy", "birds/genus/truth/invalid"]
+    assert tables.wholes(names, known.meta["task"]) == {
+        names[0]: "", names[1]: "", names[2]: "birds/genus/truth/accuracy",
+    }  # fmt: skip
+    one = Series("s", "r", "p", [Metric(name, 0.5, 10) for name in names], known, 1)
+    row = tables.rows([one], [RunView("r", "b", "m", {}, lambda: iter(()))])[2]
+    assert (row.path, row.label, row.depth) == ("birds · genus · truth · ", "invalid", 1)
 
 
 def test_the_eye_chart_blurs_a_line_as_far_as_the_model_is_from_seeing_it():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from snellen.report.canvas import Series
+from snellen.report.levels import falls
 from snellen.report.links import FAILURES, member, metric_link
-from snellen.report.plots import Series, falls
 from snellen.report.tables import quantity
 from snellen.report.text import visible
 from snellen.types import Metric
@@ -54,11 +55,13 @@ def _lines(one: Series) -> tuple[str, list[tuple[str, Metric]]]:
     """What the eye chart is of, and its lines: what each is called, and its metric."""
     root = one.metrics[0].name
     by_level = falls(one)
-    kinds = [metrics for metrics in by_level.values() if len(metrics) >= 3]
-    lines = by_level.get(root) or min(kinds, key=lambda metrics: metrics[-1].value or 0.0, default=[])
-    if not lines:
-        parts = [m for m in one.metrics if m.name.startswith(root + "/") and m.name.count("/") == root.count("/") + 1]
-        lines = sorted((m for m in parts if m.value is not None), key=lambda m: -(m.value or 0.0))
+    kinds = [name for name, known in by_level.items() if len(known) >= 3]
+    hardest = min(kinds, key=lambda name: by_level[name][-1][1].value or 0.0, default="")
+    of = root if root in by_level else hardest
+    if of:
+        return of, by_level[of]
+    parts = [m for m in one.metrics if m.name.startswith(root + "/") and m.name.count("/") == root.count("/") + 1]
+    lines = sorted((m for m in parts if m.value is not None), key=lambda m: -(m.value or 0.0))
     if lines:
         return lines[-1].name.rpartition("/")[0], [(m.name.rpartition("/")[2], m) for m in lines]
     heads: dict[str, Metric] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from snellen.report.by_class import ClassTally
 from snellen.report.text import clipped, plain, visible
 from snellen.report.view import AnswerView, Limits, RunView
 from snellen.types import Part, Text
@@ -22,6 +23,9 @@ _NAMED = ("short", "choice_text", "open")
 """Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
 
 _TRUTH = {"t": True, "true": True, "f": False, "false": False}
+
+_SHOWN = (str, int, float, list, tuple, set, frozenset)
+"""Types of meta that the page shows; tables and readers that a scorer needs are left out."""
 
 _VALUES = 400
 """Different values of one meta column that are kept for naming filters."""
@@ -56,6 +60,7 @@ class Tally:
     meta: dict[str, dict[str, None]] = field(default_factory=dict)
     confusions: dict[tuple[tuple[str, str], ...], Confusion] = field(default_factory=dict)
     disagreements: int = 0
+    classes: ClassTally = field(default_factory=ClassTally)
 
     def add(self, answer: AnswerView) -> None:
         """Count one answer."""
@@ -72,6 +77,7 @@ class Tally:
             values = self.meta.setdefault(name, {})
             if len(values) < _VALUES:
                 values.setdefault(value)
+        self.classes.add(str(answer.kind), answer.meta, next(iter(answer.scores.values()), None))
         self._confuse(answer)
 
     def _confuse(self, answer: AnswerView) -> None:
@@ -201,7 +207,7 @@ def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int,
         "options": [[visible(k), clipped(v, 400)] for k, v in answer.options.items()],
         "target": plain(answer.target),
         "by": filters_of(answer),
-        "meta": {visible(k): plain(v, 200) for k, v in answer.meta.items()},
+        "meta": {visible(k): plain(v, 200) for k, v in answer.meta.items() if v is None or isinstance(v, _SHOWN)},
         "texts": list(_texts(answer, limits)),
     }
     key = repr((run.benchmark, asked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from snellen.report.gather import Tally
@@ -47,7 +47,9 @@ def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = Non
         return dict(given)
     task, parts = member(metric, tally)
     found = {"task": task} if task else {}
-    for part in parts[1:]:
+    if not task and parts[0] in tally.meta.get("dataset", {}):
+        found["dataset"] = parts.pop(0)
+    for part in _levels(parts[0], parts[1:], tally):
         columns = sorted(tally.meta, key=lambda name: (name != "kind", name not in ("level", "task")))
         for column in columns:
             if column not in found and part in tally.meta[column]:
@@ -59,9 +61,22 @@ def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = Non
 def member(metric: str, tally: Tally) -> tuple[str, list[str]]:
     """The member of a suite that a metric is of, empty where it is of none, and the parts of its name after that."""
     parts = metric.split("/")
-    if len(parts) > 1 and parts[0] in tally.meta.get("task", {}):
-        return parts[0], parts[1:]
+    tasks = tally.meta.get("task", {})
+    for length in range(len(parts) - 1, 0, -1):
+        if (task := "/".join(parts[:length])) in tasks:
+            return task, parts[length:]
     return "", parts
+
+
+def _levels(head: str, parts: Sequence[str], tally: Tally) -> Iterator[str]:
+    """The parts of a name, of a pair of levels the one whose answers count."""
+    levels = tally.meta.get("level", {})
+    for part in parts:
+        cuts = [at for at, mark in enumerate(part) if mark == "-"]
+        pair = next(
+            ((part[:at], part[at + 1 :]) for at in cuts if part[:at] in levels and part[at + 1 :] in levels), None
+        )
+        yield part if pair is None or part in levels else pair[0 if head == "consistency" else 1]
 
 
 def metric_link(metric: str, tally: Tally, run: str, profile: str, given: Mapping[str, str] | None = None) -> str:

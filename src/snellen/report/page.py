@@ -12,10 +12,10 @@ from typing import Any
 
 from snellen.errors import StorageError, UsageError
 from snellen.report import plots, tables
+from snellen.report.canvas import SERIES, Series
 from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Gathered, gather
 from snellen.report.pictures import Album
-from snellen.report.plots import SERIES, Series
 from snellen.report.text import json_for_page, visible
 from snellen.report.view import Limits, PairedView, RunView
 from snellen.types import Text

@@ -2,80 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
-from snellen.report.gather import Confusion, Tally
+from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
+from snellen.report.gather import Confusion
+from snellen.report.icicle import icicles
+from snellen.report.kinship import kinship_bars
+from snellen.report.levels import level_curves
 from snellen.report.links import FAILURES, by, link, metric_link
+from snellen.report.ranking import rankings
 from snellen.report.svg import COLOURS, SETTINGS, inline
-from snellen.report.text import visible
-from snellen.types import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-WIDTH = 5.6
-LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "subspecies", "variety")
 _FOREST_ROWS = 30
-SERIES = 6
-"""So many colours there are for series; the next one begins anew."""
-
-
-class Series(Struct, frozen=True):
-    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 6)."""
-
-    label: str
-    run: str
-    profile: str
-    metrics: Sequence[Metric]
-    tally: Tally
-    colour: int
-
-
-class Plot(Struct, frozen=True):
-    """A figure of the page: title, one sentence that says how to read it, and the drawing."""
-
-    title: str
-    caption: str
-    svg: str
-
-
-def colour(number: int) -> str:
-    """The stand-in of a series colour; six and then again from the first."""
-    return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
-
-
-def _canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
-def short(text: str, characters: int = 24) -> str:
-    """At most so many characters, for labels."""
-    text = visible(text).replace("\n", " ")
-    return text if len(text) <= characters else text[: characters - 1] + "…"
-
-
-def _percent_axis(axes: Axes, axis: str) -> None:
-    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
-    labels = ["0", "25", "50", "75", "100 %"]
-    if axis == "x":
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_xticks(ticks, labels)
-        axes.grid(axis="x")
-    else:
-        axes.set_ylim(-0.02, 1.04)
-        axes.set_yticks(ticks, labels)
-        axes.grid(axis="y")
-    axes.set_axisbelow(True)
 
 
 def forest(series: Sequence[Series]) -> Plot | None:
@@ -86,7 +30,7 @@ def forest(series: Sequence[Series]) -> Plot | None:
     names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
     if len(names) < 2:
         return None
-    figure, axes = _canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
+    figure, axes = canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
     place = {name: -row for row, name in enumerate(names)}
     chances: dict[str, float] = {}
     for number, (one, metrics) in enumerate(zip(series, found, strict=True)):
@@ -118,7 +62,7 @@ def forest(series: Sequence[Series]) -> Plot | None:
     axes.set_yticks([place[name] for name in names], [_end(name) for name in names])
     axes.set_ylim(-len(names) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
-    _percent_axis(axes, "x")
+    percent_axis(axes, "x")
     return Plot(
         "Scores and their intervals",
         "Dots are scores, bars 95 % intervals, dotted ticks what guessing reaches. A dot leads to its wrong answers.",
@@ -153,69 +97,6 @@ def _end(name: str) -> str:
     return short(" · ".join(name.split("/")[-2:]), 28)
 
 
-def level_order(values: Sequence[str]) -> list[str]:
-    """Taxonomic levels from coarse to fine; others in the order given."""
-    known = [level for level in LEVELS if level in values]
-    return known + [value for value in values if value not in known]
-
-
-def falls(one: Series, column: str = "level") -> dict[str, list[Metric]]:
-    """Metrics by level, for each name prefix that has at least two: prefix to metrics, coarse to fine."""
-    levels = level_order(list(one.tally.meta.get(column, {})))
-    found: dict[str, dict[str, Metric]] = {}
-    for metric in one.metrics:
-        prefix, _, last = metric.name.rpartition("/")
-        if last in levels and metric.value is not None and metric.unit == "fraction":
-            found.setdefault(prefix, {})[last] = metric
-    return {prefix: [at[level] for level in levels if level in at] for prefix, at in found.items() if len(at) >= 2}
-
-
-def fall(one: Series, name: str) -> Plot | None:
-    """Accuracy from the coarsest to the finest level, a line for each kind of question."""
-    lines = dict(list(falls(one).items())[:6])
-    if not lines:
-        return None
-    levels = level_order(list(dict.fromkeys(m.name.rpartition("/")[2] for ms in lines.values() for m in ms)))
-    figure, axes = _canvas(3.1)
-    ends = []
-    for number, (prefix, metrics) in enumerate(lines.items(), start=1):
-        tint, shift = colour(number), (number - (len(lines) + 1) / 2) * 0.05
-        x = [levels.index(m.name.rpartition("/")[2]) + shift for m in metrics]
-        y = [m.value for m in metrics if m.value is not None]
-        axes.plot(x, y, color=tint, lw=1.6)
-        for at, metric in zip(x, metrics, strict=True):
-            if metric.ci95 is not None:
-                axes.plot([at, at], metric.ci95, color=tint, lw=2.4, alpha=0.35, solid_capstyle="butt")
-            url = metric_link(metric.name, one.tally, one.run, one.profile)
-            axes.scatter([at], [metric.value or 0.0], s=26, color=tint, zorder=3, linewidths=0, urls=[url])
-        chances = [m.chance for m in metrics]
-        known = [c for c in chances if c is not None]
-        if len(known) == len(x):
-            axes.plot(x, known, color=tint, lw=1.0, ls=(0, (1, 2)))
-        ends.append((y[-1], x[-1], prefix.partition("/")[2] or prefix, tint))
-    _percent_axis(axes, "y")
-    axes.set_xticks(range(len(levels)), [short(level, 14) for level in levels])
-    axes.set_xlim(-0.25, len(levels) - 1 + 0.25)
-    low = 1.2
-    for height, right, text, tint in sorted(ends, reverse=True):
-        low = min(height, low - 0.075)
-        axes.annotate(
-            short(text, 18),
-            (right, height),
-            (1.01, low),
-            xycoords="data",
-            textcoords=axes.get_yaxis_transform(),
-            color=tint,
-            va="center",
-        )
-    axes.spines["left"].set_visible(False)
-    return Plot(
-        "From coarse to fine",
-        "Accuracy at each level with 95 % intervals; dotted lines are what guessing reaches.",
-        inline(figure, name, "Accuracy by level"),
-    )
-
-
 def latency(one: Series, name: str) -> Plot | None:
     """How long replies took."""
     seconds = np.asarray(one.tally.latencies, dtype=np.float64)
@@ -224,7 +105,7 @@ def latency(one: Series, name: str) -> Plot | None:
     scale, unit = (1000.0, "ms") if float(np.median(seconds)) < 0.5 else (1.0, "s")
     shown = seconds * scale
     median, late, top = (float(q) for q in np.quantile(shown, (0.5, 0.95, 0.995)))
-    figure, axes = _canvas(2.3)
+    figure, axes = canvas(2.3)
     beyond = int((shown > top * 1.05).sum())
     axes.hist(shown, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
     texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95 % {late:.3g} {unit}")]
@@ -248,7 +129,7 @@ def errors(one: Series, name: str) -> Plot | None:
     if not one.tally.errors:
         return None
     kinds = one.tally.errors.most_common(12)
-    figure, axes = _canvas(0.35 + 0.28 * len(kinds))
+    figure, axes = canvas(0.35 + 0.28 * len(kinds))
     bars = axes.barh(
         [-i for i in range(len(kinds))], [n for _, n in kinds], height=0.56, color=COLOURS["wrong"], alpha=0.8
     )
@@ -283,7 +164,7 @@ def _confusion(one: Series, name: str, where: dict[str, str], confusion: Confusi
     for (target, read), count in cells.items():
         column = read if read in confusion.targets else ("not read" if read == "" else "other")
         counts[target, column] = counts.get((target, column), 0) + count
-    figure, axes = _canvas(1.0 + 0.3 * len(targets))
+    figure, axes = canvas(1.0 + 0.3 * len(targets))
     for row, target in enumerate(targets):
         total = sum(counts.get((target, column), 0) for column in columns)
         for at, column in enumerate(columns):
@@ -340,9 +221,10 @@ def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
         matplotlib.rcParams.update(SETTINGS)
-        plots = [forest(series)]
+        plots = [forest(series), *level_curves(first), *rankings(first)]
         for number, one in enumerate(first):
-            own = [fall(one, f"fall-{number}"), errors(one, f"errors-{number}"), latency(one, f"latency-{number}")]
+            own = [*icicles(one, f"icicle-{number}"), kinship_bars(one, f"kinship-{number}")]
+            own += [errors(one, f"errors-{number}"), latency(one, f"latency-{number}")]
             own += confusions(one, f"confusion-{number}")
             plots += [_named(plot, one, len(first)) for plot in own if plot is not None]
     return [plot for plot in plots if plot is not None]

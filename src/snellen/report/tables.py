@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.benchmarks.base import Published
+from snellen.report.canvas import Series
 from snellen.report.gather import Tally
 from snellen.report.links import NOT_RIGHT, link, metric_link
-from snellen.report.plots import Series
 from snellen.report.view import PairedView, RunView
 from snellen.types import Metric
 
@@ -136,7 +137,7 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
         chance = next((c for c in chances if c is not None), None)
         whole = above[name]
         depths[name] = depths[whole] + 1 if whole else 0
-        path = whole if name.startswith(f"{whole}/") else whole.partition("/")[0]
+        path = _in_common(whole, name)
         found.append(
             Row(
                 name=name,
@@ -153,6 +154,12 @@ def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
     return found
 
 
+def _in_common(whole: str, name: str) -> str:
+    """The parts with which both names begin."""
+    pairs = zip(whole.split("/"), name.split("/"), strict=False)
+    return "/".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def wholes(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
     """Each name to the one that it stands under, empty where it stands alone.
 
@@ -165,8 +172,9 @@ def wholes(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]
         parts = name.split("/")
         parents = ["/".join(parts[:k]) for k in range(1, len(parts))]
         parent = next((p for p in reversed(parents) if p in found), "")
-        if not parent and len(parts) > 1 and parts[0] in members:
-            head = heads.setdefault(parts[0], name)
+        task = next((p for p in reversed(parents) if p in members), "")
+        if not parent and task:
+            head = heads.setdefault(task, name)
             parent = "" if head == name else head
         found[name] = parent
     return found

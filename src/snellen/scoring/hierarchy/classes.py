@@ -52,13 +52,13 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
         codes = part.codes("label")
         if labels is None or codes is None:
             continue
-        place = part.codes("path")
+        place, values, group = part.codes("path"), part.value, part.group
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], np.arange(len(labels.names) + 1))
         found = []
         for code in np.unique(codes[codes >= 0]):
             rows = order[starts[code] : starts[code + 1]]
-            value = part.value[rows]
+            value = values[rows]
             path = int(place[rows].max()) if place is not None else -1
             found.append(
                 ClassRow(
@@ -69,7 +69,7 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
                     paths.names[path] if paths is not None and path >= 0 else "",
                     len(value),
                     float(value.sum()) / len(value),
-                    interval(value, part.group[rows]),
+                    interval(value, group[rows]),
                 )
             )
         yield from sorted(found, key=lambda row: (row.accuracy, row.label))
