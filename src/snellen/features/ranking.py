@@ -1,0 +1,278 @@
+"""The rank of every relevant item of every query, exact, in blocks, with the tie rule that was asked for.
+
+Scores of a block of queries are one float32 product. Sorting their values (which is several times as fast as sorting
+indices) tells how many other items score higher than each relevant one; where others lie so close that float32 cannot
+tell, those pairs alone are computed again in float64. What is equal in float64 is a tie, and the rule decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import UsageError
+from snellen.features.relevance import Relevance
+from snellen.features.similarity import Error, Space, exact_block, exact_pairs, float32_error, tie_width
+
+Ties: TypeAlias = Literal["pessimistic", "optimistic", "index"]
+TIES: tuple[Ties, ...] = ("pessimistic", "optimistic", "index")
+
+SMALL = 2_000_000
+"""Up to so many pairs float64 is used from the start."""
+
+_STRIP_BYTES = 200_000_000
+_KEPT_BYTES = 160_000_000
+_UNIT_CELLS = 1_000_000
+_RUN = 4
+"""Blocks of the gallery in one product: larger products use the cores better, and hold more rows."""
+
+_CLOSE_SHARE = 0.02
+"""Above this share of close pairs in a unit, its whole block is computed in float64: pairs one by one cost more."""
+
+
+class Ranked(Struct, frozen=True, eq=False):
+    """Ranks of the relevant items of some queries.
+
+    Attributes:
+        queries: [b] places of the queries.
+        counts: [b] relevant items of each.
+        ranks: [sum of counts] 1-based ranks, ascending within each query, one query after the other.
+    """
+
+    queries: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+
+
+def threads() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_ties(ties: str) -> None:
+    """Raises UsageError where there is no such tie rule."""
+    if ties not in TIES:
+        raise UsageError(f"there is no tie rule {ties!r}", f"Choose one of: {', '.join(TIES)}.")
+
+
+def ranked(
+    queries: Space, gallery: Space, relevance: Relevance, ties: Ties, pool: Executor, same: bool
+) -> Iterator[Ranked]:
+    """Ranks of all relevant items, for every query that has any; the query itself is left out of the gallery.
+
+    Peak memory: one strip of scores (1,024 queries, at most 200 MB) and, where queries and gallery are the same rows,
+    up to 160 MB of products that are used twice, once by rows and once by columns. Values are read in blocks.
+
+    Args:
+        queries: [q] rows.
+        gallery: [n] rows.
+        relevance: who is relevant.
+        ties: "pessimistic": items that are not relevant come first among equals; "optimistic": they come last;
+            "index": the lower place in the gallery comes first.
+        pool: threads.
+        same: queries and gallery are the same rows in the same order.
+    """
+    if not len(queries) or not len(gallery):
+        return
+    if len(queries) * len(gallery) <= SMALL:
+        yield from _exactly(queries, gallery, relevance, ties, np.arange(len(queries)))
+        return
+    error = float32_error(queries, gallery)
+    step = max(1, _UNIT_CELLS // len(gallery))
+    for start, scores in _strips(queries, gallery, pool, same):
+
+        def unit(first: int, start: int = start, scores: NDArray[np.float32] = scores) -> list[Ranked]:
+            places = np.arange(start + first, min(start + first + step, start + len(scores)))
+            return _unit(queries, gallery, relevance, ties, places, scores[first : first + step], error)
+
+        for done in pool.map(unit, range(0, len(scores), step)):
+            yield from done
+
+
+def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Blocks of queries against the whole gallery: (first query, [b, n] ranking scores), each valid until the next.
+
+    Where both are the same rows, the product of block i with a later block j is kept and used again, transposed, as
+    that of j with i; near the diagonal only, where keeping all would take too much memory.
+    """
+    size = min(1024, max(64, _STRIP_BYTES // (4 * len(gallery))))
+    blocks = -(-len(gallery) // size)
+    band = _band(blocks, size) if same else 0
+    bias = (gallery.bias - gallery.bias.mean()).astype(np.float32)
+    buffer = np.empty((min(size, len(queries)), len(gallery)), dtype=np.float32)
+    kept: dict[tuple[int, int], NDArray[np.float32]] = {}
+    for i, start in enumerate(range(0, len(queries), size)):
+        left = queries.low(start, min(start + size, len(queries)))
+        strip = buffer[: len(left)]
+        ready = [j for j in range(blocks) if (j, i) in kept]
+
+        def turn(j: int, i: int = i, strip: NDArray[np.float32] = strip) -> None:
+            tile, out = kept.pop((j, i)), strip[:, j * size : j * size + size]
+            # By narrow columns, so that what is written stays in the cache.
+            for first in range(0, len(tile), 64):
+                out[:, first : first + 64] = tile[first : first + 64].T
+
+        list(pool.map(turn, ready))
+        missing = [j for j in range(blocks) if j not in ready]
+        for first in range(0, len(missing), _RUN):
+            run = missing[first : first + _RUN]
+            while run:
+                length = next((k for k in range(1, len(run)) if run[k] != run[0] + k), len(run))
+                part = slice(run[0] * size, min((run[0] + length) * size, len(gallery)))
+                np.matmul(left, gallery.low(part.start, part.stop).T, out=strip[:, part])
+                run = run[length:]
+        for j in range(i + 1, min(i + band, blocks - 1) + 1):
+            kept[i, j] = strip[:, j * size : j * size + size].copy()
+        strip += bias
+        yield start, strip
+
+
+def _band(blocks: int, size: int) -> int:
+    """How many block columns right of the diagonal can be kept within _KEPT_BYTES."""
+    room = _KEPT_BYTES // (4 * size * size)
+
+    def peak(width: int) -> int:
+        return max(
+            (
+                sum(max(0, min(k + width, blocks - 1) - i) for k in range(max(0, i - width), i + 1))
+                for i in range(blocks)
+            ),
+            default=0,
+        )
+
+    low, high = 0, blocks
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if peak(middle) <= room else (low, middle - 1)
+    return low
+
+
+def _above(
+    scores: NDArray[Any],
+    selves: NDArray[np.int64],
+    row: NDArray[np.int64],
+    item: NDArray[np.int64],
+    width: NDArray[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """How many items that are not relevant score clearly higher, and at least about as high, as each relevant one.
+
+    Args:
+        scores: [b, n].
+        selves: [b] the query's own place, or -1.
+        row: [k] ascending, item: [k]: the relevant pairs.
+        width: [k] what counts as about.
+
+    Returns:
+        [k] how many score more than width above, and how many at least width below, the pair's own score; [k, 2] the
+        two limits; [b, n] the scores with -inf in the place of relevant items and the query itself.
+    """
+    mine = scores[row, item]
+    others = scores.copy()
+    others[row, item] = -np.inf
+    inside = np.flatnonzero(selves >= 0)
+    others[inside, selves[inside]] = -np.inf
+    ordered = np.sort(others, axis=1)
+    ends = np.searchsorted(row, np.arange(len(scores) + 1))
+    # In the scores' own type and rounded outwards, so that no row is converted for a comparison.
+    infinity = scores.dtype.type(np.inf)
+    limits = np.empty((len(row), 2), dtype=scores.dtype)
+    limits[:, 0] = np.nextafter((mine - width).astype(scores.dtype), -infinity)
+    limits[:, 1] = np.nextafter((mine + width).astype(scores.dtype), infinity)
+    over, about = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+    count = scores.shape[1]
+    for b in range(len(scores)):
+        part = slice(ends[b], ends[b + 1])
+        over[part] = count - ordered[b].searchsorted(limits[part, 1], side="right")
+        about[part] = count - ordered[b].searchsorted(limits[part, 0], side="left")
+    return over, about, limits, others
+
+
+def _unit(
+    queries: Space,
+    gallery: Space,
+    relevance: Relevance,
+    ties: Ties,
+    places: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    error: Error,
+) -> list[Ranked]:
+    """Ranks of a few queries from their float32 scores; close calls in float64."""
+    row, item = relevance.of(places)
+    if not len(row):
+        return []
+    selves = relevance.selves[places]
+    mine = scores[row, item]
+    # In ascending order within a query, which is the order in which a sorted row is searched fastest.
+    order = np.lexsort((mine, row))
+    item, mine = item[order], mine[order]
+    width = 2.0 * error.of(queries.length[places[row]], mine.astype(np.float64))
+    over, about, limits, others = _above(scores, selves, row, item, width)
+    close = np.flatnonzero(about > over)
+    if int((about - over)[close].sum()) > _CLOSE_SHARE * scores.size:
+        return list(_exactly(queries, gallery, relevance, ties, places))
+    if len(close):
+        asked, other = _within(others, row[close], limits[close])
+        here = places[row[close]]
+        exact = exact_pairs(queries, gallery, np.concatenate((here, here[asked])), np.concatenate((item[close], other)))
+        true, rival = exact[: len(close)], exact[len(close) :]
+        tie = tie_width(queries, gallery, here, item[close])
+        first = rival > (true + tie)[asked]
+        if ties != "optimistic":
+            level = ~first & (rival >= (true - tie)[asked])
+            first |= level & (other < item[close][asked]) if ties == "index" else level
+        over[close] += np.bincount(asked[first], minlength=len(close))
+    return [_ranks(places, row, over)]
+
+
+def _within(
+    others: NDArray[Any], row: NDArray[np.int64], limits: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Items of a row between two limits: (which window, which item), window after window."""
+    found = []
+    for r, (bottom, top) in zip(row, limits, strict=True):
+        scores = others[r]
+        found.append(np.flatnonzero((scores >= bottom) & (scores <= top)))
+    return np.repeat(np.arange(len(found)), [len(one) for one in found]), np.concatenate(found)
+
+
+def _exactly(
+    queries: Space, gallery: Space, relevance: Relevance, ties: Ties, places: NDArray[np.int64]
+) -> Iterator[Ranked]:
+    """Ranks of some queries (places one after the other) with all scores in float64."""
+    step = max(1, _UNIT_CELLS // len(gallery))
+    for start in range(int(places[0]), int(places[-1]) + 1, step):
+        some = np.arange(start, min(start + step, int(places[-1]) + 1))
+        row, item = relevance.of(some)
+        if not len(row):
+            continue
+        scores = exact_block(queries, gallery, start, start + len(some))
+        width = tie_width(queries, gallery, some[row], item)
+        over, about, limits, others = _above(scores, relevance.selves[some], row, item, width)
+        if ties == "pessimistic":
+            over = about
+        elif ties == "index":
+            for k in np.flatnonzero(about > over):
+                earlier = others[row[k], : item[k]]
+                over[k] += np.count_nonzero((earlier >= limits[k, 0]) & (earlier <= limits[k, 1]))
+        yield _ranks(some, row, over)
+
+
+def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> Ranked:
+    """Ranks from how many others come before each relevant item: the i-th of a query comes after i - 1 relevant ones."""
+    counts = np.bincount(row, minlength=len(places)).astype(np.int64)
+    base = int(over.max(initial=0)) + 1
+    ordered = np.sort(row * base + over) - row * base
+    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    some = np.flatnonzero(counts)
+    return Ranked(places[some], counts[some], ordered + within + 1)
+
+
+def workers(count: int | None = None) -> ThreadPoolExecutor:
+    """A pool of `count` threads, by default one a core."""
+    return ThreadPoolExecutor(max_workers=max(1, count or threads()), thread_name_prefix="ranking")

@@ -1,0 +1,153 @@
+"""Who is relevant to whom: items of one class, or items that share a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import DataError, UsageError
+from snellen.features.labels import Labels, from_array, from_lists
+
+Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"
+
+
+def labels_of(labels: Any, rows: int) -> Labels:
+    """Labels as a measure takes them.
+
+    Args:
+        labels: Labels; [n] integers (gaps and negative ids are fine) or texts; [n, c] of 0 and 1; or n sets of ids.
+        rows: how many rows the features have.
+
+    Raises:
+        DataError: another shape or kind, or another number of rows.
+    """
+    if isinstance(labels, Labels):
+        known = labels
+    elif isinstance(labels, np.ndarray):
+        known = from_array(labels, None, "labels", lambda row: f"row {row}")
+    else:
+        given = list(labels)
+        if given and isinstance(given[0], Iterable) and not isinstance(given[0], (str, bytes, np.ndarray)):
+            known = from_lists([[int(one) for one in row] for row in given], None, "labels")
+        else:
+            array = np.asarray(given) if given else np.zeros(0, dtype=np.int64)
+            known = from_array(array, None, "labels", lambda row: f"row {row}")
+    if len(known) != rows:
+        raise DataError(f"{len(known):,} labels for {rows:,} rows of features", "Give one label a row.")
+    return known
+
+
+def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, what: str) -> NDArray[np.int64]:
+    """Row numbers of queries or gallery.
+
+    Args:
+        chosen: row numbers, a bool mask, the name of a split, or None for all rows.
+        split: [n] names of splits; needed where `chosen` is a name.
+        rows: n.
+        what: "queries" or "gallery", for messages.
+
+    Raises:
+        UsageError: a row that is not there or comes twice, or a split that no row has.
+    """
+    if chosen is None:
+        return np.arange(rows, dtype=np.int64)
+    if isinstance(chosen, str):
+        if split is None:
+            raise UsageError(f"{what} are given as split {chosen!r}, but the rows have no splits", "Give row numbers.")
+        names = np.asarray(split).astype(str)
+        found = np.flatnonzero(names == chosen)
+        if not len(found):
+            raise UsageError(
+                f"{what}: no row is in split {chosen!r}; there are: {', '.join(map(repr, np.unique(names).tolist()))}",
+                "Name one of these.",
+            )
+        return found.astype(np.int64)
+    index = np.asarray(chosen)
+    if index.dtype == bool:
+        if index.shape != (rows,):
+            raise UsageError(f"{what}: a mask of shape {list(index.shape)} for {rows:,} rows", "Give one bool a row.")
+        return np.flatnonzero(index).astype(np.int64)
+    if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu"):
+        raise UsageError(
+            f"{what}: row numbers of shape {list(index.shape)} and type {index.dtype}", "Give [k] integers."
+        )
+    index = index.astype(np.int64)
+    if len(index) and (index.min() < 0 or index.max() >= rows):
+        raise UsageError(f"{what}: rows {index.min()} to {index.max()} of {rows:,}", "Row numbers go from 0 to n - 1.")
+    if len(np.unique(index)) != len(index):
+        raise UsageError(f"{what}: a row number comes twice", "Give every row once.")
+    return index
+
+
+class Relevance(Struct, frozen=True, eq=False):
+    """Which gallery items are relevant to a query; items by their place in the gallery, queries by theirs.
+
+    Attributes:
+        selves: [q] the query's own place in the gallery, -1 where it is not there.
+        counts: [q] relevant items of each query, itself left out.
+        cluster: [q] equal for queries of the same class (or the same set of labels).
+    """
+
+    selves: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    query_class: NDArray[np.int64]
+    query_many: NDArray[np.float32] | None
+    gallery_many: NDArray[np.float32] | None
+
+    def of(self, queries: NDArray[np.int64]) -> Flat:
+        """Pairs (place in `queries`, place in the gallery) of all relevant items, ordered by query, then by item."""
+        if self.query_many is not None and self.gallery_many is not None:
+            shared = self.query_many[queries] @ self.gallery_many.T > 0.5
+            row, item = np.nonzero(shared)
+        else:
+            row, item = slices(self.order, self.starts, self.sizes, self.query_class[queries])
+        keep = item != self.selves[queries][row]
+        return row[keep].astype(np.int64), item[keep].astype(np.int64)
+
+
+def slices(
+    order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], which: NDArray[np.int64]
+) -> Flat:
+    """Members of the classes `which` (-1: of none), one after the other: (place in `which`, member)."""
+    length = np.where(which >= 0, sizes[which], 0) if len(sizes) else np.zeros(len(which), dtype=np.int64)
+    row = np.repeat(np.arange(len(which)), length)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
+    return row, order[starts[which[row]] + within] if len(row) else row
+
+
+def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
+    """Relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself."""
+    place = np.full(len(labels), -1, dtype=np.int64)
+    place[gallery] = np.arange(len(gallery))
+    selves = place[queries]
+    none = np.zeros(0, dtype=np.int64)
+    if labels.single is not None:
+        classes, codes = np.unique(labels.single[gallery], return_inverse=True)
+        order = np.argsort(codes, kind="stable").astype(np.int64)
+        sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)
+        starts = np.cumsum(sizes) - sizes
+        asked = labels.single[queries]
+        query_class = np.full(len(queries), -1, dtype=np.int64)
+        if len(classes):
+            found = np.minimum(np.searchsorted(classes, asked), len(classes) - 1)
+            query_class = np.where(classes[found] == asked, found, -1)
+        counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
+        counts = counts - (selves >= 0)
+        return Relevance(selves, counts, asked, order, starts, sizes, query_class, None, None)
+    assert labels.many is not None
+    query_many, gallery_many = labels.many[queries].astype(np.float32), labels.many[gallery].astype(np.float32)
+    counts = np.zeros(len(queries), dtype=np.int64)
+    for start in range(0, len(queries), 256):
+        counts[start : start + 256] = (query_many[start : start + 256] @ gallery_many.T > 0.5).sum(axis=1)
+    counts -= (selves >= 0) & (query_many.sum(axis=1) > 0)
+    _, cluster = np.unique(labels.many[queries], axis=0, return_inverse=True)
+    return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many)

@@ -1,0 +1,289 @@
+"""Retrieval: how early do items of the query's own class come when a gallery is sorted by similarity?
+
+Definitions stand in docs/features-retrieval.md; each measure has a name of its own, because the usual names mean
+different things in different code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import UsageError
+from snellen.features.ranking import Ranked, Ties, check_ties, ranked, workers
+from snellen.features.relevance import RowsOf, labels_of, relevance, rows_of
+from snellen.features.similarity import Measure, check_values, prepare
+from snellen.scoring.statistics import interval
+from snellen.types import Metric
+
+Precision: TypeAlias = Literal["step", "trapezoid"]
+Denominator: TypeAlias = Literal["R", "min(R,k)", "retrieved", "hits"]
+
+
+class Settings(Struct, frozen=True):
+    """What a retrieval result depends on beside features and labels.
+
+    Attributes:
+        similarity: "cosine" (a zero row has 0 with everything) or "l2".
+        ties: which comes first among items of equal similarity: see `ranking.ranked`.
+        ap: "step": precision at each relevant item; "trapezoid": the mean of the precisions before and at it.
+        map_k_denominator: what AP@k is divided by.
+        protocol: "leave-one-out" or "query/gallery".
+        self: what happens to a query that is in the gallery.
+        relevant: when an item is relevant to a query.
+        average: over what the values are averaged.
+        precision_k_denominator: what precision@k is divided by.
+    """
+
+    similarity: Measure
+    ties: Ties
+    ap: Precision
+    map_k_denominator: Denominator
+    protocol: str
+    relevant: str
+    self: str = "left out by index"
+    average: str = "queries with at least one relevant item"
+    precision_k_denominator: str = "k"
+
+
+class Retrieval(Struct, frozen=True, eq=False):
+    """Values of every query, and what they were computed under.
+
+    Attributes:
+        settings: as declared.
+        values: name to [q] float64; NaN for a query without relevant items. "map" (over the full ranking), "map_at_r",
+            "r_precision", "recall@k" (a relevant item among the first k), "precision@k" and "map@k".
+        chance: name to [q] expected values of a random order, where there is a formula.
+        rows: [q] row numbers of the queries.
+        relevant: [q] relevant items in the gallery, R.
+        cluster: [q] equal for queries of one class (or one set of labels).
+        gallery: items in the gallery.
+        skipped: queries without a relevant item.
+        skipped_classes: classes (or sets of labels) all of whose queries were skipped.
+    """
+
+    settings: Settings
+    values: dict[str, NDArray[np.float64]]
+    chance: dict[str, NDArray[np.float64]]
+    rows: NDArray[np.int64]
+    relevant: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+    gallery: int
+    skipped: int
+    skipped_classes: int
+
+    def metrics(self, cluster: Literal["class", "query"] = "class") -> list[Metric]:
+        """Each value's mean over scored queries, with its 95 % interval.
+
+        Args:
+            cluster: "class": queries of one class rise and fall together, and other classes might have been drawn;
+                "query": these classes, other pictures of them.
+
+        Raises:
+            UsageError: another cluster.
+        """
+        if cluster not in ("class", "query"):
+            raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
+        scored = self.relevant > 0
+        group = self.cluster[scored] if cluster == "class" else np.flatnonzero(scored).astype(np.int64)
+        count, asked = int(scored.sum()), len(self.rows)
+        found = []
+        for name, values in self.values.items():
+            kept = values[scored]
+            chance = self.chance.get(name)
+            found.append(
+                Metric(
+                    name=name,
+                    value=float(kept.mean()) if count else None,
+                    n=count,
+                    ci95=interval(kept, group),
+                    unit="fraction",
+                    coverage=count / asked if asked else 0.0,
+                    chance=float(chance[scored].mean()) if chance is not None and count else None,
+                )
+            )
+        return found
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know, one sentence each."""
+        told = []
+        if self.skipped:
+            told.append(
+                f"{self.skipped:,} of {len(self.rows):,} queries have no relevant item in the gallery and are not "
+                f"scored; {self.skipped_classes:,} classes are left out with them."
+            )
+        if self.settings.map_k_denominator == "hits":
+            told.append("map@k is averaged over the hits found: a better ranking can lower it. Do not quote it alone.")
+        return told
+
+
+def retrieval(
+    features: Any,
+    labels: Any,
+    *,
+    queries: RowsOf = None,
+    gallery: RowsOf = None,
+    split: Sequence[str] | NDArray[Any] | None = None,
+    similarity: Measure = "cosine",
+    ties: Ties = "pessimistic",
+    ks: Sequence[int] = (1, 5, 10),
+    ap: Precision = "step",
+    denominator: Denominator = "min(R,k)",
+    threads: int | None = None,
+) -> Retrieval:
+    """Exact retrieval over all of the gallery.
+
+    Args:
+        features: [n, d] of any real type, in memory or memory-mapped; it is read in blocks and never copied whole.
+        labels: [n] integers or texts, [n, c] of 0 and 1, n sets of ids, or Labels. With several labels a row, an
+            item is relevant that shares at least one.
+        queries: which rows ask: row numbers, a mask, or the name of a split; None for all.
+        gallery: which rows are searched, likewise. With None for both each row asks all others (leave-one-out).
+            A query that is in the gallery is left out of its own ranking, by its index.
+        split: [n] names of splits.
+        similarity: "cosine" or "l2".
+        ties: "pessimistic", "optimistic" or "index".
+        ks: depths of recall@k, precision@k and map@k.
+        ap: "step" or "trapezoid" (as in revisited Oxford and Paris) for the full ranking.
+        denominator: of map@k: "R", "min(R,k)", "retrieved" (k, or the gallery where that is smaller), "hits".
+        threads: how many; None for one a core.
+
+    Raises:
+        DataError: features or labels of a wrong shape, or a value that is not finite (naming the row).
+        UsageError: a setting or a split that does not exist.
+
+    Sources: AP over the full ranking, as in information retrieval; MAP@R and R-precision, Musgrave, Belongie and Lim
+    2020, arXiv 2003.08505; trapezoid, Radenovic et al. 2018, arXiv 1803.11285.
+    """
+    check_ties(ties)
+    if ap not in get_args(Precision):
+        raise UsageError(f"there is no average precision {ap!r}", "Choose step or trapezoid.")
+    if denominator not in get_args(Denominator):
+        raise UsageError(f"there is no denominator {denominator!r}", f"Choose one of {get_args(Denominator)}.")
+    if any(int(k) != k or k < 1 for k in ks):
+        raise UsageError(f"depths {list(ks)}", "Depths are whole numbers from 1.")
+    ks = tuple(sorted({int(k) for k in ks}))
+    values = check_values(features)
+    known = labels_of(labels, len(values))
+    asked = rows_of(queries, split, len(values), "queries")
+    searched = rows_of(gallery, split, len(values), "gallery")
+    same = len(asked) == len(searched) and bool((asked == searched).all())
+    who = relevance(known, asked, searched)
+    measured = _Measured(len(asked), len(searched), ks, ap, denominator)
+    with workers(threads) as pool:
+        items = prepare(values, searched, similarity, pool)
+        asking = items if same else prepare(values, asked, similarity, pool, like=items)
+        for block in ranked(asking, items, who, ties, pool, same):
+            measured.add(block)
+    counts = who.counts
+    skipped = counts == 0
+    lost = len(np.unique(who.cluster)) - len(np.unique(who.cluster[~skipped]))
+    return Retrieval(
+        settings=Settings(
+            similarity,
+            ties,
+            ap,
+            denominator,
+            "leave-one-out" if same else "query/gallery",
+            "same class" if known.single is not None else "at least one label in common",
+        ),
+        values=measured.values,
+        chance=_chance(counts, len(searched) - (who.selves >= 0), ks, ap, denominator),
+        rows=asked,
+        relevant=counts,
+        cluster=who.cluster,
+        gallery=len(searched),
+        skipped=int(skipped.sum()),
+        skipped_classes=lost,
+    )
+
+
+class _Measured:
+    """Values of every query, filled block by block as rankings come."""
+
+    def __init__(
+        self, queries: int, gallery: int, ks: tuple[int, ...], ap: Precision, denominator: Denominator
+    ) -> None:
+        self._gallery, self._ks, self._ap, self._denominator = gallery, ks, ap, denominator
+        names = ["map", "map_at_r", "r_precision"]
+        names += [f"{kind}@{k}" for kind in ("recall", "precision", "map") for k in ks]
+        self.values = {name: np.full(queries, np.nan) for name in names}
+
+    def add(self, block: Ranked) -> None:
+        """Measure the queries of one block."""
+        rank, count = block.ranks.astype(np.float64), block.counts
+        first = np.cumsum(count) - count
+        place = np.arange(1, len(rank) + 1) - np.repeat(first, count)
+        relevant = np.repeat(count, count)
+        precision = place / rank
+
+        def put(name: str, values: NDArray[Any]) -> None:
+            self.values[name][block.queries] = values
+
+        def total(terms: NDArray[Any]) -> NDArray[Any]:
+            return np.asarray(np.add.reduceat(terms, first))
+
+        if self._ap == "step":
+            put("map", total(precision) / count)
+        else:
+            before = np.where(rank > 1, (place - 1) / np.maximum(rank - 1, 1), 1.0)
+            put("map", total(before + precision) / (2 * count))
+        near = rank <= relevant
+        put("map_at_r", total(precision * near) / count)
+        put("r_precision", total(near.astype(np.float64)) / count)
+        for k in self._ks:
+            near = rank <= k
+            hits = total(near.astype(np.float64))
+            put(f"recall@{k}", hits > 0)
+            put(f"precision@{k}", hits / k)
+            put(f"map@{k}", total(precision * near) / divisor(self._denominator, count, k, self._gallery, hits))
+
+
+def divisor(
+    denominator: Denominator, relevant: NDArray[Any], k: int, gallery: int, hits: NDArray[Any]
+) -> NDArray[np.float64]:
+    """[q] what the sum of precisions at the hits among the first k is divided by; never 0."""
+    by: dict[str, Any] = {
+        "R": relevant,
+        "min(R,k)": np.minimum(relevant, k),
+        "retrieved": np.full(len(relevant), min(k, gallery)),
+        "hits": hits,
+    }
+    return np.asarray(np.maximum(by[denominator], 1), dtype=np.float64)
+
+
+def _chance(
+    relevant: NDArray[np.int64], items: NDArray[np.int64], ks: tuple[int, ...], ap: Precision, denominator: Denominator
+) -> dict[str, NDArray[np.float64]]:
+    """[q] expected values when the gallery comes in random order.
+
+    An item at rank k is relevant with R / n; given that, each of the k - 1 before it is with (R - 1) / (n - 1).
+    recall@k: 1 - C(n - R, k) / C(n, k).
+    """
+    n, r = items.astype(np.float64), relevant.astype(np.float64)
+    harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, int(items.max(initial=0)) + 1))))
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, int(items.max(initial=0)) + 1)))))
+
+    def precisions(depth: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[q] expected sum of the precisions at relevant items among the first `depth`."""
+        sums = harmonic[depth]
+        return np.asarray(r / np.maximum(n, 1) * (sums + (r - 1) / np.maximum(n - 1, 1) * (depth - sums)))
+
+    some = np.maximum(r, 1)
+    expected = {"map_at_r": precisions(relevant) / some, "r_precision": r / np.maximum(n, 1)}
+    if ap == "step":
+        expected["map"] = precisions(items) / some
+    for k in ks:
+        depth = np.minimum(items, k)
+        left = items - relevant
+        miss = logs[left] - logs[np.maximum(left - depth, 0)] - logs[items] + logs[items - depth]
+        expected[f"recall@{k}"] = np.where(left < depth, 1.0, 1.0 - np.exp(miss))
+        expected[f"precision@{k}"] = depth * r / np.maximum(n, 1) / k
+        if denominator != "hits":
+            by = divisor(denominator, relevant, k, int(items.max(initial=0)), np.ones(len(items)))
+            expected[f"map@{k}"] = precisions(depth) / by
+    return {name: np.where(relevant > 0, value, np.nan) for name, value in expected.items()}

@@ -1,0 +1,290 @@
+"""Similarities of features: fast in float32 with a bound on their error, and to the last digits in float64.
+
+A ranking needs the order of scores and no more, so each score is split into a product of centred rows and a term of the
+gallery item; what depends on the query alone is dropped. Centred rows are short where features lie in a narrow cone
+(as those of most encoders do), and the float32 product of short rows has a small error.
+
+    cosine   a.b           = (a - m).(b - m) + m.b + [of a alone]     a, b of length 1, m near their mean
+    l2       -|a - b|^2/2  = (a - m).(b - m) - |b - m|^2 / 2 + [of a alone]
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import DataError, UsageError
+
+Measure: TypeAlias = Literal["cosine", "l2"]
+Low: TypeAlias = NDArray[np.float32]
+High: TypeAlias = NDArray[np.float64]
+
+_ROWS = 1024
+_PAIRS = 256
+_UNIT = 2.0**-24
+"""Unit roundoff of float32."""
+
+_TIE = 2e-15
+"""Scores in float64 are equal when they differ by at most this, times sqrt(d), times the scale of the score."""
+
+
+class Space(Struct, frozen=True, eq=False):
+    """Rows of features made ready for one similarity; values stay where they are and are read a block at a time.
+
+    Attributes:
+        values: [n, d] features as given, memory-mapped or not.
+        rows: [k] which rows of it are meant.
+        metric: "cosine" or "l2".
+        factor: [k] what a row is multiplied with: 1 / length (0 for a zero row) for cosine, one constant for l2.
+        centre: [d] m of the formulas above, after the factor.
+        bias: [k] the gallery term of the formulas above.
+        length: [k] |a - m|.
+    """
+
+    values: NDArray[Any]
+    rows: NDArray[np.int64]
+    metric: Measure
+    factor: High
+    centre: High
+    bias: High
+    length: High
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1])
+
+    def low(self, start: int, stop: int) -> Low:
+        """[stop - start, d] centred rows in float32."""
+        block = take(self.values, self.rows[start:stop])
+        factor = self.factor[start:stop, None]
+        if self.metric == "cosine" and block.dtype == np.float32 and factor.max(initial=0.0) < 1e30:
+            scaled = np.asarray(block * factor.astype(np.float32))
+            scaled -= self.centre.astype(np.float32)
+            return scaled
+        return (block.astype(np.float64) * factor - self.centre).astype(np.float32)
+
+    def high(self, places: NDArray[np.int64] | slice) -> High:
+        """[k, d] rows in float64: of length 1 for cosine, centred for l2."""
+        scaled = take(self.values, self.rows[places]).astype(np.float64) * self.factor[places, None]
+        return scaled if self.metric == "cosine" else scaled - self.centre
+
+
+def take(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Rows of an array: a view where they stand together, a copy of these rows where not."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        return np.asarray(values[int(rows[0]) : int(rows[-1]) + 1])
+    return np.asarray(values[rows])
+
+
+def check_values(values: Any, what: str = "features") -> NDArray[Any]:
+    """[n, d] numbers, without reading them.
+
+    Raises:
+        DataError: another shape, or values that are no real numbers.
+    """
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise DataError(
+            f"{what} of shape {list(array.shape)} and type {array.dtype}; [rows, width] real numbers were expected",
+            "Flatten each row to one vector.",
+        )
+    if array.shape[1] == 0:
+        raise DataError(f"{what} of shape {list(array.shape)}: rows have no columns", "Give at least one column.")
+    return array
+
+
+def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], what: str) -> None:
+    if np.isfinite(squares).all():
+        return
+    wrong = int(np.flatnonzero(~np.isfinite(squares))[0])
+    column = np.flatnonzero(~np.isfinite(block[wrong]))
+    found = f"column {column[0]} is {block[wrong][column[0]]}" if len(column) else "its length overflows float64"
+    raise DataError(
+        f"{what}: row {rows[wrong]}: {found}; finite numbers were expected",
+        "Extract this row anew, or leave it out and say so.",
+    )
+
+
+def prepare(
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    metric: Measure,
+    pool: Executor,
+    like: Space | None = None,
+    what: str = "features",
+) -> Space:
+    """One pass over the rows: lengths, gallery terms, and the refusal of what is not finite.
+
+    Args:
+        values: [n, d] as `check_values` returned it.
+        rows: which rows.
+        metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
+        pool: threads that share the pass.
+        like: take centre and scale from here, so that products of the two can be formed.
+        what: how errors call the features.
+
+    Raises:
+        UsageError: another metric.
+        DataError: a value that is not finite, naming the row.
+    """
+    if metric not in ("cosine", "l2"):
+        raise UsageError(f"there is no similarity {metric!r}", "Choose cosine or l2.")
+    count = len(rows)
+    factor, bias, length = np.zeros(count), np.zeros(count), np.zeros(count)
+    if like is not None:
+        centre, constant = like.centre, float(like.factor[0]) if like.metric == "l2" and len(like) else 1.0
+    else:
+        centre, constant = _centre(values, rows, metric, what)
+
+    def one(start: int) -> None:
+        part = slice(start, min(start + _ROWS, count))
+        block = take(values, rows[part]).astype(np.float64)
+        squares = np.einsum("ij,ij->i", block, block)
+        _refuse_infinite(block, squares, rows[part], what)
+        if metric == "cosine":
+            norm = np.sqrt(squares)
+            # Subnormal lengths cannot be inverted; scaling by the largest value first makes the length ordinary.
+            tiny = (norm < 1e-140) & (np.abs(block).max(axis=1) > 0.0)
+            if tiny.any():
+                largest = np.abs(block[tiny]).max(axis=1)
+                norm[tiny] = largest * np.linalg.norm(block[tiny] / largest[:, None], axis=1)
+            with np.errstate(divide="ignore", over="ignore"):
+                inverse = np.where(norm > 0.0, 1.0 / norm, 0.0)
+            if not np.isfinite(inverse).all():
+                wrong = int(np.flatnonzero(~np.isfinite(inverse))[0])
+                raise DataError(f"{what}: row {rows[part][wrong]}: it is too short for float64", "Scale the features.")
+            factor[part] = inverse
+            bias[part] = (block @ centre) * inverse
+            unit = np.where(norm > 0.0, 1.0, 0.0)
+            length[part] = np.sqrt(np.maximum(0.0, unit - 2.0 * bias[part] + centre @ centre))
+        else:
+            block *= constant
+            block -= centre
+            factor[part] = constant
+            squares = np.einsum("ij,ij->i", block, block)
+            bias[part], length[part] = -squares / 2.0, np.sqrt(squares)
+
+    list(pool.map(one, range(0, count, _ROWS)))
+    return Space(values, rows, metric, factor, centre, bias, length)
+
+
+def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, what: str) -> tuple[High, float]:
+    """Mean of up to 1,024 rows spread evenly (any m is right, one near the mean is good), and the scale for l2."""
+    picked = rows[:: max(1, -(-len(rows) // _ROWS))]
+    sample = np.asarray(values[picked]).astype(np.float64)
+    if not len(sample):
+        return np.zeros(values.shape[1]), 1.0
+    squares = np.einsum("ij,ij->i", sample, sample)
+    _refuse_infinite(sample, squares, picked, what)
+    if metric == "cosine":
+        kept = squares > 1e-280
+        return np.asarray((sample[kept] / np.sqrt(squares[kept])[:, None]).sum(axis=0) / len(sample)), 1.0
+    centre = sample.mean(axis=0)
+    spread = float(np.sqrt(((sample - centre) ** 2).sum(axis=1).mean()))
+    constant = 1.0 / spread if spread > 0.0 else 1.0
+    return centre * constant, constant
+
+
+def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64]) -> High:
+    """[k] scores of pairs (query a[i], item b[i]) in float64: cosine, or -|a - b|^2 / 2 in the space's scale.
+
+    The sum of a pair is taken in one order whatever stands around it, so equal rows have equal scores.
+    """
+    scores = np.empty(len(a))
+    for start in range(0, len(a), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        some, at = np.unique(a[part], return_inverse=True)
+        left, right = queries.high(some)[at], gallery.high(b[part])
+        if queries.metric == "l2":
+            left -= right
+            scores[part] = np.einsum("ij,ij->i", left, left) / -2.0
+        else:
+            scores[part] = np.einsum("ij,ij->i", left, right)
+    return scores
+
+
+def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
+    """[stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
+    left = queries.high(slice(start, stop))
+    scores = np.empty((stop - start, len(gallery)))
+    for first in range(0, len(gallery), _ROWS):
+        part = slice(first, min(first + _ROWS, len(gallery)))
+        np.matmul(left, gallery.high(part).T, out=scores[:, part])
+    if queries.metric == "l2":
+        scores += gallery.bias
+        scores += queries.bias[start:stop, None]
+    return scores
+
+
+def tie_width(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64]) -> High:
+    """[k] within which a score of query a[i] counts as equal to that of its item b[i].
+
+    2e-15 * sqrt(d), for l2 times the squared lengths |a - m|^2 + |b - m|^2: about ten times what rounding does to a
+    sum of d products, so rows that are equal in exact arithmetic tie, whatever their place in a block.
+    """
+    width = _TIE * float(np.sqrt(queries.width))
+    if queries.metric == "cosine":
+        return np.full(len(a), width)
+    return np.asarray(width * (queries.length[a] ** 2 + gallery.length[b] ** 2))
+
+
+class Error(Struct, frozen=True):
+    """How far a float32 score may be from the true one: flat * |a - m| * max |b - m| + steep * |score|."""
+
+    flat: float
+    steep: float
+    reach: float
+    rounding: float
+
+    def of(self, length: High, score: High) -> High:
+        """[k] bound, from the query's length and the float32 score."""
+        size = np.abs(score) + self.rounding
+        return np.asarray(self.flat * length * self.reach + self.steep * size + 4.0 * _UNIT * size)
+
+
+def float32_error(queries: Space, gallery: Space) -> Error:
+    """A bound on the error of float32 products, scaled by what is measured on up to 128 x 128 pairs and on equal rows.
+
+    The error of a sum of d products grows with sqrt(d) times the partial sums (Higham and Mary 2019, SIAM J. Sci.
+    Comput. 41(5)); its constant depends on how the matrix product adds, so it is measured here. Two scores are compared
+    within the sum of their bounds. The largest of 16,384 errors is about 4 standard deviations; half as much again is
+    allowed for each, so that a difference has to be off by 8 of its own standard deviations to go unseen.
+    """
+    spread = np.arange(0, len(gallery), max(1, -(-len(gallery) // 128)))
+    asked = np.arange(0, len(queries), max(1, -(-len(queries) // 128)))
+    low_g, low_q = _rows_low(gallery, spread), _rows_low(queries, asked)
+    high_g = _rows_centred(gallery, spread)
+    high_q = _rows_centred(queries, asked)
+    root = float(np.sqrt(queries.width))
+    worst = 0.0
+    for a, b, x, y in ((low_q, low_g, high_q, high_g), (low_g, low_g, high_g, high_g)):
+        true = x @ y.T
+        wrong = np.abs((a @ b.T).astype(np.float64) - true)
+        size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
+        allowed = _UNIT * (size + root * np.abs(true))
+        kept = allowed > 0.0
+        worst = max(worst, float((wrong[kept] / allowed[kept]).max(initial=0.0)))
+    factor = 1.5 * max(worst, 0.25)
+    centred = gallery.bias - gallery.bias.mean()
+    return Error(
+        flat=factor * _UNIT,
+        steep=factor * _UNIT * root,
+        reach=float(gallery.length.max()),
+        rounding=float(np.abs(centred).max()),
+    )
+
+
+def _rows_low(space: Space, places: NDArray[np.int64]) -> Low:
+    return np.concatenate([space.low(int(i), int(i) + 1) for i in places])
+
+
+def _rows_centred(space: Space, places: NDArray[np.int64]) -> High:
+    rows = space.high(places)
+    return rows - space.centre if space.metric == "cosine" else rows
