@@ -261,6 +261,22 @@ def test_suite_data_sets_and_kinds_narrow_the_whole(tree):
         samples("fgbmk", tree, datasets="cub,food101")
 
 
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_a_hint_names_a_wrong_class_below_the_question_as_it_is(tree, name):
+    plain, misled = samples(f"fgbmk/{name}", tree), samples(f"fgbmk/{name}", tree, hint="wrong")
+    assert [one.id for one in misled] == [one.id for one in plain]
+    for before, after in zip(plain, misled, strict=True):
+        was, now = before.prompt.parts[1], after.prompt.parts[1]
+        assert isinstance(was, Text) and isinstance(now, Text)
+        if after.meta["hint"] == "wrong":
+            assert now.text.startswith(was.text + "\n")
+            assert str(after.meta["hinted"]).lower() != after.meta.get("label")
+            reply = "yes" if after.target is True else "no" if after.target is False else str(after.target)
+            assert registry.find("fgbmk").score["strict"](after, reply).value == 1.0
+        else:
+            assert now == was
+
+
 def test_what_is_not_there_is_said_with_what_is(tree, tmp_path):
     with pytest.raises(DataError, match=r"species_question_choice\.jsonl in it; it has aircraft/bias"):
         samples("fgbmk/stanfordcar/species/choice", tree)

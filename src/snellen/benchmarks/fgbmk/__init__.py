@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.benchmarks.fgbmk import results, samples, summary, survey, where
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
@@ -31,6 +32,7 @@ OPTIONS = {
     "suite": f"which files, by comma: {', '.join(suites())}; all of them unless given",
     "datasets": f"which data sets, by comma: {', '.join(datasets())}; those that are there unless given",
     "kinds": f"which kinds of question, by comma: {', '.join(KINDS)}; all of them unless given",
+    **hints.OPTIONS,
 }
 ABOUT = {
     "source": "SEU-VIPGroup/FG-BMK; arXiv 2504.14988v3 (ICLR 2026) and 2606.19053",
@@ -69,6 +71,7 @@ def _declared(name: str) -> Benchmark:
         profiles=PROFILES,
         size=size,
         digest=lambda data: survey.digest_of(where.of_member(member, data), data),
+        options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
         results=results.of_member(member),
         notices=lambda data: survey.notices(member, where.of_member(member, data), data),

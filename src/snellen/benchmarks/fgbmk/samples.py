@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from snellen.benchmarks import hints
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk import asked, images, taxonomy, where
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
@@ -63,8 +64,24 @@ def of_file(found: Found, data: Data, sibling: Any = where.of_member) -> Iterato
     """The questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
     context = prepare(found, data, images.shelf(found.member.dataset, data))
     ids = Ids()
-    for line, row in where.rows(found):
-        yield make(context, line, row, ids)
+    asked_now = (make(context, line, row, ids) for line, row in where.rows(found))
+    return hints.misled(asked_now, data, lambda about: named(found, about)) if hints.wanted(data) else asked_now
+
+
+def named(found: Found, about: str) -> list[str]:
+    """The classes that a file's questions name or ask for; of attribute questions the values of one attribute."""
+    names: set[str] = set()
+    for _, row in where.rows(found):
+        if isinstance(row, DataError) or not isinstance(row.get("text"), str):
+            continue
+        if found.member.ask == "attribute":
+            name, value = asked.attribute(row["text"])
+            names.update(asked.options(row["text"]) or (value,) if name == about else ())
+        elif found.member.kind == "truth":
+            names.add(asked.asked(row["text"]))
+        elif isinstance(row.get("class"), str):
+            names.add(row["class"])
+    return sorted(names - {""})
 
 
 def prepare(found: Found, data: Data | None, pictures: Pictures | None) -> Context:

@@ -28,6 +28,8 @@ def strict(sample: Sample, reply: str) -> Score:
     said = without_echo(reply, question)
     if not said:
         return Score(0.0, None, "invalid", ECHO if reply.strip() else "no answer")
+    if sample.meta.get("hint") == "wrong":
+        question = question.rpartition("\n")[0]  # a hint is no part of what was asked
     if sample.kind == "truth":
         return _truth(sample, said, question)
     if sample.kind == "choice":
