@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import typer
 from typer.models import ArgumentInfo
 
 from snellen.cli.app import COMMANDS, load
@@ -40,8 +41,12 @@ class Word(NamedTuple):
     required: bool
 
 
-def words(function: Callable[..., Any]) -> Iterator[Word]:
-    """What a command takes, in order."""
+def words(function: Callable[..., Any] | typer.Typer) -> Iterator[Word]:
+    """What a command takes, in order; what the commands of a group take, one after the other."""
+    if isinstance(function, typer.Typer):
+        for _, inner in _inner(function):
+            yield from words(inner)
+        return
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         type_, info = get_args(hints[name])
@@ -76,7 +81,17 @@ def page() -> str:
     return HEAD + rows + top + "".join(_section(name, load(command)) for name, command in COMMANDS.items())
 
 
-def _section(name: str, function: Callable[..., Any]) -> str:
+def _inner(group: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The commands of a group, by name."""
+    for command in group.registered_commands:
+        if command.callback is not None:
+            yield command.name or command.callback.__name__.replace("_", "-"), command.callback
+
+
+def _section(name: str, function: Callable[..., Any] | typer.Typer, mark: str = "##") -> str:
+    if isinstance(function, typer.Typer):
+        whole = "".join(_section(f"{name} {one}", inner, "###") for one, inner in _inner(function))
+        return f"\n## snellen {name}\n\n{function.info.help}\n{whole}"
     taken = list(words(function))
     shown = "".join(
         f" {word.names[0] if word.required else f'[{word.names[0]}]'}"
@@ -86,7 +101,7 @@ def _section(name: str, function: Callable[..., Any]) -> str:
     )
     options = [word for word in taken if not word.argument]
     usage = f"snellen {name}{shown}{' [OPTIONS]' if options else ''}"
-    parts = [f"\n## snellen {name}\n\n```text\n{usage}\n```\n\n{inspect.getdoc(function)}\n"]
+    parts = [f"\n{mark} snellen {name}\n\n```text\n{usage}\n```\n\n{inspect.getdoc(function)}\n"]
     for heading, rows in _tables(taken):
         parts.append(f"\n| {heading} | |\n|---|---|\n")
         for word in rows:

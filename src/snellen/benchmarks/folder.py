@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.benchmarks.fgbmk import summary
 from snellen.benchmarks.fgbmk.names import Names
@@ -50,7 +51,7 @@ def open_folder(path: Path) -> Benchmark:
     return Benchmark(
         name=manifest.name,
         version=manifest.version,
-        samples=lambda data: _samples(folder, manifest, data),
+        samples=lambda data: _asked(folder, manifest, data),
         score=SCORERS,
         summarize=summarize,
         profiles=PROFILES,
@@ -59,6 +60,7 @@ def open_folder(path: Path) -> Benchmark:
         options={
             "levels": f"which levels, by comma: {', '.join(dict.fromkeys(one.level for one in manifest.parts))}",
             "kinds": f"which kinds, by comma: {', '.join(dict.fromkeys(map(_kind, manifest.parts)))}",
+            **hints.OPTIONS,
         },
         about={
             "description": f"{manifest.questions:,} questions about {manifest.images:,} images, "
@@ -144,7 +146,8 @@ class Picture(Struct, frozen=True):
 
     def read(self) -> bytes:
         """Raises DataError where there is no such image, with the id of the question."""
-        return self._found().read()
+        data: bytes = self._found().read()
+        return data
 
     def open(self) -> IO[bytes]:
         """The image as a stream. Raises DataError as `read`."""
@@ -160,6 +163,24 @@ class Picture(Struct, frozen=True):
                 f"{self.at}: image {self.name!r} is not under {self.tree.path}: {error.message}",
                 "Give --images as it was when the set was built, or build it with --copy-images.",
             ) from error
+
+
+def _asked(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
+    """Every question, below each a misleading hint where the user asks for it."""
+    made = _samples(folder, manifest, data)
+    return hints.misled(made, data, lambda about: _names(folder, manifest, about)) if hints.wanted(data) else made
+
+
+def _names(folder: Path, manifest: Manifest, about: str) -> Sequence[str]:
+    """The classes of a level by the set's taxonomy, or the values of an attribute by its questions."""
+    if about in manifest.levels:
+        return _known(folder, manifest)[manifest.levels.index(about)].classes
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(
+        folder / QUESTIONS, columns=["label"], filters=[("ask", "=", "attribute"), ("level", "=", about)]
+    )
+    return sorted(set(table["label"].to_pylist()))
 
 
 def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
@@ -191,6 +212,7 @@ class Known(Struct, frozen=True):
 
     paths: Mapping[str, str]
     names: Names
+    classes: tuple[str, ...]
 
 
 def _known(folder: Path, manifest: Manifest) -> list[Known]:
@@ -215,9 +237,9 @@ def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Know
                 names[depth].setdefault(name, name)
             for alias in filter(None, row[-1].split("|")):
                 names[len(own) - 1].setdefault(alias, own[-1])
+    classes = [tuple(name for name in names[depth] if name.lower() in paths[depth]) for depth in range(len(levels))]
     return tuple(
-        Known(paths[depth], Names([name for name in names[depth] if name.lower() in paths[depth]], names[depth]))
-        for depth in range(len(levels))
+        Known(paths[depth], Names(classes[depth], names[depth]), classes[depth]) for depth in range(len(levels))
     )
 
 
@@ -233,7 +255,7 @@ def _sample(row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree
         "ask": ask,
         "label": row["label"].lower(),
         "stem": str(row["stem"]),
-        "chance": str(round(row["chance"], 6)),
+        "chance": str(row["chance"]),
     }
     if kind == "truth":
         meta["asked"] = row["asked"].lower()

@@ -91,7 +91,7 @@ def asked(attributes: list[Values], order: dict[int, int], seed: int) -> Iterato
             pool=pool(taxonomy, 0, "random"),
             seed=seed,
             others={
-                row: frozenset(value for value in values if value is not None) - {label[row]}  # type: ignore[arg-type]
+                row: frozenset(value for value in values if value is not None) - {label[row]}
                 for row, (_, values) in enumerate(rows)
                 if len(values) > 1
             },

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from hashlib import blake2b, sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ CLAIMS: Mapping[str, str] = {
     "balance": "yes and no are equally many, to one, for each part and each class",
     "positions": "the right option stands equally often, to one, in each place, for each part and each class",
     "overlap": "no option holds another's text",
-    "negatives": "every wrong class is related to the label as recorded, and is no class of its own parts' names only",
+    "negatives": "every wrong class is a class of the level, and is related to the label as recorded",
     "leak": "no image's name holds a label, no prompt holds an image's name or path, or the answer where none is given",
     "articles": "a and an stand before the asked class as it is spoken",
     "images": "copied images are there and carry no Exif, comments or texts",
@@ -142,10 +143,10 @@ class _Tally:
         self.examples: dict[str, list[str]] = {}
         self.ids: set[int] = set()
         self.asked: set[int] = set()
-        self.yes: dict[tuple[str, str], list[int]] = {}
-        self.places: dict[tuple[str, int, str], Counter[int]] = {}
-        self.stems: dict[str, Counter[int]] = {}
-        self.kin: dict[str, Counter[str]] = {}
+        self.yes: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self.places: defaultdict[tuple[str, int, str], Counter[int]] = defaultdict(Counter)
+        self.stems: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        self.kin: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.parts: Counter[str] = Counter()
         self.above = _above(folder / TAXONOMY, manifest)
         self.images: set[str] = set()
@@ -161,7 +162,8 @@ class _Tally:
         name, part = row["id"], row["id"].rpartition("/")[0]
         number = row["id"].rpartition("/")[2]
         self.parts[part] += 1
-        self.cases.update(("files", "ids", "duplicates", "answer", "leak"))
+        for claim in ("files", "ids", "duplicates", "answer", "leak"):
+            self.cases[claim] += 1
         same = record is not None and (record.image, record.text, record.klass, str(record.question_id)) == (
             row["image"],
             row["text"],
@@ -178,7 +180,7 @@ class _Tally:
             if code in seen:
                 self.fault(claim, f"{name}: {row['text']!r} about {row['image']} is there twice")
             seen.add(code)
-        self.stems.setdefault(part, Counter())[row["stem"]] += 1
+        self.stems[part][row["stem"]] += 1
         self._leak(row)
         if row["kind"] == "choice":
             self._choice(row, part)
@@ -195,8 +197,7 @@ class _Tally:
             )
         if row["asked"].casefold() not in row["text"].casefold():
             self.fault("answer", f"{row['id']}: {row['asked']!r} is not in the question {row['text']!r}")
-        counts = self.yes.setdefault((part, row["label"]), [0, 0])
-        counts[right] += 1
+        self.yes[part, row["label"]][right] += 1
         if not right:
             self._related(row, part, [row["asked"]], row["kinship"])
         self.cases["articles"] += 1
@@ -211,7 +212,7 @@ class _Tally:
             self.fault("answer", f"{row['id']}: {row['target']!r} is not exactly one of {', '.join(options)}")
         if not all(option in row["text"] for option in options):
             self.fault("answer", f"{row['id']}: not every option is in the question")
-        self.places.setdefault((part, len(options), row["label"]), Counter())[right] += 1
+        self.places[part, len(options), row["label"]][right] += 1
         self.cases["overlap"] += 1
         if _overlap(options):
             self.fault("overlap", f"{row['id']}: {', '.join(options)}")
@@ -220,7 +221,7 @@ class _Tally:
         self._related(row, part, wrong, kin)
 
     def _related(self, row: dict[str, Any], part: str, wrong: list[str], recorded: list[str]) -> None:
-        counts = self.kin.setdefault(part, Counter())
+        counts = self.kin[part]
         for other, said in zip(wrong, recorded, strict=False):
             self.cases["negatives"] += 1
             counts[said] += 1
@@ -236,7 +237,7 @@ class _Tally:
         self.images.add(image)
         if not NEUTRAL.fullmatch(image):
             self.fault("leak", f"{row['id']}: the image is called {image!r}")
-        stem = PurePosixPath(row["source"]).stem
+        stem = row["source"].rpartition("/")[2].rpartition(".")[0]
         if image in text or row["source"] in text or (len(stem) > 3 and stem != row["label"] and f" {stem} " in text):
             self.fault("leak", f"{row['id']}: the question names its image: {text!r}")
         if row["kind"] == "short":
@@ -336,8 +337,11 @@ def _spread(counts: Counter[int], size: int) -> int:
 
 
 def _overlap(options: list[str]) -> bool:
-    plain = [key(option) for option in options]
-    return any(a in b for i, a in enumerate(plain) for j, b in enumerate(plain) if i != j)
+    plain = [_plain(option) for option in options]
+    return sum(a in b for a in plain for b in plain) > len(plain)
+
+
+_plain = lru_cache(maxsize=1 << 16)(key)
 
 
 def _above(path: Path, manifest: Manifest) -> list[dict[str, tuple[str, ...]]]:

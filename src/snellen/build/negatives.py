@@ -189,14 +189,14 @@ def _mend(
     if source.conflicts and chosen.shape[1] > 1:
         risky = np.zeros(len(source.names) + 1, dtype=bool)  # the last one serves NONE
         risky[list(source.conflicts)] = True
-        for row in np.flatnonzero(risky[shown].sum(axis=1) > 1):
+        for row in np.flatnonzero(risky[shown].sum(axis=1) > 1).tolist():
             present = set(shown[row].tolist())
             faulty[row] |= any(not present.isdisjoint(source.conflicts.get(one, ())) for one in present)
     for row, right in others.items():
         faulty[row] |= not right.isdisjoint(chosen[row].tolist())
-    for row in np.flatnonzero(faulty):
-        barred = others.get(int(row), frozenset())
-        found = _one_by_one(source, int(labels[row]), chosen.shape[1], (*key, "mend", int(row)), barred)
+    for row in np.flatnonzero(faulty).tolist():
+        barred = others.get(row, frozenset())
+        found = _one_by_one(source, int(labels[row]), chosen.shape[1], (*key, "mend", row), barred)
         chosen[row] = found + [NONE] * (chosen.shape[1] - len(found))
 
 

@@ -214,10 +214,14 @@ def _table(one: ElementTree.Element, prefix: str, source: str) -> _Table | None:
 
 
 def _cells(tree: Tree, table: _Table) -> Iterator[tuple[str, dict[str, str]]]:
-    quoting = csv.QUOTE_MINIMAL if table.quote else csv.QUOTE_NONE
     place = f"{tree.path}!{table.name}"
     with TextIOWrapper(tree.open(table.name), encoding=table.encoding, newline="") as text:
-        reader = csv.reader(text, delimiter=table.separator, quotechar=table.quote or None, quoting=quoting)
+        reader = csv.reader(
+            text,
+            delimiter=table.separator,
+            quotechar=table.quote or None,
+            quoting=csv.QUOTE_MINIMAL if table.quote else csv.QUOTE_NONE,
+        )
         try:
             for number, cells in enumerate(reader, 1):
                 if number <= table.skip or not cells:

@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
         ("cousins", pa.int8()),
         ("others", pa.int8()),
         ("stem", pa.int8()),
-        ("chance", pa.float32()),
+        ("chance", pa.float64()),
         ("aliases", pa.list_(pa.string())),
     ]
 )
@@ -180,7 +180,7 @@ def _table(block: Block, texts: list[str], targets: list[str], labels: list[str]
         "path": pa.array(part.paths, pa.string()).take(pa.array(part.label)) if part.paths else _constant("", n),
         "kinship": _lists(related, kinship, kinship_used),
         "stem": (part.stem + 1).astype(np.int8),
-        "chance": chance.astype(np.float32),
+        "chance": chance.astype(np.float64),
         "aliases": pa.array(aliases, pa.list_(pa.string())),
     }
     for code, name in enumerate(("siblings", "cousins", "others")):

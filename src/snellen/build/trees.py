@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -95,34 +94,34 @@ def _newick(text: str, source: str) -> list[_Path]:
         line = text.count("\n", 0, at) + 1
         if match is None:
             raise DataError(f"{source}, line {line:,}: {text[at : at + 20]!r} is no Newick", "Is a quote left open?")
-        token, at = match.group(), match.end()
-        if token[0].isspace() or token[0] == "[":
+        sign, at = match.group(), match.end()
+        if sign[0].isspace() or sign[0] == "[":
             continue
         if ended:
-            raise DataError(f"{source}, line {line:,}: {token!r} after the end of the tree", "Give one tree a file.")
-        if token == "(":
+            raise DataError(f"{source}, line {line:,}: {sign!r} after the end of the tree", "Give one tree a file.")
+        if sign == "(":
             open_.append(last)
             last = _Clade(line)
             open_[-1].children.append(last)
-        elif token in ",)":
+        elif sign in ",)":
             if not open_:
-                raise DataError(f"{source}, line {line:,}: {token!r} without a '(' before it", "Mend the tree.")
-            if token == ")":
+                raise DataError(f"{source}, line {line:,}: {sign!r} without a '(' before it", "Mend the tree.")
+            if sign == ")":
                 last = open_.pop()
             else:
                 last = _Clade(line)
                 open_[-1].children.append(last)
-        elif token == ";":
+        elif sign == ";":
             ended = True
-        elif token == ":":
+        elif sign == ":":
             after_colon = True
             continue
         elif not after_colon:
             if last.name:
                 raise DataError(
-                    f"{source}, line {line:,}: two names, {last.name!r} and {token!r}", "A comma is missing."
+                    f"{source}, line {line:,}: two names, {last.name!r} and {sign!r}", "A comma is missing."
                 )
-            last.name = token[1:-1].replace("''", "'") if token[0] == "'" else token.replace("_", " ")
+            last.name = sign[1:-1].replace("''", "'") if sign[0] == "'" else sign.replace("_", " ")
             last.line = line
         after_colon = False
     if open_ or not ended:
