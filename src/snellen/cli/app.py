@@ -21,6 +21,7 @@ class Command(NamedTuple):
 
 
 RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look around"
+FEATURES = "Measure what a model sees"
 COMMANDS = {
     "run": Command("snellen.cli.run:run", "Ask a model everything that a benchmark asks, or go on with it.", RUNS),
     "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
@@ -32,6 +33,7 @@ COMMANDS = {
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
+    "features": Command("snellen.cli.features:group", "Measure what an encoder's features tell apart.", FEATURES),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
     "version": Command("snellen.cli.version:version", "Print the version.", OTHER),

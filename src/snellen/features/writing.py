@@ -75,13 +75,16 @@ class Writer:
             dtype: float16 or float32.
         """
         self.path = Path(path)
-        self._identity = dict(identity)
+        self._identity = msgspec.json.decode(msgspec.json.encode(identity))  # as it will be read: lists, no tuples
         self._rows = rows
         self._dtype = dtype
         self._origin, self._notes = dict(origin or {}), tuple(notes)
         self._outputs = {name: Output(f"{name}.npy", width, dtype) for name, width in widths.items()}
         self._arrays: dict[str, np.ndarray] = {}
         self._missing: dict[int, str] = {}
+        self._staged: list[int] = []
+        self._lost: dict[int, str] = {}
+        self._complete = False
         self._lock = RunFolder(self.path).locked()
         self.done = np.zeros(len(rows.ids), dtype=bool)
 
@@ -110,37 +113,54 @@ class Writer:
         """Numbers of the rows that are not on disk yet, ascending."""
         return np.flatnonzero(~self.done)
 
-    def put(self, start: int, values: Mapping[str, np.ndarray], missing: Mapping[int, str] | None = None) -> None:
-        """Write rows from `start` on and commit them.
+    @property
+    def complete(self) -> bool:
+        """Whether the store was complete when it was opened."""
+        return self._complete
+
+    def stage(self, rows: Sequence[int], values: Mapping[str, np.ndarray], missing: Mapping[int, str]) -> None:
+        """Write rows into their places. They count once `commit` has returned.
 
         Args:
-            start: number of the first row.
-            values: output to [k, width]; rows in `missing` may hold anything.
+            rows: their numbers.
+            values: output to [rows, width]; may be empty where every row is missing.
             missing: row number to why it has no values.
 
         Raises:
             DataError: a value is not finite, or too large for the store's dtype; the message names the row.
-            StorageError: the disk is full.
         """
-        lost = dict(missing or {})
-        count = len(next(iter(values.values())))
-        rows = slice(start, start + count)
-        present = np.array([row not in lost for row in range(start, start + count)], dtype=bool)
+        at = np.asarray(rows, dtype=np.int64)
+        present = ~np.isin(at, list(missing)) if missing else np.ones(len(at), dtype=bool)
+        for name, block in values.items():
+            with np.errstate(over="ignore"):
+                stored = np.asarray(block).astype(self._dtype, copy=False)
+            wrong = np.flatnonzero(present & ~np.isfinite(stored).all(axis=1))
+            if len(wrong):
+                raise self._not_finite(name, int(at[wrong[0]]), block[wrong[0]])
+            self._arrays[name][at] = stored
+        self._staged += [int(row) for row in at]
+        self._lost.update(missing)
+
+    def commit(self) -> None:
+        """Bring what was staged to disk and name it in commits.jsonl. Raises StorageError."""
+        if not self._staged:
+            return
         try:
-            for name, block in values.items():
-                with np.errstate(over="ignore"):
-                    stored = np.asarray(block).astype(self._dtype, copy=False)
-                wrong = np.flatnonzero(present & ~np.isfinite(stored).all(axis=1))
-                if len(wrong):
-                    raise self._not_finite(name, start + int(wrong[0]), block[wrong[0]])
-                self._arrays[name][rows] = stored
             for array in self._arrays.values():
                 array.flush()  # type: ignore[attr-defined]  # a memmap
-            self._commit(Commit(start, start + count, tuple(sorted(lost.items()))))
+            start, stop = min(self._staged), max(self._staged) + 1
+            if stop - start != len(set(self._staged)):
+                raise RuntimeError(f"rows {start} to {stop - 1} were staged with gaps or twice")
+            self._append(Commit(start, stop, tuple(sorted(self._lost.items()))))
         except OSError as error:
             raise journal.storage_error(self.path, error) from error
-        self.done[rows] = True
-        self._missing.update(lost)
+        self.done[start:stop] = True
+        self._missing.update(self._lost)
+        self._staged, self._lost = [], {}
+
+    def meta(self) -> StoreMeta:
+        """What store.json says now."""
+        return read_meta(self.path)
 
     def finish(self) -> StoreMeta:
         """Say that the store is complete. Rows without values are taken out of the arrays and listed in store.json.
@@ -162,7 +182,7 @@ class Writer:
             outputs, table, labels = self._without_missing()
         gone = tuple(Missing(rows.ids[row], rows.splits[row], why) for row, why in sorted(self._missing.items()))
         meta = msgspec.structs.replace(
-            self._meta(),
+            self._began(),
             rows=len(labels),
             outputs=outputs,
             table=table,
@@ -185,17 +205,19 @@ class Writer:
             require_same(self.path, meta.identity, self._identity)
             if meta.complete:
                 self.done[:] = True
+                self._complete = True
                 return
         else:
             try:
                 for one in self._outputs.values():
                     shape = (len(rows.ids), one.width)
                     np.lib.format.open_memmap(self.path / one.file, "w+", np.dtype(one.dtype), shape).flush()
+                    _reserve(self.path / one.file)
                 write_table(self.path / "rows.parquet", rows.ids, rows.splits, rows.labels)
                 (self.path / COMMITS).write_bytes(b"")
             except OSError as error:
                 raise journal.storage_error(self.path, error) from error
-            write_meta(self.path, self._meta())
+            write_meta(self.path, self._began())
         self._arrays = {
             name: np.load(self.path / one.file, mmap_mode="r+", allow_pickle=False)
             for name, one in self._outputs.items()
@@ -204,7 +226,7 @@ class Writer:
             self.done[commit.start : commit.stop] = True
             self._missing.update(dict(commit.missing))
 
-    def _meta(self) -> StoreMeta:
+    def _began(self) -> StoreMeta:
         labels = self._rows.labels
         return StoreMeta(
             kind="extracted",
@@ -237,7 +259,7 @@ class Writer:
                     f"Remove {self.path} and extract anew: what was written cannot be told from what was not.",
                 ) from error
 
-    def _commit(self, commit: Commit) -> None:
+    def _append(self, commit: Commit) -> None:
         with (self.path / COMMITS).open("ab") as file:
             file.write(msgspec.json.encode(commit) + b"\n")
             file.flush()
@@ -270,6 +292,13 @@ class Writer:
             f"{self.path}: row {row:,} ({self._rows.ids[row]}): the encoder's {name} is not finite",
             "Compute in another precision (--compute float32), or check the weights.",
         )
+
+
+def _reserve(path: Path) -> None:
+    """Claim the file's blocks now: a full disk is an error here, and would end the process in a mapped write."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def require_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,16 @@ class Checkpoint(Struct, frozen=True):
     config: Mapping[str, Any]
 
 
-def find(name: str, revision: str | None) -> Checkpoint:
+def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], str], None] | None = None) -> Checkpoint:
     """The checkpoint that `name` means: a folder if there is one of that name, else a hub id.
 
+    `check` is asked with the configuration and the name before weights are fetched; None takes `check_architecture`.
     Downloads what is not in the hub's cache yet (`HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN` are honoured).
 
     Raises:
         PreflightError: no such folder or repository, no access, not a model of this kind, no safetensors weights.
     """
+    check = check or check_architecture
     path = Path(name).expanduser()
     if path.is_dir():
         if revision is not None:
@@ -50,7 +52,7 @@ def find(name: str, revision: str | None) -> Checkpoint:
                 f"{name} is a folder, and a folder has no revision {revision!r}.", "Leave --revision away."
             )
         config = _read_config(path, name)
-        check_architecture(config, name)
+        check(config, name)
         _check_weights(path, name)
         return Checkpoint(path, {"digest": digest(path)}, config)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") != 1:
@@ -61,7 +63,7 @@ def find(name: str, revision: str | None) -> Checkpoint:
         )
     folder = _download(name, revision, SMALL_FILES)
     config = _read_config(folder, name)
-    check_architecture(config, name)
+    check(config, name)
     folder = _download(name, folder.name, (*SMALL_FILES, WEIGHTS))
     _check_weights(folder, name)
     return Checkpoint(folder, {"repo": name, "commit": folder.name}, config)

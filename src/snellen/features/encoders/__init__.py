@@ -1,0 +1,73 @@
+"""Encoders: what turns pixels into features. Nothing here imports torch before one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from snellen.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from snellen.features.encoders.base import Encoder
+
+__all__ = ["open_encoder"]
+
+KINDS = "hf:NAME, a folder, embedded, timm:NAME, open_clip:NAME/PRETRAINED"
+NEEDS = {"timm": ("timm", "timm"), "open_clip": ("open_clip", "open_clip")}
+
+
+def open_encoder(
+    spec: str,
+    outputs: Sequence[str] | None = None,
+    *,
+    device: str = "auto",
+    compute: str = "auto",
+    revision: str | None = None,
+) -> Encoder:
+    """Load an encoder.
+
+    Args:
+        spec: `hf:NAME` (a hub id or a folder), a folder, `embedded`, `timm:NAME`, or `open_clip:NAME/PRETRAINED`.
+        outputs: what it is to give, see `Encoder`; None takes the usual ones.
+        device: auto, cpu, cuda, cuda:N, mps.
+        compute: precision of the weights: auto, float32, bfloat16, float16.
+        revision: of a hub repository.
+
+    Raises:
+        UsageError: no such kind, output or precision.
+        MissingExtraError: torch, transformers, timm or open_clip is not installed.
+        PreflightError: there is no such encoder, it cannot be loaded, or it is none whose tokens can be read.
+    """
+    kind, _, name = spec.partition(":")
+    if spec == "embedded":
+        kind = "embedded"
+    elif kind not in ("hf", "timm", "open_clip") or not name:
+        kind, name = "hf", spec
+    if compute not in ("auto", "float32", "bfloat16", "float16"):
+        raise UsageError(f"compute precision {compute!r} is not known.", "Choose auto, float32, bfloat16 or float16.")
+    if not spec:
+        raise UsageError("no encoder is named.", f"Name one: {KINDS}.")
+    package, extra = NEEDS.get(kind, ("transformers", "features"))
+    for needed in ("torch", package):
+        if find_spec(needed) is None:
+            raise MissingExtraError(
+                f"the encoder {spec} needs {needed}, which is not installed.",
+                f'Install it with: pip install "snellen[{extra}]"',
+            )
+    if kind == "timm":
+        from snellen.features.encoders.timm_models import open_timm
+
+        return open_timm(name, outputs, device, compute)
+    if kind == "open_clip":
+        from snellen.features.encoders.clips import open_openclip
+
+        return open_openclip(name, outputs, device, compute)
+    from snellen.features.encoders.hf import open_transformers
+
+    if kind == "embedded":
+        from snellen.models.embedded import path
+
+        # Its CLS token was never used, and so never trained (weights/MODEL_CARD.md).
+        return open_transformers(str(path()), outputs, device, compute, None, label="embedded", cls=False)
+    return open_transformers(name, outputs, device, compute, revision, label=spec)

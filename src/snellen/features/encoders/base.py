@@ -1,0 +1,181 @@
+"""Any vision encoder whose blocks hand on tokens, looked into while it runs.
+
+The outputs of the last n blocks are caught by hooks, so that one way of reading serves transformers, timm and
+open_clip alike. The encoder's own final norm is applied to the tokens of every block that is read (as DINOv2's linear
+evaluation does), and token means are taken after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from msgspec import Struct, to_builtins
+from torch import nn
+
+from snellen.errors import DataError, UsageError
+from snellen.features.pixels import Transform, normalised
+
+_OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
+
+
+class Parts(Struct, frozen=True, eq=False):
+    """An encoder taken apart.
+
+    Attributes:
+        call: float [B, 3, H, W] to a mapping that may hold `embedding` [B, d] and `aligned` [B, d]; runs all blocks.
+        blocks: the blocks in order; each returns tokens [B, T, d], or [B * T, d] of pictures of one size.
+        norm: the final norm, applied to tokens.
+        patches: how many patch tokens a picture has; those before them are CLS and registers.
+        first: whether token 0 is a CLS token that was trained.
+        extras: which of embedding, aligned and projector_input there are.
+        projector: the module between tower and language model, None where there is none.
+        sequence_first: whether blocks hand on [T, B, d].
+    """
+
+    call: Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
+    blocks: Sequence[nn.Module]
+    norm: nn.Module
+    patches: int
+    first: bool
+    extras: frozenset[str]
+    projector: nn.Module | None = None
+    sequence_first: bool = False
+
+
+class Encoder:
+    """Pixels to named outputs.
+
+    Attributes:
+        transform: what pictures go through on their way here.
+        outputs: names of what `encode` returns, in order.
+        device: where it computes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        parts: Parts,
+        transform: Transform,
+        origin: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """`module` is put into evaluation mode and its weights are frozen; gradients flow to the pixels.
+
+        Args:
+            outputs: `cls`, `patch_mean`, each also `_lastN` (of the last N blocks, in their order, side by side),
+                `embedding`, and of a vision-language model `projector_input` and `aligned` (means of the tokens
+                before and behind the projector). None takes CLS (where there is one) and patch mean.
+
+        Raises:
+            UsageError: an output that there is not.
+        """
+        self.name = name
+        self.module = module.eval().requires_grad_(False)
+        self.transform = transform
+        self._parts, self._origin = parts, dict(origin)
+        weight = next(module.parameters())
+        self.device, self.compute = weight.device, weight.dtype
+        self.outputs = tuple(outputs or self._usual())
+        self._last = max((self._depth(output) for output in self.outputs), default=0)
+
+    def identity(self) -> dict[str, Any]:
+        """What can change a value: weights by content or commit, transform, outputs and their order, precision."""
+        return {
+            "encoder": dict(self._origin),
+            "transform": to_builtins(self.transform),
+            "outputs": list(self.outputs),
+            "compute": str(self.compute).removeprefix("torch."),
+        }
+
+    def widths(self) -> dict[str, int]:
+        """Output to its width, found by encoding one grey picture."""
+        height, width = self.transform.size
+        with torch.inference_mode():
+            seen = self.encode(torch.zeros(1, 3, height, width, device=self.device))
+        return {name: int(values.shape[1]) for name, values in seen.items()}
+
+    def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
+        blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
+        caught: list[torch.Tensor] = []
+        given: list[torch.Tensor] = []
+        hooks = [block.register_forward_hook(_catch(caught)) for block in blocks]
+        if "projector_input" in self.outputs and self._parts.projector is not None:
+            hooks.append(self._parts.projector.register_forward_pre_hook(_catch_input(given), with_kwargs=True))
+        try:
+            known = dict(self._parts.call(pixels.to(self.device, self.compute)))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if len(caught) != len(blocks):
+            raise DataError(
+                f"{self.name}: {len(caught)} of its last {len(blocks)} blocks were called; its tokens cannot be read",
+                "Choose other outputs, or another encoder.",
+            )
+        tokens = [self._normed(one, len(pixels)) for one in caught]
+        if given:
+            known["projector_input"] = given[0].reshape(len(pixels), -1, given[0].shape[-1]).mean(1)
+        return {name: self._output(name, tokens, known).float() for name in self.outputs}
+
+    def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
+        return self.encode(normalised(images.to(self.device), self.transform))
+
+    def _usual(self) -> list[str]:
+        names = ["cls", "patch_mean"] if self._parts.first else ["patch_mean"]
+        return [*names, *(["aligned"] if "aligned" in self._parts.extras else [])]
+
+    def _depth(self, output: str) -> int:
+        """How many blocks an output is read from."""
+        found = _OUTPUT.fullmatch(output)
+        kind = found[1] if found else None
+        if (
+            found is None
+            or (kind is None and output not in self._parts.extras)
+            or (kind == "cls" and not self._parts.first)
+        ):
+            there = ["cls", "cls_lastN"] if self._parts.first else []
+            there += ["patch_mean", "patch_mean_lastN", *sorted(self._parts.extras)]
+            raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(there)}.")
+        depth = 0 if kind is None else int(found[2] or 1)
+        if depth > len(self._parts.blocks):
+            raise UsageError(
+                f"{output} asks for {depth} blocks of {self.name}, which has {len(self._parts.blocks)}.",
+                "Ask for fewer.",
+            )
+        return depth
+
+    def _normed(self, tokens: torch.Tensor, pictures: int) -> torch.Tensor:
+        if tokens.ndim == 2:
+            tokens = tokens.reshape(pictures, -1, tokens.shape[-1])
+        if self._parts.sequence_first:
+            tokens = tokens.transpose(0, 1)
+        normed: torch.Tensor = self._parts.norm(tokens)
+        return normed
+
+    def _output(self, name: str, tokens: Sequence[torch.Tensor], known: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        found = _OUTPUT.fullmatch(name)
+        if found is None or found[1] is None:
+            return known[name]
+        last = tokens[len(tokens) - int(found[2] or 1) :]
+        if found[1] == "cls":
+            return torch.cat([one[:, 0] for one in last], dim=1)
+        return torch.cat([one[:, one.shape[1] - self._parts.patches :].mean(1) for one in last], dim=1)
+
+
+def _catch(caught: list[torch.Tensor]) -> Callable[..., None]:
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        caught.append(output[0] if isinstance(output, tuple) else output)
+
+    return hook
+
+
+def _catch_input(given: list[torch.Tensor]) -> Callable[..., None]:
+    def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
+        given.append(next(one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)))
+
+    return hook

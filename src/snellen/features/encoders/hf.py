@@ -1,0 +1,276 @@
+"""Vision towers of transformers: vision models, dual encoders and vision-language models.
+
+Blocks, final norm and projector are found by what they are called across transformers' models. The number of tokens
+before the patches (CLS, registers) is what one trial picture has more than patches.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers.models.auto import modeling_auto
+
+from snellen.errors import PreflightError
+from snellen.features.encoders.base import Encoder, Parts
+from snellen.features.encoders.patches import PACKED, packed
+from snellen.features.pixels import Transform
+from snellen.models.local.checkpoint import Checkpoint, find
+from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype, transformers_logging
+
+TOWERS = ("vision_tower", "vision_model", "visual", "vision_encoder")
+PROJECTORS = (
+    "multi_modal_projector",
+    "connector",
+    "mm_projector",
+    "merger",
+    "language_projection",
+    "modality_projection",
+)
+NORMS = ("post_layernorm", "layernorm", "norm", "layer_norm", "ln_post", "merger.ln_q", "merger.norm")
+# Models whose pictures come with an axis for tiles: one tile is given.
+TILED = ("idefics2", "idefics3", "smolvlm")
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+# Models that take pictures of any size in packed patches get them in one size, so that batches can be made.
+SIDE = 448
+
+auto_model: Any = transformers.AutoModel
+auto_vlm: Any = transformers.AutoModelForImageTextToText
+auto_images: Any = transformers.AutoImageProcessor
+
+
+def open_transformers(
+    name: str,
+    outputs: Sequence[str] | None,
+    device: str,
+    compute: str,
+    revision: str | None,
+    *,
+    label: str,
+    cls: bool = True,
+) -> Encoder:
+    """An encoder from a checkpoint that transformers reads.
+
+    Args:
+        name: folder or hub id.
+        label: what messages call it.
+        cls: False where the checkpoint's CLS token was never trained.
+
+    Raises:
+        PreflightError: see `open_encoder`.
+    """
+    checkpoint = find(name, revision, _check)
+    model, vlm = _load(checkpoint, label, device, compute)
+    inner = model.model if vlm and hasattr(model, "model") and hasattr(model.model, "get_image_features") else model
+    tower = _first(inner, TOWERS) or inner
+    transform = read_transform(checkpoint, tower, label)
+    blocks = max((one for one in tower.modules() if isinstance(one, nn.ModuleList)), key=len, default=nn.ModuleList())
+    found = _first(tower, NORMS)
+    norm = found if found is not None else nn.Identity()
+    projector = _first(inner, PROJECTORS) or (_first(tower, PROJECTORS) if vlm else None)
+    side = _patch_size(tower, label)
+    patches = (transform.size[0] // side) * (transform.size[1] // side)
+    call = _call(inner, tower, vlm, checkpoint.config.get("model_type", ""))
+    if not len(blocks):
+        raise _unreadable(label, "it has no list of blocks")
+    first = _prefix(call, blocks, patches, transform, label) > 0
+    extras = {"aligned", *({"projector_input"} if projector is not None else ())} if vlm else {"embedding"}
+    parts = Parts(call, list(blocks), norm, patches, first and cls, frozenset(extras), projector)
+    origin = {**checkpoint.origin, "norm": type(norm).__name__, "kind": str(checkpoint.config.get("model_type"))}
+    return Encoder(label, model, parts, transform, origin, outputs)
+
+
+def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> Transform:
+    """What the checkpoint's own image processor does to a picture. Raises PreflightError where that cannot be told."""
+    try:
+        processor = auto_images.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # whatever a checkpoint without a processor, or a missing package, makes it raise
+        raise PreflightError(
+            f"{label}: its image processor cannot be loaded: {type(error).__name__}: {_line(error)}",
+            "The checkpoint needs preprocessor_config.json or processor_config.json, with the class installed.",
+        ) from error
+    factor = getattr(processor, "rescale_factor", 1 / 255)
+    if not getattr(processor, "do_rescale", True) or abs(float(factor) * 255 - 1) > 1e-6:
+        raise PreflightError(
+            f"{label}: its processor scales pixels by {factor} and not by 1/255.", "Such encoders are not supported."
+        )
+    size = dict(getattr(processor, "size", None) or {})
+    crop = dict(getattr(processor, "crop_size", None) or {}) if getattr(processor, "do_center_crop", False) else {}
+    own = getattr(tower.config, "image_size", None)
+    if checkpoint.config.get("model_type") in PACKED or not (size.get("height") or size.get("shortest_edge")):
+        own = own if isinstance(own, int) else SIDE
+        resize: tuple[int, ...] = (own, own)
+        crop = {}
+    elif size.get("height"):
+        resize = (int(size["height"]), int(size["width"]))
+    else:
+        resize = (int(size["shortest_edge"]),)
+    cut = (int(crop["height"]), int(crop["width"])) if crop.get("height") else None
+    if cut is None and len(resize) == 1:
+        cut = (resize[0], resize[0])
+    if cut is not None and (cut[0] > min(resize) or cut[1] > resize[-1]):
+        raise PreflightError(
+            f"{label}: its processor cuts {cut} out of pictures resized to {resize}.",
+            "Padding is not supported; correct size and crop_size.",
+        )
+    normal = bool(getattr(processor, "do_normalize", True))
+    return Transform(
+        resize=resize,
+        interpolation=FILTERS[int(getattr(processor, "resample", None) or 0)],  # type: ignore[arg-type]
+        crop=cut,
+        mean=_three(processor.image_mean) if normal else (0.0, 0.0, 0.0),
+        std=_three(processor.image_std) if normal else (1.0, 1.0, 1.0),
+    )
+
+
+def _check(config: Mapping[str, Any], name: str) -> None:
+    kind = config.get("model_type")
+    if kind in modeling_auto.MODEL_MAPPING_NAMES or kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        return
+    own = " It comes with code of its own, which Snellen never runs." if config.get("auto_map") else ""
+    raise PreflightError(
+        f"{name}: transformers has no model of type {kind!r}.{own}",
+        "Choose a checkpoint in the layout of transformers, or bring features with `snellen features import`.",
+    )
+
+
+def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tuple[Any, bool]:
+    """The model, without its language model, and whether it is a vision-language model."""
+    kind = checkpoint.config.get("model_type")
+    vlm = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    target = pick_device(device)
+    extra: dict[str, Any] = {}
+    if not vlm:
+        names = modeling_auto.MODEL_MAPPING_NAMES[kind]
+        class_ = getattr(transformers, names if isinstance(names, str) else names[0], None)
+        if class_ is not None and "add_pooling_layer" in inspect.signature(class_.__init__).parameters:
+            extra["add_pooling_layer"] = False  # its weights are seldom in a checkpoint, and are of another task
+    verbose = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        model, report = (auto_vlm if vlm else auto_model).from_pretrained(
+            checkpoint.folder,
+            dtype=getattr(torch, pick_dtype(compute, target, stored_dtype(checkpoint.config))),
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            **extra,
+        )
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise PreflightError(f"{label}: its weights do not fit into memory.", "Try --compute bfloat16.") from error
+    except Exception as error:  # whatever a damaged folder makes transformers or safetensors raise
+        raise PreflightError(
+            f"{label}: the checkpoint cannot be loaded: {type(error).__name__}: {_line(error)}",
+            "Fetch it again, or check that the installed transformers is new enough for it.",
+        ) from error
+    finally:
+        if verbose:
+            transformers_logging.enable_progress_bar()
+    missing = sorted(one for one in report["missing_keys"] if not _of_language(one))
+    if missing:
+        raise PreflightError(
+            f"{label}: {len(missing)} tensors are missing from the weights, first {missing[0]!r}; they would be filled "
+            "with random numbers.",
+            "Fetch the checkpoint again.",
+        )
+    if not vlm and (getattr(model, "vision_model", None) is None) and "text_config" in checkpoint.config:
+        raise _unreadable(label, "no vision tower was found in it")
+    for holder in (model, getattr(model, "model", None)):
+        for part in ("language_model", "lm_head", "text_model"):
+            if isinstance(getattr(holder, part, None), nn.Module):
+                setattr(holder, part, None)
+    return model.to(target), vlm
+
+
+def _of_language(key: str) -> bool:
+    return any(part in key for part in ("language_model", "lm_head", "text_model", "text_projection", "logit_"))
+
+
+def _call(inner: Any, tower: Any, vlm: bool, kind: str) -> Callable[[torch.Tensor], Mapping[str, torch.Tensor]]:
+    def aligned(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        if kind in PACKED:
+            rows, grid = packed(pixels, tower.config)
+            seen = inner.get_image_features(rows, image_grid_thw=grid)
+        elif kind in TILED:
+            seen = inner.get_image_features(pixels[:, None])
+        else:
+            seen = inner.get_image_features(pixel_values=pixels)
+        tokens = getattr(seen, "pooler_output", seen)
+        if isinstance(tokens, torch.Tensor):
+            return {"aligned": tokens.reshape(len(pixels), -1, tokens.shape[-1]).mean(1)}
+        return {"aligned": torch.stack([one.reshape(-1, one.shape[-1]).mean(0) for one in tokens])}
+
+    def pooled(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        if tower is not inner and hasattr(inner, "get_image_features"):
+            seen = inner.get_image_features(pixel_values=pixels)
+            return {"embedding": getattr(seen, "pooler_output", seen)}
+        seen = tower(pixel_values=pixels)
+        own = getattr(seen, "image_embeds", None)
+        own = getattr(seen, "pooler_output", None) if own is None else own
+        return {"embedding": seen.last_hidden_state[:, 0] if own is None else own}
+
+    return aligned if vlm else pooled
+
+
+def _prefix(
+    call: Callable[[torch.Tensor], Any], blocks: nn.ModuleList, patches: int, transform: Transform, label: str
+) -> int:
+    """How many tokens stand before those of the patches, from one trial picture."""
+    seen: list[torch.Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+
+    hook = blocks[-1].register_forward_hook(keep)
+    weight = next(blocks.parameters())
+    try:
+        with torch.inference_mode():
+            call(torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype))
+    except Exception as error:  # a size that its positions do not fit, a signature of its own
+        raise _unreadable(label, f"a trial picture of {transform.size} fails: {_line(error)}") from error
+    finally:
+        hook.remove()
+    if not seen or seen[0].ndim not in (2, 3) or (count := seen[0].shape[-2] - patches) < 0:
+        shapes = [list(one.shape) for one in seen]
+        raise _unreadable(label, f"its last block gives {shapes}; {patches} patch tokens were expected")
+    return count
+
+
+def _patch_size(tower: Any, label: str) -> int:
+    size = getattr(tower.config, "patch_size", None)
+    size = size[0] if isinstance(size, list | tuple) else size
+    if not isinstance(size, int):
+        raise _unreadable(label, "its configuration names no patch size")
+    return size
+
+
+def _first(module: Any, names: Sequence[str]) -> Any:
+    """The first of some attributes (dotted) that is a module, None where none is."""
+    for name in names:
+        found = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if isinstance(found, nn.Module):
+            return found
+    return None
+
+
+def _unreadable(label: str, why: str) -> PreflightError:
+    return PreflightError(
+        f"{label} is no vision encoder whose tokens can be read: {why}.",
+        "Choose a vision transformer, or bring features of your own with `snellen features import`.",
+    )
+
+
+def _three(values: Any) -> tuple[float, float, float]:
+    several = [float(one) for one in values] if isinstance(values, list | tuple) else [float(values)] * 3
+    return several[0], several[1], several[2]
+
+
+def _line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

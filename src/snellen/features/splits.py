@@ -1,0 +1,119 @@
+"""Lists of pictures with labels: csv files of one split each, without a header.
+
+A line is `path,label`. The last comma parts them, since paths may hold commas. A label is a class id, several ids
+between blanks (a picture with several labels), or the name of a class. classes.txt beside the file, where there is
+one, holds the name of class i in line i, from 0. (The layout of FG-BMK's machine-oriented splits.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.errors import DataError, UsageError
+from snellen.features.importing import SPLITS
+from snellen.features.labels import from_texts
+from snellen.features.writing import Rows
+
+CLASSES = "classes.txt"
+_NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")
+
+
+class _File(Struct, frozen=True):
+    name: str
+    path: Path
+    lines: list[int]
+    ids: list[str]
+    labels: list[str]
+
+
+def read_splits(given: Sequence[str | Path]) -> Rows:
+    """All rows of the splits, one file behind the other.
+
+    Args:
+        given: `FILE`, the split being named after the file (train.csv, cub_test.csv), or `NAME=FILE`.
+
+    Raises:
+        UsageError: two files of one split, or none at all.
+        DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
+            has no name in classes.txt, or two lists of names differ. The message names file and line.
+    """
+    files = [_read(one) for one in given]
+    names = [one.name for one in files]
+    if not files or len(set(names)) < len(names):
+        twice = next((name for name in names if names.count(name) > 1), "")
+        raise UsageError(
+            f"two files are the split {twice!r}." if twice else "no split is named.",
+            "Name every split once: --split train=FILE --split test=FILE.",
+        )
+    known = _class_names(files)
+    texts = [label for one in files for label in one.labels]
+    places = [(one.path, line) for one in files for line in one.lines]
+
+    def place(row: int) -> str:
+        return f"line {places[row][1]:,} of {places[row][0]}"
+
+    numbers = [bool(_NUMBERS.fullmatch(text)) for text in texts if text.strip()]
+    if any(numbers) and not all(numbers) and not (known and set(texts) <= set(known)):
+        row = next(i for i, text in enumerate(texts) if text.strip() and not _NUMBERS.fullmatch(text))
+        raise DataError(
+            f"{place(row)}: the label {texts[row]!r} is no number, and others are",
+            "Files have no header; if this line is one, take it out. Labels are all ids or all names.",
+        )
+    labels = from_texts(texts, known, str(files[0].path.parent), place)
+    return Rows([one for file in files for one in file.ids], [file.name for file in files for _ in file.ids], labels)
+
+
+def split_name(path: Path) -> str:
+    """What a file's split is called: train, val or test where a word of its name says so, else the whole name."""
+    words = [SPLITS[word] for word in re.split(r"[^a-z]+", path.stem.lower()) if word in SPLITS]
+    return words[0] if len(set(words)) == 1 else path.stem
+
+
+def _read(given: str | Path) -> _File:
+    name, sign, rest = str(given).partition("=")
+    path = Path(rest) if sign and not Path(given).exists() else Path(given)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "Check --split.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8: {error}", "Write it anew as UTF-8.") from error
+    file = _File(name if path != Path(given) else split_name(path), path, [], [], [])
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.rstrip("\r")
+        if not line.strip():
+            continue
+        picture, comma, label = line.rpartition(",")
+        if not comma or not picture.strip():
+            raise DataError(
+                f"{path}, line {number:,}: {line[:80]!r}; `path,label` was expected",
+                "One picture a line, no header; the last comma parts path and label.",
+            )
+        file.lines.append(number)
+        file.ids.append(picture.strip())
+        file.labels.append(label.strip())
+    if not file.ids:
+        raise DataError(f"{path} has no rows", "One picture a line was expected: path,label.")
+    return file
+
+
+def _class_names(files: Sequence[_File]) -> list[str] | None:
+    found: dict[Path, list[str]] = {}
+    for file in files:
+        path = file.path.parent / CLASSES
+        if path.is_file() and path not in found:
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
+            while lines and not lines[-1].strip():
+                lines.pop()
+            found[path] = [line.strip() for line in lines]
+    lists = list(found.values())
+    if any(one != lists[0] for one in lists[1:]):
+        raise DataError(
+            f"{' and '.join(map(str, found))} name the classes differently",
+            "The splits of one store share their classes: give them one list of names.",
+        )
+    return lists[0] if lists else None
