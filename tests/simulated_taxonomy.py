@@ -60,7 +60,9 @@ def answers(images=3, skill=None, kinds=("choice_text", "truth"), seed=0, paths=
                     },
                 )
                 verdict = "correct" if right else "wrong"
-                found.append((sample, Score(float(right), detail.get("answer"), verdict, None, detail)))
+                found.append(
+                    (sample, Score(float(right), path[depth] if right else detail.get("answer"), verdict, None, detail))
+                )
     return found
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
 from snellen.report.links import metric_link
 from snellen.report.svg import inline
-from snellen.scoring.hierarchy import HEADS, coarse_to_fine
+from snellen.scoring.hierarchy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def falls(one: Series, column: str = "level") -> dict[str, list[tuple[str, Metri
     for metric in one.metrics:
         parts = metric.name.split("/")
         at = next((place for place in range(len(parts) - 1, 0, -1) if parts[place] in levels), 0)
-        if not at or metric.value is None or metric.unit != "fraction" or not HEADS.isdisjoint(parts):
+        if not at or metric.value is None or metric.unit != "fraction" or is_diagnosis(metric.name):
             continue
         rest = parts[:at] + parts[at + 1 :]
         if rest[0] == root or "accuracy" in rest:

@@ -18,6 +18,7 @@ from snellen.report.gather import Gathered, gather
 from snellen.report.pictures import Album
 from snellen.report.text import json_for_page, visible
 from snellen.report.view import Limits, PairedView, RunView
+from snellen.scoring.hierarchy import is_diagnosis
 from snellen.types import Text
 
 
@@ -147,6 +148,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         }
         for run, one in zip(runs, first, strict=True)
     ]
+    table = tables.rows(every, runs)
     return environment.get_template("page.html.jinja").render(
         policy=policy(style, script),
         style=Markup(style),
@@ -154,7 +156,8 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
         heads=heads,
         every=every,
-        rows=tables.rows(every, runs),
+        rows=[row for row in table if not is_diagnosis(row.name)],
+        diagnosis=[row for row in table if is_diagnosis(row.name)],
         bars=[(one, tables.verdict_bars(one)) for one in every],
         plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
         beside=tables.beside(every, runs),

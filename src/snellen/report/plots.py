@@ -15,6 +15,7 @@ from snellen.report.levels import level_curves
 from snellen.report.links import FAILURES, by, link, metric_link
 from snellen.report.ranking import rankings
 from snellen.report.svg import COLOURS, SETTINGS, inline
+from snellen.scoring.hierarchy import is_diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +26,8 @@ _FOREST_ROWS = 30
 def forest(series: Sequence[Series]) -> Plot | None:
     """Metrics with their intervals, one colour a series, and a tick where guessing is."""
     found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
-    known = [[metric.name for metric in one.metrics] for one in series]
+    # A diagnosis has plots of its own, and the ends of its names say too little here.
+    known = [[m.name for m in one.metrics if not is_diagnosis(m.name)] for one in series]
     valued = {metric.name for metrics in found for metric in metrics}
     names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
     if len(names) < 2:

@@ -76,13 +76,13 @@ def _ranking(runs: Sequence[Series], asked: Asked, name: str) -> Plot:
         tint = colour(one.colour if len(known) > 1 else 1)
         shown = np.unique(np.linspace(0, len(order) - 1, min(len(order), _POINTS)).round().astype(np.int64))
         x = (shown + 0.5) / len(order)
-        axes.plot(x, share[shown], color=tint, lw=1.8)
+        axes.plot(x, share[shown], color=tint, lw=1.8, drawstyle="steps-mid")
         if len(known) == 1:
-            axes.fill_between(x, share[shown], color=tint, alpha=0.1, linewidth=0)
+            axes.fill_between(x, share[shown], color=tint, alpha=0.1, linewidth=0, step="mid")
         counts = [seen.n for _, seen in order]
         whole = sum(seen.total for _, seen in order) / sum(counts)
         if max(counts) <= 2_000:
-            axes.plot(x, alike(counts, whole, x), color=tint, lw=1.0, ls=(0, (1, 2)))
+            axes.plot(x, alike(counts, whole, x), color=tint, lw=1.0, ls=(0, (1, 2)), drawstyle="steps-mid")
         worst = order[: max(2, _NAMED // len(known))]
         urls = [
             link(run=one.run, profile=one.profile, verdict=NOT_RIGHT, **by(filters(asked, path))) for path, _ in worst
@@ -90,7 +90,7 @@ def _ranking(runs: Sequence[Series], asked: Asked, name: str) -> Plot:
         at = [(place + 0.5) / len(order) for place in range(len(worst))]
         axes.scatter(at, [seen.share for _, seen in worst], s=18, color=tint, zorder=3, linewidths=0, urls=urls)
         listed += [
-            (f"{short(class_name(path), 26)}  {100 * seen.share:.0f} % of {seen.n}", tint) for path, seen in worst
+            (f"{short(class_name(path), 26)} · {100 * seen.share:.0f} % of {seen.n}", tint) for path, seen in worst
         ]
         high = max(high, float(np.quantile(share, 0.6)))
     _list(axes, listed, below=high > 0.5)

@@ -90,7 +90,7 @@ def quantity(value: float | None, unit: str) -> str:
         return "–"
     if unit == "fraction":
         return percent(value)
-    return f"{value:,.4g} {unit}"
+    return f"{value:.1f} points" if unit == "points" else f"{value:,.4g} {unit}"
 
 
 def span(ci95: tuple[float, float] | None, unit: str) -> str:
@@ -99,6 +99,8 @@ def span(ci95: tuple[float, float] | None, unit: str) -> str:
         return ""
     if unit == "fraction":
         return f"{100 * ci95[0]:.1f} – {100 * ci95[1]:.1f}"
+    if unit == "points":
+        return f"{ci95[0]:.1f} – {ci95[1]:.1f}"
     return f"{ci95[0]:,.4g} – {ci95[1]:,.4g}"
 
 

@@ -6,7 +6,7 @@ docs/diagnosis.md says what each number means and how it is made.
 from snellen.scoring.hierarchy.classes import BINS, ClassRow, class_table
 from snellen.scoring.hierarchy.collapse import by_level
 from snellen.scoring.hierarchy.confusion import RELATIONS
-from snellen.scoring.hierarchy.diagnosis import HEADS, diagnosis
+from snellen.scoring.hierarchy.diagnosis import HEADS, diagnosis, is_diagnosis
 from snellen.scoring.hierarchy.kin import SEPARATOR, kinship
 from snellen.scoring.hierarchy.parts import RANKS, coarse_to_fine
 
@@ -21,5 +21,6 @@ __all__ = [
     "class_table",
     "coarse_to_fine",
     "diagnosis",
+    "is_diagnosis",
     "kinship",
 ]

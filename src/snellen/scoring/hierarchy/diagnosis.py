@@ -17,6 +17,11 @@ HEADS = frozenset(
 """What the names of a diagnosis begin with (after the name of a data set, where there is one)."""
 
 
+def is_diagnosis(name: str) -> bool:
+    """Whether a metric's name is that of a diagnosis, of one data set (`birds/drop/...`) or of all."""
+    return not HEADS.isdisjoint(name.split("/")[:-1])
+
+
 def diagnosis(scores: Scores) -> list[Metric]:
     """Metrics that say where a model's sight gives out: drops from level to level, consistency within an image, how
     unequal classes are, how near wrong answers come, and how much the wording matters.
