@@ -15,7 +15,7 @@ from snellen.engine.verdicts import Replies, judged_by
 from snellen.errors import UsageError
 from snellen.evaluation import given_data, load_run
 from snellen.interop import open_answers
-from snellen.interop.answers import Problems
+from snellen.interop.answers import SHOWN, Problems
 
 
 def score_answers(
@@ -74,13 +74,14 @@ def score_answers(
     asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(asked, data, images, benchmark_options)
     scorers = rescore.profiles_of(asked, profile)
-    verdicts = None if judge_replies is None else Replies(Path(judge_replies), asked)
+    rows = asked.results is not None
+    verdicts = None if judge_replies is None else Replies(Path(judge_replies), asked, of_rows=rows)
     if asked.results is not None and id_field is None and reply_field is None and id_is == "id":
         problems = Problems()
         pairs = asked.results(path, where, problems)
         if pairs is not None:
             found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
-            return found, [*problems.lines("are odd or cannot be used"), *_judging(found, verdicts)]
+            return found, [*problems.lines("are odd or cannot be used", shown=SHOWN), *_judging(found, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         asked,

@@ -106,8 +106,14 @@ class Replies(Verdicts):
     Of a suite the ids may be the members' own, without the member's name in front.
     """
 
-    def __init__(self, path: Path, benchmark: Benchmark) -> None:
+    def __init__(self, path: Path, benchmark: Benchmark, *, of_rows: bool = False) -> None:
         """Read the file.
+
+        Args:
+            path: the file.
+            benchmark: what was judged.
+            of_rows: the samples are rows of results, of which several may have one id (`id`, `id#2` ...): the second one
+                takes the second reply to that id, and where there is a single reply to it, all take that.
 
         Raises:
             UsageError: no sample of the benchmark is decided by a judge.
@@ -122,6 +128,8 @@ class Replies(Verdicts):
         self._problems = Problems()
         self._where: dict[str, str] = {}
         self._suite = bool(benchmark.members)
+        self._of_rows = of_rows
+        turns: dict[str, int] = {}
         found: dict[str, str] = {}
         fields: set[str] = set()
         for where, row in table_rows(path, self._problems):
@@ -135,6 +143,9 @@ class Replies(Verdicts):
                 continue
             if said is None:
                 self._problems.add(where, f"{name!r} has no reply")
+            elif name in found and of_rows:
+                turn = turns[name] = turns.get(name, 1) + 1
+                found[f"{name}#{turn}"], self._where[f"{name}#{turn}"] = said, where
             elif name in found:
                 self._problems.add(where, f"{name!r} was there before, {self._where[name]}; the first one counts")
             else:
@@ -147,6 +158,9 @@ class Replies(Verdicts):
         super().__init__(found, f"the replies in {path}")
 
     def __getitem__(self, name: str) -> str:
+        first, mark, turn = name.rpartition("#")
+        if self._of_rows and mark and turn.isdigit() and name not in self._texts and f"{first}#2" not in self._texts:
+            name = first
         inner = name.partition("/")[2]
         return super().__getitem__(inner if self._suite and name not in self._texts and inner else name)
 

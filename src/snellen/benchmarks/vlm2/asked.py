@@ -23,7 +23,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
 
     Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
     `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
-    had occurred before, where it had), and `cue` or `type` for breaking results down; and where something is shown,
+    had occurred before, where it had), `no_gold` where a count has no gold answer that can be read
+    (`vlmevalkit`: none that the kit can read), and `cue` or `type` for breaking results down; and where something is shown,
     `row`: the row itself without its pictures, for exports.
 
     Args:
@@ -53,6 +54,8 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     elif subtask.family == "count":
         if "images" not in found:
             found["images"], found["shown"] = lengths(row)
+        if type(gold) is not int and whole(gold) is None:
+            found["no_gold"] = "yes" if _counted(gold) is None else "vlmevalkit"
     elif subtask.family == "group":
         options = choices(row.get("question"))
     elif subtask.family == "video":
@@ -88,24 +91,38 @@ def target(subtask: Subtask, gold: Any) -> Any:
     if subtask.family == "pair":
         return {"T": True, "F": False}.get(gold.strip().upper()) if isinstance(gold, str) else None
     if subtask.family == "count":
-        if type(gold) is int:
-            return gold
-        if isinstance(gold, bool) or not isinstance(gold, (int, float, str)):
-            return None
-        try:
-            value = float(gold)
-        except (ValueError, OverflowError):
-            return None
-        return int(value) if value.is_integer() else None
+        return gold if type(gold) is int else _counted(gold)
     if subtask.family == "group":
         return gold.partition(")")[0].strip() if isinstance(gold, str) else None
     return None
+
+
+def _counted(gold: Any) -> int | float | None:
+    """A gold count that is not an integer: what the authors' arithmetic makes of it (true is 1); a text as a number."""
+    if not isinstance(gold, (int, float, str)):
+        return None
+    try:
+        value = float(gold)
+    except (ValueError, OverflowError):
+        return None
+    if not isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def whole(gold: Any) -> int | None:
+    """A gold count as VLMEvalKit takes it, by Python's `int`: 2.5 is 2, and the texts "2.5" and "3.0" are none."""
+    try:
+        return int(gold) if isinstance(gold, (int, float, str)) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
     """Which pair and which half a row is, under the authors' rule (`pair`, `half`) and VLMEvalKit's (`kit_pair`).
 
     gc: the two questions of a pair carry one q_id, and the gold answer tells them apart: exactly `T` or exactly `F`.
+    Rows without a q_id are together one pair, since no q_id is a value like any other to the authors' grouping.
     oc-cpr, pc-cpr: q_id is `<main>_p` or `<main>_n`, split at the first underscore; pc-cpr drops a leading `tf_`. What
     is not of that form has no pair. VLMEvalKit splits its index at the last underscore and does not look at the suffix;
     its index is the q_id, with the half behind it for gc.
@@ -113,7 +130,8 @@ def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
     Source: the released scripts "3acc" (gc, oc, pc) and VLMEvalKit's VLM2Bench.
     """
     if subtask.cue == "gc":
-        found = {} if q_id is None else {"pair": str(q_id)}
+        whole = isinstance(q_id, float) and q_id.is_integer()
+        found = {"pair": "" if q_id is None else str(int(q_id) if whole else q_id)}
         if isinstance(gold, str) and gold in HALVES:
             found["half"] = HALVES[gold]
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from snellen.benchmarks.vlm2.asked import whole
 from snellen.benchmarks.vlm2.reply import question, said
 from snellen.scoring.extract import read
 from snellen.types import Sample, Score
@@ -94,7 +95,7 @@ def official(sample: Sample, reply: str) -> Score:
 
 
 def vlmevalkit(sample: Sample, reply: str) -> Score:
-    """VLMEvalKit since August 2026: the same numbers, no range, every row whose gold answer is a whole number counts."""
+    """VLMEvalKit since August 2026: the same numbers, no range, every row counts whose gold answer `int` takes."""
     return _kit(sample, reply, int(sample.meta["shown"]))
 
 
@@ -106,14 +107,15 @@ def vlmevalkit_legacy(sample: Sample, reply: str) -> Score:
 def _kit(sample: Sample, reply: str, images: int) -> Score:
     found = numbers(said(sample, reply))
     only = found[0] if len(found) == 1 else None
-    if sample.target is None:
+    target = whole(sample.meta.get("gold", sample.target))
+    if target is None:
         return Score(None, only, "unscored", "the gold answer is not a whole number")
-    target = int(sample.target)
     if only is None:
         return Score(0.0, None, "invalid", "no number" if not found else f"{len(found)} numbers")
     if only == target:
         return Score(1.0, only, "correct")
-    value = normalised_count_score(only, target, images, least_error=1.0)
+    # A question file may say 0 images, at which the kit would stop; with one image every miss is worth 0.
+    value = normalised_count_score(only, target, max(1, images), least_error=1.0)
     return Score(value, only, "partial" if value > 0 else "wrong")
 
 

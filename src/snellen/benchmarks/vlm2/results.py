@@ -15,17 +15,19 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.vlm2 import asked, kit_tsv
-from snellen.benchmarks.vlm2.data import question_rows
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
+from snellen.benchmarks.vlm2.where import questions as where_questions
 from snellen.errors import DataError, UsageError
 from snellen.interop.answers import Problems, missing
 from snellen.interop.fields import text_of
 from snellen.interop.lines import table_rows
 from snellen.types import Prompt, Record, Response, Sample
 
-TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".xlsx", ".parquet")
+JSON = (".jsonl", ".ndjson", ".json")
+TABLES = (*JSON, ".csv", ".tsv", ".xlsx", ".parquet")
 NOTHING_SHOWN = Prompt(())
 PEEKED = 20
+UNKNOWN = (asked.DEFAULT_LENGTH, asked.DEFAULT_LENGTH)
 
 
 def of_subtask(subtask: Subtask) -> ResultReader:
@@ -75,22 +77,37 @@ def _authors(
     subtask: Subtask, path: Path, data: Data, problems: Problems
 ) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
     """(where, row, reply); a counting row gets its numbers of images from the question file."""
-    known = _lengths(subtask, data, path) if subtask.family == "count" else {}
+    counting = subtask.family == "count"
+    known, typed = _lengths(subtask, data, path) if counting else ({}, False)
     strangers = 0
     for where, row in table_rows(path, problems):
-        if subtask.family == "count":
-            lengths = known.get(hash(asked.row_id(subtask, row)))
-            strangers += lengths is None
-            row["lengths"] = lengths or (asked.DEFAULT_LENGTH, asked.DEFAULT_LENGTH)
+        if counting:
+            q_id = row.get("q_id")
+            text = type(q_id) is str
+            lengths = known.get(hash(q_id) if text and q_id else _key(subtask, row, text))
+            if lengths is None:
+                other = known.get(_key(subtask, row, not text))
+                strangers += typed or other is None
+                lengths = other or UNKNOWN
+                lengths = (asked.DEFAULT_LENGTH, lengths[1]) if typed else lengths
+            row["lengths"] = lengths
         yield where, row, row.get("model_answer")
     if strangers:
         problems.add(
-            str(data.path), f"{strangers:,} q_ids of the answers are not in it; two images are assumed for each"
+            str(data.path),
+            f'{strangers:,} q_ids of the answers are not in it (12 and "12" are two); two images are assumed for each',
         )
 
 
-def _lengths(subtask: Subtask, data: Data, path: Path) -> dict[int, tuple[int, int]]:
-    """The hash of q_id to the numbers of images (the authors', VLMEvalKit's). Hashes, since a million ids are many MB."""
+def _key(subtask: Subtask, row: Mapping[str, Any], text: bool) -> int:
+    """The hash of a row's q_id as a text, or as what is none."""
+    name = asked.row_id(subtask, row)
+    return hash(name) if text else hash(("", name))
+
+
+def _lengths(subtask: Subtask, data: Data, path: Path) -> tuple[dict[int, tuple[int, int]], bool]:
+    """The hash of q_id to the numbers of images (the authors', VLMEvalKit's), and whether a text is another id than a
+    number, as it is to the authors' evaluator: both files are JSON. Hashes, since a million ids are many MB."""
     if data.path is None:
         raise UsageError(
             f"{path}: the number of images of a {subtask.name} question is in the question file, not in its answers",
@@ -98,11 +115,12 @@ def _lengths(subtask: Subtask, data: Data, path: Path) -> dict[int, tuple[int, i
         )
     pool: dict[tuple[int, int], tuple[int, int]] = {}
     found: dict[int, tuple[int, int]] = {}
-    for _, row in question_rows(subtask, data):
+    questions = where_questions(subtask, data)
+    for _, row in questions.rows():
         if not isinstance(row, DataError):
             both = asked.lengths(row)
-            found[hash(asked.row_id(subtask, row))] = pool.setdefault(both, both)
-    return found
+            found[_key(subtask, row, type(row.get("q_id")) is str)] = pool.setdefault(both, both)
+    return found, path.suffix.lower() in JSON and not questions.file.lower().endswith(".tsv")
 
 
 def _kit(subtask: Subtask, path: Path, problems: Problems) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
@@ -158,6 +176,7 @@ def _scored(
 ) -> Answered:
     """(sample, record) of each row; a second row with the same place gets a turn, so that the last one can be told."""
     seen: dict[int, int] = {}
+    kinds: dict[str, type] = {}
     variant: dict[str, Any] = {
         key: data.options[key] for key in ("prompting",) if data.options.get(key, "vanilla") != "vanilla"
     }
@@ -165,14 +184,25 @@ def _scored(
         if "lengths" in row:
             variant["images"], variant["shown"] = row["lengths"]
         sample = asked.sample(subtask, row, NOTHING_SHOWN, **variant)
-        spot = hash((sample.group, sample.meta["half"]) if "half" in sample.meta and sample.group else sample.id)
+        spot = hash((sample.group, sample.meta["half"]) if "half" in sample.meta else sample.id)
         if spot not in seen:
             seen[spot] = 0
         else:
             turn = seen[spot] = seen[spot] + 1
             sample = asked.sample(subtask, row, NOTHING_SHOWN, turn, **variant)
+        if subtask.cue == "gc":
+            sample = _of_its_kind(sample, row.get("q_id"), kinds)
         _report(subtask, sample, row, where, problems)
-        yield sample, _record(sample, reply, where, problems)
+        yield sample, _record(subtask, sample, reply, where, problems)
+
+
+def _of_its_kind(sample: Sample, q_id: Any, kinds: dict[str, type]) -> Sample:
+    """The number 12 and the text "12" are two q_ids to the authors' grouping; in VLMEvalKit's index both are text."""
+    kind = type(q_id) if isinstance(q_id, (str, bool, type(None))) else float
+    if kinds.setdefault(sample.group, kind) is kind:
+        return sample
+    pair = f"{sample.group} ({'none' if q_id is None else kind.__name__})"
+    return structs.replace(sample, group=pair, meta={**sample.meta, "pair": pair, "kit_pair": sample.group})
 
 
 def _report(subtask: Subtask, sample: Sample, row: Mapping[str, Any], where: str, problems: Problems) -> None:
@@ -181,22 +211,42 @@ def _report(subtask: Subtask, sample: Sample, row: Mapping[str, Any], where: str
         problems.add(
             where, f"gt_answer is the text {gold[:40]!r}, at which the authors' evaluator stops; read as a number"
         )
+    elif subtask.family == "count" and gold is not None and (type(gold) is bool or type(sample.target) is not int):
+        taken = "is not looked at" if sample.target is None else f"taken for {sample.target}"
+        problems.add(where, f"gt_answer is {str(gold)[:40]!r}, not a whole number; {taken}")
     elif subtask.family != "video" and gold is None:
         problems.add(where, "there is no gt_answer")
+    elif subtask.family == "video":
+        if row.get("vid") in (None, ""):
+            problems.add(where, "there is no vid, so that nobody can say which video was judged")
+    elif subtask.cue == "gc" and row.get("q_id") is None:
+        problems.add(where, "there is no q_id; such rows together count as one pair")
+    elif subtask.family == "group" and not isinstance(gold, str):
+        problems.add(
+            where, f"gt_answer is {str(gold)[:40]!r}, at which the authors' evaluator stops; it counts as wrong"
+        )
     elif subtask.family == "pair" and subtask.cue != "gc" and "half" not in sample.meta:
         problems.add(where, f"q_id {str(row.get('q_id'))[:60]!r} is not <main>_p or <main>_n; it is in no pair")
     elif subtask.family == "pair" and subtask.cue == "gc" and "half" not in sample.meta:
         problems.add(where, f"gt_answer is {str(gold)[:40]!r}, neither 'T' nor 'F'; it cannot be right")
 
 
-def _record(sample: Sample, reply: Any, where: str, problems: Problems) -> Record:
+def _record(subtask: Subtask, sample: Sample, reply: Any, where: str, problems: Problems) -> Record:
     text = reply if type(reply) is str else None
     if text is None:
         why = "the reply is null or missing"
         try:
-            text = text_of(reply)
+            # To the authors' comparison for general cues a list is not the text in it.
+            text = str(reply) if subtask.cue == "gc" and isinstance(reply, list) else text_of(reply)
         except ValueError as error:
             why = str(error)
+        # Cells of a spreadsheet are numbers by nature; in JSON lines, whose rows go by `line`, somebody wrote them so.
+        if text is not None and where.startswith("line"):
+            problems.add(where, f"the reply is {str(reply)[:40]!r} and no text; scored as {text[:40]!r}")
+        if text is None and subtask.family == "video":
+            # The authors' evaluator asks its judge about any row, so what a judge has said about this one counts.
+            problems.add(where, f"{why}; judged as an empty description")
+            text = ""
         if text is None:
             problems.add(where, f"{why}; scored as no answer")
             failed = missing(sample.id, where, why)

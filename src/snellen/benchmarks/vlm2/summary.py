@@ -105,7 +105,8 @@ def counts(scores: Scores, profile: str) -> dict[str, Units]:
     """
     value = np.nan_to_num(scores.value)
     right = scores.has("correct").astype(np.float64)
-    gold = ~scores.has("unscored")
+    without = _strings(scores, "no_gold")
+    gold = ~scores.has("unscored") & ((without == "") if profile in KIT else (without != "yes"))
     if profile in KIT or profile == "strict":
         found = {
             "count_score_all": Units(value[gold], scores.group[gold]),
@@ -189,7 +190,10 @@ def weighted(name: str, parts: Sequence[tuple[float, Units]], scores: Scores, ch
     ci95 = None
     if parts:
         value, ci95 = of_sums(columns, group, statistic)
-        ci95 = ci95 and (max(0.0, ci95[0]), min(1.0, ci95[1]))
+        # A judge's score out of range takes the mean beyond 0 to 1, and its interval with it.
+        ends = [np.concatenate([units.value for _, units in parts])] if sum(sizes) else []
+        low, high = (min(0.0, float(ends[0].min())), max(1.0, float(ends[0].max()))) if ends else (0.0, 1.0)
+        ci95 = ci95 and (max(low, ci95[0]), min(high, ci95[1]))
     answered = float((~scores.has("unscored")).sum())
     coverage = min(1.0, answered / scores.expected) if scores.expected else 0.0
     return Metric(name, value, sum(sizes), ci95, coverage=coverage, chance=chance)
@@ -289,14 +293,14 @@ def _strings(scores: Scores, name: str) -> NDArray[np.str_]:
 
 def _pair_codes(scores: Scores, *, kit: bool) -> tuple[NDArray[np.int64], int]:
     """[n] a number for each pair and repeat of the question (pair * repeats + repeat), -1 for rows of no pair; repeats."""
-    names = _strings(scores, "pair")
-    if kit and "kit_pair" in scores.meta:
-        other = _strings(scores, "kit_pair")
-        names = np.where(other != "", other, names)
+    names, known = _strings(scores, "pair"), _codes(scores, "pair") >= 0  # a pair's name may be empty: `_p`
+    if kit:
+        other = _codes(scores, "kit_pair") >= 0
+        names, known = np.where(other, _strings(scores, "kit_pair"), names), known | other
     _, key = np.unique(names, return_inverse=True)
     repeat = _codes(scores, "repeat") + 1
     repeats = int(repeat.max(initial=0)) + 1
-    return np.where(names == "", -1, key.astype(np.int64) * repeats + repeat), repeats
+    return np.where(known, key.astype(np.int64) * repeats + repeat, -1), repeats
 
 
 def _last(key: NDArray[np.int64], half: NDArray[np.str_], scores: Scores) -> NDArray[np.bool_]:

@@ -30,8 +30,6 @@ def exact(sample: Sample, reply: str) -> Score:
     """General cues, the authors' rule: the reply equals the gold answer, which is exactly `T` or `F`; nothing is parsed."""
     text = said(sample, reply)
     gold = sample.meta.get("gold")
-    if "pair" not in sample.meta:
-        return Score(None, text, "unscored", "the row has no q_id")
     if gold not in HALVES:
         return Score(0.0, text, "wrong", f"the gold answer is {gold!r}, neither 'T' nor 'F'")
     if text == gold:
