@@ -101,6 +101,9 @@ def test_the_classes_of_a_level_are_asked_for_once() -> None:
     samples = (question(f"{i}", "short", "Picidae") for i in range(5))
     assert len(list(hints.misled(samples, Data(), classes))) == 5
     assert asked == ["family"]
+    choice = question("1", "choice_text", "Picidae", ("Picidae", "Laridae"), level="order")
+    assert next(hints.misled(iter([choice]), Data(), classes)).meta["hinted"] == "Laridae"
+    assert asked == ["family"]
 
 
 def test_a_hint_of_another_kind_is_refused() -> None:

@@ -19,7 +19,7 @@ from snellen.benchmarks.fgbmk.official import official
 from snellen.benchmarks.fgbmk.strict import strict
 from snellen.benchmarks.manifest import PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo, read_manifest
 from snellen.errors import DataError, UsageError
-from snellen.scoring.hierarchy import SEPARATOR
+from snellen.scoring.hierarchy import SEPARATOR, diagnosis
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores
 from snellen.sources import FolderTree, Tree, digest, open_tree
@@ -36,7 +36,7 @@ PROFILES: Mapping[str, str] = {
     "official": "the rule of FG-BMK's authors: the ground truth is a substring of the reply",
 }
 _READ = ("id", "ask", "level", "depth", "kind", "image", "source", "text", "target", "options", "label", "asked")
-_COLUMNS = [*_READ, "path", "stem", "chance"]
+_COLUMNS = [*_READ, "path", "siblings", "cousins", "others", "stem", "chance"]
 _MEND = "Build the set again: snellen build questions."
 
 
@@ -73,7 +73,7 @@ def open_folder(path: Path) -> Benchmark:
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
-    """Accuracy by question and image with its baselines, then by level and kind."""
+    """Accuracy by question and image with its baselines, by level and kind, and the diagnosis over the taxonomy."""
     metrics = summary.headline(scores, profile)
     hierarchy = scores.where(ask="hierarchy")
     if len(hierarchy):
@@ -82,7 +82,15 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
         part = scores.where(ask=ask)
         if len(part):
             metrics += breakdown(part, ("ask",)) + (breakdown(part, ("ask", "level")) if ask == "attribute" else [])
-    return metrics
+    return metrics + diagnosis(_of_taxonomy(scores))
+
+
+def _of_taxonomy(scores: Scores) -> Scores:
+    """The rows that ask about classes, and not about attributes, which have no place in the taxonomy."""
+    column = scores.meta.get("ask")
+    if column is None or "attribute" not in column.names:
+        return scores
+    return scores.select(column.codes != column.names.index("attribute"))
 
 
 def _kind(part: PartInfo) -> str:
@@ -265,6 +273,8 @@ def _sample(row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree
     else:
         meta["path"] = row["path"].lower()
         meta["paths"] = known[depth].paths
+        if kind == "choice":
+            meta |= {name: str(row[name]) for name in ("siblings", "cousins", "others")}
         if kind == "short":
             meta["names"] = known[depth].names
     return Sample(

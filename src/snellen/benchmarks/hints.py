@@ -50,7 +50,7 @@ def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Seque
             (a row that cannot be read) goes by unchanged.
         data: its seed draws the classes.
         classes: the names of a level, or the values of an attribute, in a fixed order; empty where they are not known.
-            Asked for once a level.
+            Asked for once a level, and not for choices, which have their own options.
 
     Yields:
         the sample with the hint, `hint` in its meta ("wrong", or "none" where no wrong class is known) and the class
@@ -62,17 +62,16 @@ def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Seque
         if sample.target is None:
             yield sample
             continue
-        asked = sample.meta.get("attribute") or sample.meta.get("level") or ""
-        if asked not in known:
+        asked = "" if sample.options else str(sample.meta.get("attribute") or sample.meta.get("level") or "")
+        if asked not in known and not sample.options:
             known[asked] = {name.casefold(): name for name in classes(asked)}
             listed[asked] = tuple(known[asked].values())
-        name = wrong_class(sample, listed[asked], data.seed)
+        name = wrong_class(sample, listed.get(asked, ()), data.seed)
         if name is None:
             yield structs.replace(sample, meta={**sample.meta, "hint": "none"})
             continue
-        name = known[asked].get(
-            name.casefold(), name
-        )  # meta has names in lower case; the level knows how they are written
+        # Names in meta are in lower case; the level knows how they are written.
+        name = known.get(asked, {}).get(name.casefold(), name)
         meta = {**sample.meta, "hint": "wrong", "hinted": name}
         yield structs.replace(sample, prompt=_with(sample.prompt, sentence(sample, name)), meta=meta)
 
