@@ -121,6 +121,7 @@ def test_a_run_from_another_folder_is_scored_and_run_again(source, monkeypatch, 
     assert metrics["majority"]["value"] == 0.5
     assert metrics["accuracy/species/short"]["n"] == 24
     assert metrics["accuracy/species/short"]["chance"] == pytest.approx(1 / 6)
+    assert metrics["drop/order-species/short"]["value"] == 0.0
     again = rerun(source / "results", out=source / "again", model=Knowing())
     assert by(again.metrics("official"))["accuracy"]["value"] == 1.0
     assert run.meta.fingerprint == again.meta.fingerprint
