@@ -157,6 +157,16 @@ def test_a_darwin_core_archive_brings_its_common_names(tmp_path):
     assert found.names[2][found.find("common tern")] == "Sterna hirundo"
 
 
+def test_an_archive_of_taxa_that_name_their_parents_is_read_by_their_numbers(tmp_path):
+    core = META.partition("  <extension")[0].replace("dwc/terms/family", "dwc/terms/parentNameUsageID")
+    core = core.replace('    <field index="2" term="http://rs.tdwg.org/dwc/terms/genus"/>\n', "")
+    (tmp_path / "meta.xml").write_text(core + "</archive>")
+    taxa = "id\tparent\t-\tname\trank\n9\t\t\tLarus\tgenus\n1\t9\t\tLarus canus\tspecies\n"
+    (tmp_path / "taxon.txt").write_text(taxa + "8\t\t\tSterna\tgenus\n3\t8\t\tSterna hirundo\tspecies\n")
+    found = read_darwin_core(tmp_path, ("genus", "species"))
+    assert species(found) == {"Larus canus": "Larus > Larus canus", "Sterna hirundo": "Sterna > Sterna hirundo"}
+
+
 def test_an_archive_whose_description_declares_entities_is_refused(tmp_path):
     (tmp_path / "meta.xml").write_text('<!DOCTYPE a [<!ENTITY x "y">]><archive/>')
     with pytest.raises(DataError, match="declares a document type"):

@@ -94,7 +94,7 @@ def _default_levels(by_name: Mapping[str, str]) -> list[str]:
         return ranks if "species" in ranks or not _species(by_name) else [*ranks, "species"]
     if any(one in by_name for one in PARENT):
         return []
-    return [column for one, column in by_name.items() if one not in ALIASES]
+    return [column for one, column in by_name.items() if one and one not in ALIASES]
 
 
 def _species(by_name: Mapping[str, str]) -> str | None:
@@ -126,7 +126,8 @@ def _aliases(row: Mapping[str, str], columns: Sequence[str]) -> tuple[str, ...]:
 def _by_parent(rows: Sequence[Row], depth: int, child: str, parent: str, by_name: Mapping[str, str]) -> Iterator[Line]:
     """Paths from pairs of child and parent. Raises DataError for a cycle, two parents and an unknown parent."""
     shown = _species(by_name) or child
-    number = by_name.get("taxonid", child) if parent.casefold() == "parentnameusageid" else shown
+    by_number = parent.casefold() == "parentnameusageid"
+    number = by_name.get("taxonid", by_name.get("", child)) if by_number else shown  # "": the id that joins an archive
     also = [by_name[one] for one in ALIASES if one in by_name]
     above: dict[str, tuple[str, str, str]] = {}
     for where, row in rows:
