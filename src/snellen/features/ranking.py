@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
+from snellen.features.blas import single_threaded
 from snellen.features.relevance import Relevance
 from snellen.features.similarity import Error, Space, exact_block, exact_pairs, float32_error, tie_width
 
@@ -29,9 +31,6 @@ SMALL = 2_000_000
 _STRIP_BYTES = 200_000_000
 _KEPT_BYTES = 160_000_000
 _UNIT_CELLS = 1_000_000
-_RUN = 4
-"""Blocks of the gallery in one product: larger products use the cores better, and hold more rows."""
-
 _CLOSE_SHARE = 0.02
 """Above this share of close pairs in a unit, its whole block is computed in float64: pairs one by one cost more."""
 
@@ -110,26 +109,24 @@ def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Itera
     for i, start in enumerate(range(0, len(queries), size)):
         left = queries.low(start, min(start + size, len(queries)))
         strip = buffer[: len(left)]
-        ready = [j for j in range(blocks) if (j, i) in kept]
 
-        def turn(j: int, i: int = i, strip: NDArray[np.float32] = strip) -> None:
-            tile, out = kept.pop((j, i)), strip[:, j * size : j * size + size]
-            # By narrow columns, so that what is written stays in the cache.
-            for first in range(0, len(tile), 64):
-                out[:, first : first + 64] = tile[first : first + 64].T
-
-        list(pool.map(turn, ready))
-        missing = [j for j in range(blocks) if j not in ready]
-        for first in range(0, len(missing), _RUN):
-            run = missing[first : first + _RUN]
-            while run:
-                length = next((k for k in range(1, len(run)) if run[k] != run[0] + k), len(run))
-                part = slice(run[0] * size, min((run[0] + length) * size, len(gallery)))
+        def fill(
+            j: int, i: int = i, left: NDArray[np.float32] = left, strip: NDArray[np.float32] = strip
+        ) -> None:
+            part = slice(j * size, min((j + 1) * size, len(gallery)))
+            tile = kept.pop((j, i), None)
+            if tile is None:
                 np.matmul(left, gallery.low(part.start, part.stop).T, out=strip[:, part])
-                run = run[length:]
-        for j in range(i + 1, min(i + band, blocks - 1) + 1):
-            kept[i, j] = strip[:, j * size : j * size + size].copy()
-        strip += bias
+                if i < j <= i + band:
+                    kept[i, j] = strip[:, part].copy()
+            else:
+                # By narrow columns, so that what is written stays in the cache.
+                for first in range(0, len(tile), 64):
+                    strip[:, part][:, first : first + 64] = tile[first : first + 64].T
+            strip[:, part] += bias[part]
+
+        # The products come last in the order of blocks and first in time: they take longest.
+        list(pool.map(fill, reversed(range(blocks))))
         yield start, strip
 
 
@@ -273,6 +270,9 @@ def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.i
     return Ranked(places[some], counts[some], ordered + within + 1)
 
 
-def workers(count: int | None = None) -> ThreadPoolExecutor:
-    """A pool of `count` threads, by default one a core."""
-    return ThreadPoolExecutor(max_workers=max(1, count or threads()), thread_name_prefix="ranking")
+@contextmanager
+def workers(count: int | None = None) -> Iterator[Executor]:
+    """A pool of `count` threads, by default one a core, in which matrix products take one core each."""
+    size = max(1, count or threads())
+    with single_threaded(), ThreadPoolExecutor(max_workers=size, thread_name_prefix="ranking") as pool:
+        yield pool
