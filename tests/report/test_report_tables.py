@@ -9,8 +9,8 @@ import pytest
 from snellen.report import RunView, tables
 from snellen.report.canvas import Series
 from snellen.report.eyechart import eye_chart
-from snellen.report.gather import Tally
-from snellen.report.levels import falls, level_order
+from snellen.report.gather import Tally, as_target
+from snellen.report.levels import falls, level_curves, level_order
 from snellen.report.links import filters_for, metric_link
 from snellen.report.plots import _chosen
 from snellen.types import Metric
@@ -219,3 +219,23 @@ def test_a_published_table_stands_once_for_all_runs_and_only_under_its_own_profi
     measured = [line for line in table.lines if line.colour]
     assert [(line.name, line.remarks) for line in measured] == [("model a", ("a",)), ("model b", ("b",))]
     assert tables.beside([one for one in series if one.profile == "strict"], runs) == []
+
+
+def test_data_sets_of_a_suite_have_level_curves_of_their_own_and_no_mixture():
+    metrics = [Metric("accuracy", 0.5, 10)]
+    known = tally(level=["genus", "species"], dataset=["birds", "cars"], kind=["truth"])
+    for level in ("genus", "species"):
+        metrics += [Metric(f"accuracy/{level}", 0.5, 10), Metric(f"birds/{level}/truth/accuracy", 0.5, 10)]
+    metrics.append(Metric("cars/species/truth/accuracy", 0.5, 10))
+    one = Series("s", "r", "p", metrics, known, 1)
+    assert [plot.title for plot in level_curves([one])] == ["From coarse to fine: birds"]
+    del known.meta["dataset"]["cars"]
+    assert [plot.title for plot in level_curves([one])] == ["From coarse to fine", "From coarse to fine: birds"]
+
+
+@pytest.mark.parametrize(
+    ("read", "shown"), [("yes", True), ("No", False), ("T", True), ("maybe", "maybe"), (True, True)]
+)
+def test_a_profile_that_reads_words_or_letters_stands_beside_truth_values(read, shown):
+    assert as_target(read, True) is shown or as_target(read, True) == shown
+    assert as_target("yes", "yes") == "yes"

@@ -14,6 +14,10 @@ CLASSES = 100_000
 """Classes that are counted in all; what would go beyond is left out, whole parts at a time: about 30 MB."""
 
 
+KINDS = ("choice_text", "choice", "short", "count", "number", "open", "truth")
+"""Kinds of question, those first whose wrong answers say the most."""
+
+
 class Asked(NamedTuple):
     """What classes can be compared within: one data set, one way of asking, one level, one kind of question."""
 
@@ -89,6 +93,11 @@ class ClassTally:
             part = self.parts[asked]
             if asked.ask == ask and part is not None and len(part) > 1:
                 yield asked, part
+
+
+def telling(kind: str) -> int:
+    """Place of a kind among KINDS, others last."""
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def class_name(path: str) -> str:

@@ -22,7 +22,7 @@ FEW = 12
 _NAMED = ("short", "choice_text", "open")
 """Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
 
-_TRUTH = {"t": True, "true": True, "f": False, "false": False}
+_TRUTH = {"t": True, "true": True, "yes": True, "f": False, "false": False, "no": False}
 
 _SHOWN = (str, int, float, list, tuple, set, frozenset)
 """Types of meta that the page shows; tables and readers that a scorer needs are left out."""
@@ -95,7 +95,7 @@ class Tally:
 
 
 def as_target(extracted: Any, target: Any) -> Any:
-    """What was read, in the type of the target: a profile that goes by letters reads `T` where the target is true."""
+    """What was read, in the type of the target: a profile may read `T` or `yes` where the target is true."""
     if isinstance(target, bool) and isinstance(extracted, str):
         return _TRUTH.get(extracted.strip().lower(), extracted)
     return extracted

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from snellen.report.by_class import Asked, ClassTally, Seen, class_name, filters
+from snellen.report.by_class import Asked, ClassTally, Seen, class_name, filters, telling
 from snellen.report.canvas import Plot, Series, short
 from snellen.report.links import by, link
 from snellen.report.text import visible
@@ -64,7 +64,7 @@ def icicles(one: Series, name: str) -> list[Plot]:
                 levels = kinds.setdefault(asked.dataset, {})
                 levels[asked.kind] = levels.get(asked.kind, 0) + 1
         for dataset, levels in kinds.items():
-            chosen[dataset] = (ask, max(levels, key=lambda kind: levels[kind]))
+            chosen[dataset] = (ask, min(levels, key=lambda kind: (-levels[kind], telling(kind))))
     plots = []
     for number, (dataset, (ask, kind)) in enumerate(list(chosen.items())[:_MOST]):
         parts = {

@@ -12,6 +12,7 @@ from snellen.types import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
 
 _ROWS = 12
 _COLOURS = {"sibling": "series-1", "cousin": "series-3", "other": "series-2", "unplaced": "muted"}
@@ -20,11 +21,12 @@ _WORDS = {"sibling": "same parent", "cousin": "same grandparent", "other": "furt
 
 def kinship_bars(one: Series, name: str) -> Plot | None:
     """A bar for each level and kind, over what picking a wrong option by lot would give."""
-    rows: dict[str, dict[str, Metric]] = {}
+    rows: dict[tuple[str, str], dict[str, Metric]] = {}
     for metric in one.metrics:
         parts = metric.name.split("/")
         if "kinship" in parts[:-1] and parts[-1] in RELATIONS and metric.value is not None:
-            rows.setdefault(" · ".join(part for part in parts[:-1] if part != "kinship"), {})[parts[-1]] = metric
+            *path, kind = [part for part in parts[:-1] if part != "kinship"]
+            rows.setdefault((" · ".join(path), kind), {})[parts[-1]] = metric
     shown = list(rows.items())[:_ROWS]
     if not shown:
         return None
@@ -46,7 +48,10 @@ def kinship_bars(one: Series, name: str) -> Plot | None:
                 by_lot += found.chance
     axes.set_yticks(
         [-row for row in range(len(shown))],
-        [f"{short(label, 26)}\n{next(iter(known.values())).n:,} wrong" for label, known in shown],
+        [
+            f"{short(label, 24)}\n{short(kind, 12)}, {next(iter(known.values())).n:,} wrong"
+            for (label, kind), known in shown
+        ],
     )
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(-len(shown) + 0.5, 0.45)
@@ -62,16 +67,17 @@ def kinship_bars(one: Series, name: str) -> Plot | None:
 
 
 def _legend(axes: Axes, used: set[str]) -> None:
-    at = 0.0
+    before: Annotation | None = None
     for relation in RELATIONS:
         if relation in used:
-            axes.annotate(
+            before = axes.annotate(
                 _WORDS[relation],
-                (at, 1.02),
-                xycoords="axes fraction",
+                (0.0, 1.02) if before is None else (1.0, 0.0),
+                (0.0, 0.0) if before is None else (10.0, 0.0),
+                xycoords=("figure fraction", "axes fraction") if before is None else before,
+                textcoords="offset points",
                 va="bottom",
                 fontsize=9,
                 fontweight="bold",
                 color=COLOURS[_COLOURS[relation]],
             )
-            at += 0.035 + 0.0225 * len(_WORDS[relation])

@@ -60,20 +60,38 @@ def falls(one: Series, column: str = "level") -> dict[str, list[tuple[str, Metri
 
 def level_curves(runs: Sequence[Series]) -> list[Plot]:
     """Accuracy from the coarsest to the finest level: of one run a line for each kind of question, of several runs a
-    plot for each kind and in it a line for each run.
+    plot for each kind and in it a line for each run. Data sets of a suite have plots of their own.
     """
-    found = [(one, _without_whole(falls(one))) for one in runs]
-    if len(runs) == 1:
-        one, curves = found[0]
-        lines = [_line(one, _kind(name), number, known) for number, (name, known) in enumerate(curves.items(), 1)]
-        return [_plot("From coarse to fine", lines[:_LINES], level_order(one), "fall-0")] if lines else []
-    plots = []
-    names = list(dict.fromkeys(name for _, curves in found for name in curves))[:_PLOTS]
-    for number, name in enumerate(names):
-        lines = [_line(one, one.label, one.colour, curves[name]) for one, curves in found if name in curves]
-        order = max((level_order(one) for one, curves in found if name in curves), key=len)
-        plots.append(_plot(f"From coarse to fine: {short(_kind(name), 40)}", lines[:_LINES], order, f"fall-{number}"))
-    return plots
+    found = [(one, _telling(one, falls(one))) for one in runs]
+    names = list(dict.fromkeys(name for _, curves in found for name in curves))
+    single = runs[0] if len(runs) == 1 else None
+    plots: dict[str, list[Line]] = {}
+    for name in names:
+        whole = _dataset(runs, name) if single else _kind(name)
+        for one, curves in found:
+            if name not in curves:
+                continue
+            lines = plots.setdefault(whole, [])
+            label = _kind(name.removeprefix(f"{whole}/")) if single else one.label
+            lines.append(_line(one, label, len(lines) + 1 if single else one.colour, curves[name]))
+    order = max((level_order(one) for one in runs), key=len)
+    return [
+        _plot(f"From coarse to fine{': ' * bool(whole)}{short(whole, 40)}", lines[:_LINES], order, f"fall-{number}")
+        for number, (whole, lines) in enumerate(list(plots.items())[:_PLOTS])
+    ]
+
+
+def _dataset(runs: Sequence[Series], name: str) -> str:
+    """The data set that a curve is of; empty where it is of all."""
+    first = name.partition("/")[0]
+    return first if any(first in one.tally.meta.get("dataset", {}) for one in runs) else ""
+
+
+def _telling(one: Series, curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
+    """The curves that compare like with like: of several data sets no mixture, each level being of other ones."""
+    curves = _without_whole(curves)
+    own = {name: known for name, known in curves.items() if _dataset([one], name)}
+    return own if own and len(one.tally.meta.get("dataset", {})) > 1 else curves
 
 
 def _without_whole(curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.report.by_class import Asked, Seen, class_name, filters
+from snellen.report.by_class import Asked, Seen, class_name, filters, telling
 from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
 from snellen.report.links import NOT_RIGHT, by, link
 from snellen.report.svg import COLOURS, inline
@@ -25,14 +25,13 @@ _NAMED = 6
 
 
 def rankings(runs: Sequence[Series]) -> list[Plot]:
-    """A plot for what was asked about bias, or for the finest level of each kind of question; runs side by side."""
+    """Plots of what was asked about bias, then of the finest level of each data set and kind; runs side by side."""
     asked: dict[Asked, None] = {}
+    finest: dict[tuple[str, str], Asked] = {}
     for one in runs:
         asked |= dict.fromkeys(part for part, _ in one.tally.classes.of("bias"))
-    if not asked:
-        for one in runs:
-            finest = {(part.dataset, part.kind): part for part, _ in one.tally.classes.of("hierarchy")}
-            asked |= dict.fromkeys(finest.values())
+        finest |= {(part.dataset, part.kind): part for part, _ in one.tally.classes.of("hierarchy")}
+    asked |= dict.fromkeys(sorted(finest.values(), key=lambda part: telling(part.kind)))
     return [_ranking(runs, part, f"classes-{number}") for number, part in enumerate(list(asked)[:_PLOTS])]
 
 
@@ -101,7 +100,8 @@ def _ranking(runs: Sequence[Series], asked: Asked, name: str) -> Plot:
     if len(known) == 1:
         _histogram(axes, [seen.share for seen in known[0][1].values()])
     axes.spines["left"].set_visible(False)
-    what = " · ".join(short(text, 24) for text in (asked.dataset, asked.level, asked.kind) if text)
+    ask = "" if asked.ask == "hierarchy" else asked.ask
+    what = " · ".join(short(text, 24) for text in (asked.dataset, ask, asked.level, asked.kind) if text)
     return Plot(
         f"Class by class: {what}",
         "Classes sorted by accuracy, the worst named. Dotted: what chance would make of classes that are all alike."
