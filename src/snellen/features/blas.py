@@ -32,7 +32,11 @@ _before: list[int] = []
 def _switches() -> tuple[tuple[Any, Any], ...]:
     """Setter and getter of the number of threads, of the OpenBLAS that came with numpy or that is mapped."""
     package = Path(np.__file__).parent
-    found = {str(path) for folder in (package.parent / "numpy.libs", package / ".dylibs") for path in folder.glob("*openblas*")}
+    found = {
+        str(path)
+        for folder in (package.parent / "numpy.libs", package / ".dylibs")
+        for path in folder.glob("*openblas*")
+    }
     maps = Path("/proc/self/maps")
     if not found and maps.is_file():
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()

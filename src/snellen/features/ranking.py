@@ -110,9 +110,7 @@ def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Itera
         left = queries.low(start, min(start + size, len(queries)))
         strip = buffer[: len(left)]
 
-        def fill(
-            j: int, i: int = i, left: NDArray[np.float32] = left, strip: NDArray[np.float32] = strip
-        ) -> None:
+        def fill(j: int, i: int = i, left: NDArray[np.float32] = left, strip: NDArray[np.float32] = strip) -> None:
             part = slice(j * size, min((j + 1) * size, len(gallery)))
             tile = kept.pop((j, i), None)
             if tile is None:

@@ -42,6 +42,16 @@ def labels_of(labels: Any, rows: int) -> Labels:
     return known
 
 
+def single(labels: Labels) -> NDArray[np.int64]:
+    """[n] class ids of rows that have one each. Raises UsageError where rows may have several."""
+    if labels.single is None:
+        raise UsageError(
+            "these rows have several labels each, and a vote of neighbours names one class",
+            "Use retrieval (items that share a label are relevant) or the multi-label probe.",
+        )
+    return np.asarray(labels.single)
+
+
 def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, what: str) -> NDArray[np.int64]:
     """Row numbers of queries or gallery.
 
@@ -130,24 +140,24 @@ def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.in
     place[gallery] = np.arange(len(gallery))
     selves = place[queries]
     none = np.zeros(0, dtype=np.int64)
-    if labels.single is not None:
-        classes, codes = np.unique(labels.single[gallery], return_inverse=True)
-        order = np.argsort(codes, kind="stable").astype(np.int64)
-        sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)
-        starts = np.cumsum(sizes) - sizes
-        asked = labels.single[queries]
-        query_class = np.full(len(queries), -1, dtype=np.int64)
-        if len(classes):
-            found = np.minimum(np.searchsorted(classes, asked), len(classes) - 1)
-            query_class = np.where(classes[found] == asked, found, -1)
-        counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
-        counts = counts - (selves >= 0)
-        return Relevance(selves, counts, asked, order, starts, sizes, query_class, None, None)
-    assert labels.many is not None
-    query_many, gallery_many = labels.many[queries].astype(np.float32), labels.many[gallery].astype(np.float32)
-    counts = np.zeros(len(queries), dtype=np.int64)
-    for start in range(0, len(queries), 256):
-        counts[start : start + 256] = (query_many[start : start + 256] @ gallery_many.T > 0.5).sum(axis=1)
-    counts -= (selves >= 0) & (query_many.sum(axis=1) > 0)
-    _, cluster = np.unique(labels.many[queries], axis=0, return_inverse=True)
-    return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many)
+    if labels.many is not None:
+        query_many, gallery_many = labels.many[queries].astype(np.float32), labels.many[gallery].astype(np.float32)
+        counts = np.zeros(len(queries), dtype=np.int64)
+        for start in range(0, len(queries), 256):
+            counts[start : start + 256] = (query_many[start : start + 256] @ gallery_many.T > 0.5).sum(axis=1)
+        counts -= (selves >= 0) & (query_many.sum(axis=1) > 0)
+        _, cluster = np.unique(labels.many[queries], axis=0, return_inverse=True)
+        return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many)
+    classes_of = single(labels)
+    classes, codes = np.unique(classes_of[gallery], return_inverse=True)
+    order = np.argsort(codes, kind="stable").astype(np.int64)
+    sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    asked = classes_of[queries]
+    query_class = np.full(len(queries), -1, dtype=np.int64)
+    if len(classes):
+        found = np.minimum(np.searchsorted(classes, asked), len(classes) - 1)
+        query_class = np.where(classes[found] == asked, found, -1)
+    counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
+    counts = counts - (selves >= 0)
+    return Relevance(selves, counts, asked, order, starts, sizes, query_class, None, None)

@@ -1,0 +1,265 @@
+"""k-nearest-neighbour classification: DINOv2's weighted vote, or a plain majority, in all k and temperatures at once.
+
+Source: the k-NN evaluation of DINOv2 (facebookresearch/dinov2 @ b8931f7, eval/knn.py): similarity is the cosine, a
+neighbour votes with exp(similarity / T), the nearest max(k) are sought once and every smaller k uses the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import UsageError
+from snellen.features.neighbours import nearest
+from snellen.features.ranking import Ties, check_ties, workers
+from snellen.features.relevance import RowsOf, labels_of, rows_of, single
+from snellen.features.similarity import Measure, check_values, prepare
+from snellen.scoring.statistics import interval
+from snellen.types import Metric
+
+Vote: TypeAlias = Literal["weighted", "majority"]
+
+_EQUAL = 1e-12
+"""Votes that differ by at most this share of the larger are equal: the order of adding decides nothing."""
+
+
+class Settings(Struct, frozen=True):
+    """What a k-NN result depends on beside features and labels.
+
+    Attributes:
+        similarity: "cosine" or "l2".
+        vote: "weighted": exp(similarity / T), with -distance as similarity for l2; "majority": one each.
+        temperature: the first of the list, which the metrics named without a temperature stand for.
+        ties: of classes with equal votes, the true one comes last ("pessimistic") or first ("optimistic"), or the
+            lower class id comes first ("index"). Classes without a neighbour tie at 0.
+        neighbour_ties: which of equally similar rows is a neighbour.
+        n_per_class: training rows drawn of each class; None for all.
+        seeds: of the draws; values are means over them.
+    """
+
+    similarity: Measure
+    vote: Vote
+    temperature: float
+    ties: Ties
+    n_per_class: int | None
+    seeds: tuple[int, ...]
+    neighbour_ties: str = "lower training row first"
+
+
+class Knn(Struct, frozen=True, eq=False):
+    """Values of every query.
+
+    Attributes:
+        settings: as declared.
+        values: name to [q] float64, right (1) or wrong (0), mean over seeds: "knn@K" and "knn@K/top5"; with a second
+            and further temperature also "knn@K/T=0.1" and "knn@K/top5/T=0.1".
+        used: K to the number of neighbours that voted: less than K where there are fewer training rows.
+        rows: [q] row numbers of the queries.
+        cluster: [q] class ids.
+        train: training rows (of one draw).
+        classes: classes that have training rows.
+        unseen: queries whose class has no training row; they count as wrong.
+    """
+
+    settings: Settings
+    values: dict[str, NDArray[np.float64]]
+    used: dict[int, int]
+    rows: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+    train: int
+    classes: int
+    unseen: int
+
+    def metrics(self, cluster: Literal["class", "query"] = "class") -> list[Metric]:
+        """Mean over queries with its 95 % interval; `cluster` as in `Retrieval.metrics`."""
+        if cluster not in ("class", "query"):
+            raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
+        count = len(self.rows)
+        group = self.cluster if cluster == "class" else np.arange(count, dtype=np.int64)
+        return [
+            Metric(
+                name=name,
+                value=float(values.mean()) if count else None,
+                n=count,
+                ci95=interval(values, group),
+                unit="fraction",
+                coverage=1.0 if count else 0.0,
+                chance=min(1.0, (5 if "/top5" in name else 1) / self.classes) if self.classes else None,
+            )
+            for name, values in self.values.items()
+        ]
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know, one sentence each."""
+        told = [
+            f"knn@{k}: there are {used:,} training rows only, and all of them voted."
+            for k, used in self.used.items()
+            if used < k
+        ]
+        if self.unseen:
+            told.append(f"{self.unseen:,} queries are of classes without a training row, and count as wrong.")
+        return told
+
+
+def knn(
+    features: Any,
+    labels: Any,
+    *,
+    train: RowsOf = "train",
+    queries: RowsOf = "test",
+    split: Sequence[str] | NDArray[Any] | None = None,
+    ks: Sequence[int] = (10, 20, 100, 200),
+    temperatures: Sequence[float] = (0.07,),
+    similarity: Measure = "cosine",
+    vote: Vote = "weighted",
+    ties: Ties = "pessimistic",
+    n_per_class: int | None = None,
+    seeds: Sequence[int] = (0,),
+    threads: int | None = None,
+) -> Knn:
+    """Classify queries by the votes of their nearest training rows; top-1 and top-5.
+
+    Args:
+        features: [n, d] of any real type, in memory or memory-mapped; read in blocks.
+        labels: one class a row: [n] integers or texts, or Labels.
+        train: training rows: numbers, a mask, or the name of a split; None for all.
+        queries: rows to classify, likewise. A row may not be in both.
+        split: [n] names of splits.
+        ks: how many neighbours vote.
+        temperatures: T of the weighted vote; the first names the plain metrics.
+        similarity: "cosine" or "l2".
+        vote: "weighted" or "majority".
+        ties: see Settings.
+        n_per_class: few-shot: so many training rows of each class (all of a smaller one), drawn anew for each seed by
+            numpy's PCG64. As in DINOv2 every k above n_per_class is then left out and n_per_class itself added.
+        seeds: of these draws; without n_per_class nothing is drawn.
+        threads: how many; None for one a core.
+
+    Raises:
+        UsageError: rows with several labels (a vote names one class; use retrieval or a probe), a row both trained on
+            and asked, no training rows, or a setting that does not exist.
+        DataError: features or labels of a wrong shape, or a value that is not finite (naming the row).
+    """
+    check_ties(ties)
+    if vote not in ("weighted", "majority"):
+        raise UsageError(f"there is no vote {vote!r}", "Choose weighted or majority.")
+    if not ks or any(int(k) != k or k < 1 for k in ks):
+        raise UsageError(f"numbers of neighbours {list(ks)}", "Give whole numbers from 1.")
+    if not temperatures or not all(0.0 < t < float("inf") for t in temperatures):
+        raise UsageError(f"temperatures {list(temperatures)}", "Give positive numbers.")
+    if n_per_class is not None and n_per_class < 1:
+        raise UsageError(f"n_per_class {n_per_class}", "Draw at least one row of each class.")
+    if not seeds:
+        raise UsageError("no seeds", "Give at least one.")
+    values = check_values(features)
+    known = labels_of(labels, len(values))
+    classes_of = single(known)
+    taught, asked = rows_of(train, split, len(values), "train"), rows_of(queries, split, len(values), "queries")
+    both = np.intersect1d(taught, asked)
+    if len(both):
+        raise UsageError(
+            f"row {both[0]} is trained on and asked, as are {len(both) - 1:,} others; it would be its own neighbour",
+            "Give disjoint rows, or use retrieval, which leaves a row out of its own ranking.",
+        )
+    if not len(taught):
+        raise UsageError("there are no training rows", "Name a split that has rows.")
+    if n_per_class is not None:
+        ks = [*(k for k in ks if k < n_per_class), n_per_class]
+    ks = sorted({int(k) for k in ks})
+    draws = tuple(int(seed) for seed in seeds) if n_per_class is not None else ()
+    sums: dict[str, NDArray[np.float64]] = {}
+    rows = taught
+    classes, codes = np.unique(classes_of[taught], return_inverse=True)
+    with workers(threads) as pool:
+        for seed in draws or (0,):
+            if n_per_class is not None:
+                rows = _drawn(taught, codes, n_per_class, seed)
+            gallery = prepare(values, rows, similarity, pool)
+            asking = prepare(values, asked, similarity, pool, like=gallery)
+            places, scores = nearest(asking, gallery, max(ks), pool)
+            if similarity == "l2":
+                scores = -np.sqrt(np.maximum(0.0, -2.0 * scores)) / float(gallery.factor[0])
+            voters = np.searchsorted(classes, classes_of[rows])[places]
+            for name, hit in _voted(voters, scores, classes, classes_of[asked], ks, temperatures, vote, ties):
+                sums[name] = sums.get(name, 0.0) + hit / max(1, len(draws))
+    return Knn(
+        settings=Settings(similarity, vote, float(temperatures[0]), ties, n_per_class, draws),
+        values=sums,
+        used={k: min(k, len(rows)) for k in ks},
+        rows=asked,
+        cluster=classes_of[asked],
+        train=len(rows),
+        classes=len(classes),
+        unseen=int((~np.isin(classes_of[asked], classes)).sum()),
+    )
+
+
+def _drawn(taught: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
+    """Up to n training rows of each class, in the order of rows."""
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(taught))
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    sizes = np.bincount(codes)
+    within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(np.sort(taught[order[within < n]]))
+
+
+def _voted(
+    voters: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    classes: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    ks: Sequence[int],
+    temperatures: Sequence[float],
+    vote: Vote,
+    ties: Ties,
+) -> list[tuple[str, NDArray[np.float64]]]:
+    """Top-1 and top-5 hits of every k and temperature.
+
+    Args:
+        voters: [q, k] class places of the neighbours, nearest first.
+        scores: [q, k] their similarities.
+        classes: [c] class ids, ascending.
+        truth: [q] class ids.
+        ks, temperatures, vote, ties: as in `knn`.
+    """
+    found: list[tuple[str, NDArray[np.float64]]] = []
+    place = np.minimum(np.searchsorted(classes, truth), len(classes) - 1)
+    seen = classes[place] == truth
+    block = max(1, 2_000_000 // len(classes))
+    for number, temperature in enumerate(temperatures if vote == "weighted" else (1.0,)):
+        weights = np.ones_like(scores)
+        if vote == "weighted" and scores.size:
+            weights = np.exp((scores - scores[:, :1]) / temperature)
+        suffix = f"/T={temperature:g}" if number else ""
+        for k in ks:
+            rank = np.zeros(len(truth), dtype=np.int64)
+            for start in range(0, len(truth), block):
+                part = slice(start, start + block)
+                rank[part] = _rank(voters[part, :k], weights[part, :k], place[part], len(classes), ties)
+            for top, name in ((1, f"knn@{k}"), (5, f"knn@{k}/top5")):
+                found.append((name + suffix, (seen & (rank <= top)).astype(np.float64)))
+    return found
+
+
+def _rank(
+    voters: NDArray[np.int64], weights: NDArray[np.float64], place: NDArray[np.int64], classes: int, ties: Ties
+) -> NDArray[np.int64]:
+    """[b] 1-based rank of the true class by the sum of its votes."""
+    rows = np.arange(len(voters))
+    cells = (rows[:, None] * classes + voters).reshape(-1)
+    votes = np.bincount(cells, weights=weights.reshape(-1), minlength=len(voters) * classes).reshape(-1, classes)
+    mine = votes[rows, place][:, None]
+    width = _EQUAL * np.maximum(votes, mine)
+    ahead = votes > mine + width
+    level = np.abs(votes - mine) <= width
+    level[rows, place] = False
+    if ties == "optimistic":
+        level[:] = False
+    elif ties == "index":
+        level &= np.arange(classes) < place[:, None]
+    return np.asarray(1 + (ahead | level).sum(axis=1))

@@ -1,0 +1,148 @@
+"""`fgbmk-legacy`: the class-rank figure that FG-BMK's published code calls "map". It is not a retrieval mAP.
+
+Source: SEU-VIPGroup/FG-BMK @ 7765a10, demo/machine_evaluation (the scoring of eval_retrieval.py). Each query looks at
+its 10 nearest gallery images by Euclidean distance; a class scores as its nearest image among them, all other classes
+score the same; "map" is the AP of the query's class in that list of classes, which for one class a query is
+1 / rank. It is far above a mAP over images (0.60 for a true 0.20 in a simulation) and comparable to nothing else.
+The authors score learned 512-d projections; here any features can be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import UsageError
+from snellen.features.labels import Labels
+from snellen.features.neighbours import nearest
+from snellen.features.ranking import Ties, check_ties, workers
+from snellen.features.relevance import RowsOf, labels_of, rows_of, single
+from snellen.features.similarity import check_values, prepare
+from snellen.scoring.statistics import interval
+from snellen.types import Metric
+
+NEIGHBOURS = 10
+
+
+class ClassRank(Struct, frozen=True, eq=False):
+    """The authors' figures of every query, with ties declared.
+
+    Attributes:
+        values: "fgbmk_legacy_map" [q].
+        recalls: "fgbmk_legacy_recall@1" and "@10": value and number of classes (a mean over classes).
+        ties: the classes that none of the 10 neighbours has score the same. The authors leave their order to the sort;
+            here other classes come first ("pessimistic"), last ("optimistic"), or in the order of ids ("index").
+        classes: length of the class list: all classes of queries and gallery.
+        rows: [q] row numbers of the queries.
+        cluster: [q] equal for queries of one class.
+        gallery: items in the gallery.
+        neighbours: how many of them were looked at.
+    """
+
+    values: dict[str, NDArray[np.float64]]
+    recalls: dict[str, tuple[float | None, int]]
+    ties: Ties
+    classes: int
+    rows: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+    gallery: int
+    neighbours: int
+
+    def metrics(self, cluster: Literal["class", "query"] = "class") -> list[Metric]:
+        """ "map" with an interval; the recalls are means over classes, without one."""
+        if cluster not in ("class", "query"):
+            raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
+        count = len(self.rows)
+        group = self.cluster if cluster == "class" else np.arange(count, dtype=np.int64)
+        found = [
+            Metric(name, float(values.mean()) if count else None, count, interval(values, group))
+            for name, values in self.values.items()
+        ]
+        return found + [Metric(name, value, n, None) for name, (value, n) in self.recalls.items()]
+
+
+def class_rank(
+    features: Any,
+    labels: Any,
+    *,
+    gallery: RowsOf = "train",
+    queries: RowsOf = "test",
+    split: Sequence[str] | NDArray[Any] | None = None,
+    ties: Ties = "pessimistic",
+    threads: int | None = None,
+) -> ClassRank:
+    """FG-BMK's class-rank figure over given features; see the module.
+
+    Args:
+        features: [n, d].
+        labels: one or several classes a row, as in `retrieval`.
+        gallery, queries: row numbers, a mask, or the name of a split. A row may not be in both. The authors cut the
+            gallery to 20,000 shuffled images; give such rows to do the same.
+        split: [n] names of splits.
+        ties: see ClassRank.
+        threads: how many; None for one a core.
+
+    Raises:
+        UsageError: a row in both, an empty gallery, a query without a class, or an unknown tie rule or split.
+        DataError: features or labels of a wrong shape, or a value that is not finite.
+    """
+    check_ties(ties)
+    values = check_values(features)
+    known = labels_of(labels, len(values))
+    searched, asked = rows_of(gallery, split, len(values), "gallery"), rows_of(queries, split, len(values), "queries")
+    if len(np.intersect1d(searched, asked)):
+        raise UsageError("a row is both query and gallery", "Give disjoint rows.")
+    if not len(searched):
+        raise UsageError("the gallery is empty", "Name a split that has rows.")
+    many = _matrix(known, np.concatenate((searched, asked)))
+    belongs, truth = many[: len(searched)], many[len(searched) :]
+    without = np.flatnonzero(~truth.any(axis=1))
+    if len(without):
+        raise UsageError(f"row {asked[without[0]]} has no class to look for", "Leave such rows out of the queries.")
+    with workers(threads) as pool:
+        items = prepare(values, searched, "l2", pool)
+        asking = prepare(values, asked, "l2", pool, like=items)
+        places, _ = nearest(asking, items, NEIGHBOURS, pool)
+    classes = many.shape[1]
+    reciprocal = np.zeros(len(asked))
+    within = {depth: np.zeros((2, classes)) for depth in (1, 10)}
+    for q in range(len(asked)):
+        # A class scores as its nearest image, so its score is the place of its first neighbour; absent ones share one.
+        first = np.where(belongs[places[q]].any(axis=0), belongs[places[q]].argmax(axis=0), NEIGHBOURS)
+        last = {"pessimistic": truth[q], "optimistic": ~truth[q], "index": np.arange(classes)}[ties]
+        rank = np.empty(classes, dtype=np.int64)
+        rank[np.lexsort((last, first))] = np.arange(1, classes + 1)
+        mine = np.sort(rank[truth[q]])
+        reciprocal[q] = float((np.arange(1, len(mine) + 1) / mine).mean())
+        for depth, counted in within.items():
+            counted[0] += truth[q] & (rank <= depth)
+            counted[1] += truth[q]
+    _, cluster = np.unique(truth, axis=0, return_inverse=True)
+    recalls: dict[str, tuple[float | None, int]] = {}
+    for depth, (hits, total) in within.items():
+        some = total > 0
+        share = float((hits[some] / total[some]).mean()) if some.any() else None
+        recalls[f"fgbmk_legacy_recall@{depth}"] = (share, int(some.sum()))
+    return ClassRank(
+        {"fgbmk_legacy_map": reciprocal},
+        recalls,
+        ties,
+        classes,
+        asked,
+        cluster.reshape(-1).astype(np.int64),
+        len(searched),
+        places.shape[1],
+    )
+
+
+def _matrix(labels: Labels, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[k, c] which classes each row has, in columns of classes that one of the rows has."""
+    if labels.many is not None:
+        many = np.asarray(labels.many[rows], dtype=bool)
+        return many[:, many.any(axis=0)]
+    classes, codes = np.unique(single(labels)[rows], return_inverse=True)
+    return np.asarray(codes[:, None] == np.arange(len(classes)))

@@ -1,0 +1,97 @@
+"""The k nearest rows, exact: float32 finds candidates, float64 sorts them; equals come in the order of their rows."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.features.ranking import SMALL
+from snellen.features.similarity import Space, exact_block, exact_pairs, float32_error, tie_width
+
+_CELLS = 4_000_000
+_SPARE = 16
+
+
+def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The k gallery items most similar to each query.
+
+    Args:
+        queries: [q] rows.
+        gallery: [n] rows.
+        k: 1 to n.
+        pool: threads.
+
+    Returns:
+        [q, k] places in the gallery, most similar first, the lower place first among equals (see `tie_width`); and
+        [q, k] float64 scores: cosine, or -|a - b|^2 / 2 in the scale of the space.
+    """
+    count = len(gallery)
+    k = min(k, count)
+    places = np.zeros((len(queries), k), dtype=np.int64)
+    scores = np.zeros((len(queries), k))
+    if not len(queries) or k == 0:
+        return places, scores
+    small = len(queries) * count <= SMALL or k + _SPARE >= count
+    error = None if small else float32_error(queries, gallery)
+    bias = (gallery.bias - gallery.bias.mean()).astype(np.float32)
+    step = max(1, min(256, _CELLS // count))
+
+    def one(start: int) -> None:
+        part = slice(start, min(start + step, len(queries)))
+        left = np.arange(part.start, part.stop)
+        if error is not None:
+            low = np.empty((len(left), count), dtype=np.float32)
+            rows = queries.low(part.start, part.stop)
+            for first in range(0, count, 1024):
+                end = min(first + 1024, count)
+                np.matmul(rows, gallery.low(first, end).T, out=low[:, first:end])
+            low += bias
+            found = np.argpartition(low, count - k - _SPARE, axis=1)[:, count - k - _SPARE :]
+            value = np.take_along_axis(low, found, axis=1)
+            value.sort(axis=1)
+            length = queries.length[left]
+            width = error.of(length, value[:, _SPARE].astype(np.float64)) + error.of(
+                length, value[:, 0].astype(np.float64)
+            )
+            # Where the last of the spare candidates may be as near as the k-th, others may be too.
+            safe = value[:, _SPARE].astype(np.float64) - value[:, 0] > width
+            sure = left[safe]
+            if len(sure):
+                found = np.sort(found[safe], axis=1)
+                exact = exact_pairs(queries, gallery, np.repeat(sure, found.shape[1]), found.reshape(-1))
+                _put(queries, gallery, sure, found, exact.reshape(found.shape), k, places, scores)
+            left = left[~safe]
+        for first in range(0, len(left), max(1, _CELLS // (4 * count))):
+            some = left[first : first + max(1, _CELLS // (4 * count))]
+            for run in np.split(some, np.flatnonzero(np.diff(some) != 1) + 1):
+                exact = exact_block(queries, gallery, int(run[0]), int(run[-1]) + 1)
+                found = np.broadcast_to(np.arange(count), exact.shape)
+                _put(queries, gallery, run, found, exact, k, places, scores)
+
+    list(pool.map(one, range(0, len(queries), step)))
+    return places, scores
+
+
+def _put(
+    queries: Space,
+    gallery: Space,
+    asked: NDArray[np.int64],
+    items: NDArray[np.int64],
+    exact: NDArray[np.float64],
+    k: int,
+    places: NDArray[np.int64],
+    scores: NDArray[np.float64],
+) -> None:
+    """Sort candidates (ascending in place) by score, runs of equal scores by place, and keep the first k."""
+    order = np.argsort(-exact, axis=1, kind="stable")
+    sorted_items = np.take_along_axis(items, order, axis=1)
+    sorted_scores = np.take_along_axis(exact, order, axis=1)
+    width = tie_width(queries, gallery, np.repeat(asked, items.shape[1]), sorted_items.reshape(-1))
+    # Scores that differ by rounding alone are one run; within a run the lower place comes first.
+    new = np.diff(sorted_scores, axis=1) < -width.reshape(sorted_scores.shape)[:, 1:]
+    run = np.concatenate((np.zeros((len(asked), 1), dtype=np.int64), np.cumsum(new, axis=1)), axis=1)
+    order = np.lexsort((sorted_items, run), axis=1)[:, :k]
+    places[asked] = np.take_along_axis(sorted_items, order, axis=1)
+    scores[asked] = np.take_along_axis(sorted_scores, order, axis=1)
