@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections import defaultdict
 from itertools import pairwise
 
@@ -462,3 +463,15 @@ def test_a_million_answers_are_diagnosed_in_seconds():
     assert found["drop/genus-species/truth"].value == pytest.approx(8, abs=1.5)
     assert len(found) < 200
     assert spent < 15, f"{spent:.1f} s of processor time; some 4 s were expected"
+
+
+def test_a_diagnosis_holds_little_beside_the_columns():
+    rows = 200_000
+    scores = million(rows)
+    tracemalloc.start()
+    try:
+        diagnosis(scores)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak / rows < 80, f"{peak / rows:.0f} bytes a row; some 45 were expected"
