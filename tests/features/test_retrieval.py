@@ -1,0 +1,271 @@
+"""Retrieval against code that anybody would write for ten rows (naive_retrieval.py), and against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import naive_retrieval as naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from snellen.errors import DataError, UsageError
+from snellen.features import ranking
+from snellen.features.blas import single_threaded
+from snellen.features.retrieval import retrieval
+from snellen.features.similarity import exact_block, float32_error, prepare
+
+TIES = ("pessimistic", "optimistic", "index")
+KS = (1, 3, 10)
+
+
+@pytest.fixture(params=["float64", "float32"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to a ranking, at sizes that would take the first: all in float64, and float32 with close calls."""
+    if request.param == "float32":
+        monkeypatch.setattr(ranking, "SMALL", 0)
+        monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1.0)
+
+
+def expected(features: Any, labels: Any, queries: Any, gallery: Any, metric: str, ties: str) -> dict[str, np.ndarray]:
+    rows = []
+    for query in queries:
+        hit = naive.ranking(features, labels, query, gallery, metric, ties)
+        rows.append(naive.measures(hit, KS) if hit.any() else None)
+    names = next((row.keys() for row in rows if row is not None), [])
+    return {name: np.array([np.nan if row is None else row[name] for row in rows]) for name in names}
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with many equal ones (small integers, zero rows, repeats) or hardly any, and classes with gaps."""
+    n, d = draw(st.integers(2, 24)), draw(st.integers(1, 5))
+    if draw(st.booleans()):
+        x = draw(hnp.arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
+        x = x.astype(draw(st.sampled_from([np.int8, np.int64, np.float16, np.float32, np.float64])))
+    else:
+        x = np.random.default_rng(draw(st.integers(0, 2**32))).standard_normal((n, d)).astype(np.float32)
+        x[draw(st.integers(0, n - 1))] = x[draw(st.integers(0, n - 1))]
+    y = draw(hnp.arrays(np.int64, n, elements=st.sampled_from([-3, 0, 7, 8, 10**10])))
+    return x, y
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_every_measure_equals_naive_float64_code_under_the_declared_tie_rule(path, metric, ties):
+    @settings(max_examples=60, deadline=None)
+    @given(problems())
+    def holds(problem):
+        x, y = problem
+        rows = range(len(x))
+        want = expected(x, y, rows, rows, metric, ties)
+        got = retrieval(x, y, similarity=metric, ties=ties, ks=KS, denominator="R", threads=2)
+        for name in ("map", "map_at_r", "r_precision", *(f"{m}@{k}" for m in ("recall", "precision") for k in KS)):
+            np.testing.assert_allclose(got.values[name], want.get(name, np.full(len(x), np.nan)), atol=1e-9)
+        for k in KS if want else ():
+            np.testing.assert_allclose(got.values[f"map@{k}"], want[f"map@{k} sum"] / got.relevant, atol=1e-9)
+
+    holds()
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 2**16), st.sampled_from(TIES))
+def test_queries_and_gallery_that_overlap_leave_each_query_out_by_its_index(problem, bits, ties):
+    x, y = problem
+    rows = np.arange(len(x))
+    queries, gallery = rows[(bits >> (rows % 16)) & 1 == 1], rows[(bits >> (rows % 7)) & 1 == 0]
+    want = expected(x, y, queries, gallery, "cosine", ties)
+    got = retrieval(x, y, queries=queries, gallery=gallery, ties=ties, ap="trapezoid")
+    np.testing.assert_allclose(got.values["map"], want.get("trapezoid", np.full(len(queries), np.nan)), atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.data())
+def test_rows_with_several_labels_find_rows_that_share_one(problem, data):
+    x, _ = problem
+    sets = [frozenset(data.draw(st.sets(st.sampled_from([2, 5, 40]), max_size=2))) for _ in x]
+    want = expected(x, sets, range(len(x)), range(len(x)), "l2", "pessimistic")
+    got = retrieval(x, sets, similarity="l2")
+    matrix = np.array([[one in row for one in (2, 5, 40)] for row in sets])
+    np.testing.assert_allclose(got.values["map"], want.get("map", np.full(len(x), np.nan)), atol=1e-9)
+    np.testing.assert_array_equal(got.values["map"], retrieval(x, matrix, similarity="l2").values["map"])
+    assert got.settings.relevant == "at least one label in common"
+
+
+@pytest.mark.parametrize(("metric", "offset"), [("cosine", 0.0), ("cosine", 3.0), ("l2", 0.0), ("l2", 50.0)])
+def test_1500_rows_in_float32_blocks_rank_exactly_as_in_float64(metric, offset, monkeypatch):
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 40, 1500)
+    x = (rng.standard_normal((1500, 48)) + 0.5 * rng.standard_normal((40, 48))[y] + offset).astype(np.float32)
+    x[700:720] = x[100:120]
+    x[720:740] = x[100:120] * np.float32(1 + 2e-7)
+    slow = retrieval(x, y, similarity=metric)
+    monkeypatch.setattr(ranking, "SMALL", 0)
+    monkeypatch.setattr(ranking, "_STRIP_BYTES", 4 * 1500 * 200)
+    for kept in (0, 4 * 200 * 200 * 6, 10**9):
+        monkeypatch.setattr(ranking, "_KEPT_BYTES", kept)
+        fast = retrieval(x, y, similarity=metric, threads=2)
+        for name, values in slow.values.items():
+            np.testing.assert_allclose(fast.values[name], values, atol=1e-12, err_msg=name)
+
+
+def test_the_float32_bound_holds_for_every_pair_with_room_to_spare():
+    rng = np.random.default_rng(8)
+    for x in (rng.standard_normal((900, 300)), rng.exponential(1.0, (900, 300)), rng.standard_normal((900, 300)) + 5.0):
+        rows = np.arange(900)
+        with ThreadPoolExecutor(1) as pool:
+            space = prepare(x.astype(np.float32), rows, "cosine", pool)
+        low = space.low(0, 900) @ space.low(0, 900).T + (space.bias - space.bias.mean()).astype(np.float32)
+        true = exact_block(space, space, 0, 900)
+        # What depends on the query alone is no part of the ranking score; the first column stands for it.
+        wrong = (low - true) - (low - true).mean(axis=1, keepdims=True)
+        bound = float32_error(space, space).of(np.repeat(space.length, 900), low.reshape(-1).astype(np.float64))
+        assert (np.abs(wrong).reshape(-1) < bound).all()
+
+
+def test_a_near_tie_that_float32_cannot_see_is_ranked_by_float64(monkeypatch):
+    monkeypatch.setattr(ranking, "SMALL", 0)
+    monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1.0)
+    angles = np.array([0.0, 0.5, 0.5 + 3e-9, 0.5 - 3e-9])
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert retrieval(x, [0, 0, 1, 1], queries=[0]).values["map"][0] == 0.5
+    assert retrieval(x, [0, 1, 0, 1], queries=[0]).values["map"][0] == pytest.approx(1 / 3)
+    assert retrieval(x, [0, 1, 1, 0], queries=[0]).values["map"][0] == 1.0
+
+
+def test_duplicates_of_the_query_are_neighbours_and_only_the_query_itself_is_left_out():
+    x = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [5.0, 0.0]])
+    got = {ties: retrieval(x, [0, 0, 1, 1], ties=ties).values["map"] for ties in TIES}
+    # Query 0: rows 1 (relevant) and 2 (not) are both equal to it.
+    assert [got[ties][0] for ties in TIES] == [0.5, 1.0, 1.0]
+    assert [got[ties][1] for ties in TIES] == [0.5, 1.0, 1.0]
+    assert got["pessimistic"][2] == pytest.approx(1 / 3)
+
+
+def test_singletons_are_skipped_and_counted_and_their_classes_too():
+    x = np.eye(5) + 0.1
+    got = retrieval(x, [4, 4, 9, 11, 11])
+    assert (got.skipped, got.skipped_classes) == (1, 1)
+    assert np.isnan(got.values["map"][2])
+    metric = got.metrics()[0]
+    assert (metric.name, metric.n, metric.coverage) == ("map", 4, 0.8)
+    assert "1 of 5 queries" in got.notes()[0]
+
+
+def test_classes_that_the_gallery_lacks_are_skipped():
+    x = np.random.default_rng(0).standard_normal((6, 3))
+    split = ["train", "train", "train", "test", "test", "test"]
+    got = retrieval(x, [1, 1, 2, 1, 2, 77], queries="test", gallery="train", split=split)
+    assert got.relevant.tolist() == [2, 1, 0]
+    assert (got.skipped, got.settings.protocol, got.gallery) == (1, "query/gallery", 3)
+
+
+def test_an_empty_query_set_has_no_values_and_no_error():
+    got = retrieval(np.eye(3), [0, 0, 1], queries=[])
+    assert [(m.value, m.n) for m in got.metrics()] == [(None, 0)] * len(got.values)
+
+
+def test_one_class_alone_is_always_found():
+    got = retrieval(np.random.default_rng(1).standard_normal((7, 2)), [3] * 7)
+    assert all(m.value == 1.0 for m in got.metrics() if m.name in ("map", "map_at_r", "r_precision", "recall@1"))
+
+
+def test_zero_rows_have_similarity_zero_with_everything_under_cosine():
+    x = np.array([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.1], [0.9, 0.1]])
+    assert retrieval(x, [0, 0, 1, 1], queries=[0], ties="index").values["map"][0] == 0.5
+    assert retrieval(x, [1, 0, 0, 1], queries=[1], ties="optimistic").values["map"][0] == 1.0
+    assert retrieval(x, [1, 0, 0, 1], queries=[1], ties="pessimistic").values["map"][0] == pytest.approx(1 / 3)
+
+
+def test_rectangle_and_trapezoid_differ_and_denominators_are_what_their_names_say():
+    # One query; relevant items come at ranks 2 and 4 of five.
+    x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    y = [0, 1, 0, 1, 0, 1]
+    ask: dict[str, Any] = {"queries": [0], "similarity": "l2", "ks": (3,)}
+    assert retrieval(x, y, **ask).values["map"][0] == (1 / 2 + 2 / 4) / 2
+    assert retrieval(x, y, ap="trapezoid", **ask).values["map"][0] == (0 + 1 / 2 + 1 / 3 + 2 / 4) / 4
+    by = {"R": 2, "min(R,k)": 2, "retrieved": 3, "hits": 1}
+    for name, divisor in by.items():
+        got = retrieval(x, y, denominator=name, **ask)
+        assert got.values["map@3"][0] == 0.5 / divisor
+        assert got.settings.map_k_denominator == name
+        assert ("Do not quote it alone" in " ".join(got.notes())) == (name == "hits")
+
+
+def test_ap_over_hits_can_fall_when_a_ranking_gets_better():
+    """One hit at rank 1 of three has AP 1 over hits; a second at rank 3 makes it (1 + 2/3) / 2."""
+    x = np.array([[0.0], [1.0], [2.0], [3.0], [9.0]])
+    ask: dict[str, Any] = {"queries": [0], "similarity": "l2", "ks": (3,), "denominator": "hits"}
+    assert retrieval(x, [0, 0, 1, 1, 0], **ask).values["map@3"][0] == 1.0
+    assert retrieval(x, [0, 0, 1, 0, 1], **ask).values["map@3"][0] == pytest.approx(5 / 6)
+
+
+def test_chance_is_what_random_orders_give():
+    rng = np.random.default_rng(3)
+    y = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    runs = [retrieval(rng.standard_normal((9, 4)), y, similarity="l2", ks=(1, 4)) for _ in range(1500)]
+    for name, chance in runs[0].chance.items():
+        seen = np.mean([run.values[name].mean() for run in runs])
+        assert seen == pytest.approx(chance.mean(), abs=0.02), name
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_refused_with_its_row(bad):
+    x = np.ones((9, 3), dtype=np.float32)
+    x[6, 1] = bad
+    with pytest.raises(DataError, match="row 6: column 1"):
+        retrieval(x, np.zeros(9, dtype=int))
+    with pytest.raises(DataError, match="row 6"):
+        retrieval(x, np.zeros(9, dtype=int), queries=[6, 1], gallery=[0, 2, 3])
+
+
+def test_settings_that_do_not_exist_are_refused():
+    x, y = np.eye(3), [0, 0, 1]
+    for wrong in (
+        {"ties": "random"},
+        {"similarity": "dot"},
+        {"ap": "interpolated"},
+        {"denominator": "k"},
+        {"ks": (0,)},
+        {"queries": "test"},
+        {"queries": [5]},
+        {"gallery": [0, 0]},
+    ):
+        with pytest.raises(UsageError):
+            retrieval(x, y, **wrong)
+    with pytest.raises(DataError, match="2 labels for 3 rows"):
+        retrieval(x, [0, 0])
+    with pytest.raises(DataError, match="real numbers"):
+        retrieval(np.array(["a", "b"]), [0, 0])
+
+
+def test_a_memory_map_gives_what_an_array_gives(tmp_path: Path):
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((300, 16)).astype(np.float16), rng.integers(0, 9, 300)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(retrieval(mapped, y).values["map"], retrieval(x.astype(float), y).values["map"])
+
+
+def test_intervals_by_class_are_wider_than_by_query_where_classes_differ():
+    rng = np.random.default_rng(6)
+    y = np.repeat(np.arange(8), 20)
+    x = rng.standard_normal((160, 6)) + (y[:, None] % 2) * 6.0 * rng.standard_normal((8, 6))[y]
+    got = retrieval(x, y)
+    by_class, by_query = got.metrics("class")[0], got.metrics("query")[0]
+    assert by_class.value == by_query.value
+    assert by_class.ci95 and by_query.ci95
+    assert by_class.ci95[1] - by_class.ci95[0] > by_query.ci95[1] - by_query.ci95[0]
+
+
+def test_the_number_of_blas_threads_is_put_back():
+    from snellen.features.blas import _switches
+
+    before = [get() for _, get in _switches()]
+    with single_threaded() as arranged, single_threaded():
+        assert not arranged or all(get() == 1 for _, get in _switches())
+    assert [get() for _, get in _switches()] == before
