@@ -63,7 +63,7 @@ def test_no_name_is_hinted_that_might_be_right() -> None:
 def test_the_hint_is_the_last_line_of_the_question_and_everything_else_stays() -> None:
     before = question("7", "short", "Picidae")
     after = hinted(before)
-    assert text(after) == f"{text(before)}\nHint: the family in this picture is {after.meta['hinted']}."
+    assert text(after) == f"{text(before)}\nHint: this picture is labelled {after.meta['hinted']}."
     assert after.prompt.parts[0] is before.prompt.parts[0]
     assert (after.id, after.target, after.kind) == (before.id, before.target, before.kind)
     assert after.meta["hint"] == "wrong"

@@ -103,7 +103,7 @@ def sentence(sample: Sample, name: str) -> str:
     attribute = sample.meta.get("attribute")
     if attribute:
         return _sentences()["attribute"].format(attribute=attribute, name=name)
-    return _sentences()["class"].format(level=sample.meta.get("level") or "class", name=name)
+    return _sentences()["class"].format(name=name)
 
 
 def _right(sample: Sample) -> list[str]:
