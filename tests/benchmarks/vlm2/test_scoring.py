@@ -294,3 +294,22 @@ def test_no_row_whatever_it_holds_ends_the_scoring(
     assert len(scored) == len(rows) + 1
     assert all(m.value is None or 0.0 <= m.value <= 1.0 for profile in found.values() for m in profile.values())
     assert any("not JSON" in note for note in notes) or len(notes) > 5
+
+
+def test_a_mean_of_means_draws_within_each_part() -> None:
+    """Drawn all together, a part of few units would now and then be empty and count as 0."""
+    import numpy as np
+
+    from snellen.benchmarks.vlm2.summary import Units, weighted
+    from snellen.scoring.table import ScoreBuilder
+
+    def units(*values: float) -> Units:
+        return Units(np.array(values), np.arange(len(values), dtype=np.int64))
+
+    none = ScoreBuilder().build()
+    constant = weighted("m", [(0.5, units(1.0, 1.0, 1.0)), (0.5, units(0.5, 0.5))], none)
+    assert constant.value == 0.75
+    assert constant.ci95 is None  # nothing varied
+    spread = weighted("m", [(0.5, units(1.0, 0.0, 1.0, 1.0)), (0.5, units(0.5, 1.0))], none)
+    assert spread.value == pytest.approx(0.75)
+    assert spread.ci95 is not None and spread.ci95[0] > 0.25

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from snellen.benchmarks.vlm2.counting import normalised_count_score
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.scoring.metrics import share
-from snellen.scoring.statistics import interval, of_sums
+from snellen.scoring.statistics import interval
+from snellen.scoring.statistics.bootstrap import SEED, percentile_interval, resampled_sums
 from snellen.scoring.table import Column, Scores
 from snellen.types import Metric
 
@@ -167,36 +168,32 @@ def headline(subtask: Subtask, found: Mapping[str, Units]) -> list[tuple[float, 
 
 
 def weighted(name: str, parts: Sequence[tuple[float, Units]], scores: Scores, chance: float | None = None) -> Metric:
-    """A weighted sum of means over units that share no cluster, with its cluster bootstrap interval."""
-    sizes = [len(units.value) for _, units in parts]
-    columns = np.zeros((sum(sizes), 2 * len(parts)))
-    group = np.zeros(sum(sizes), np.int64)
-    start = clusters = 0
-    for at, ((_, units), size) in enumerate(zip(parts, sizes, strict=True)):
-        columns[start : start + size, 2 * at] = units.value
-        columns[start : start + size, 2 * at + 1] = 1.0
-        # Units of different parts are different clusters, whatever their numbers.
-        names, index = np.unique(units.group, return_inverse=True)
-        group[start : start + size] = clusters + index
-        start, clusters = start + size, clusters + len(names)
-    weights = np.array([weight for weight, _ in parts])
+    """A weighted sum of means over units that share no cluster, with its interval by a bootstrap within each part.
 
-    def statistic(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        top, bottom = sums[:, 0::2], sums[:, 1::2]
-        means = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
-        return np.asarray(means @ weights)
-
+    A part without units counts as 0: so does an empty class of videos in the authors' script.
+    """
     value: float | None = None
     ci95 = None
+    sizes = [len(units.value) for _, units in parts]
     if parts:
-        value, ci95 = of_sums(columns, group, statistic)
+        value = sum(weight * (units.mean or 0.0) for weight, units in parts)
+        drawn = [weight * _redrawn(units, SEED + part) for part, (weight, units) in enumerate(parts) if sizes[part]]
+        clusters = sum(len(np.unique(units.group)) for _, units in parts)
+        ci95 = percentile_interval(np.sum(drawn, axis=0), clusters) if drawn else None
         # A judge's score out of range takes the mean beyond 0 to 1, and its interval with it.
-        ends = [np.concatenate([units.value for _, units in parts])] if sum(sizes) else []
-        low, high = (min(0.0, float(ends[0].min())), max(1.0, float(ends[0].max()))) if ends else (0.0, 1.0)
+        ends = np.concatenate([units.value for _, units in parts])
+        low, high = min(0.0, float(ends.min(initial=0.0))), max(1.0, float(ends.max(initial=1.0)))
         ci95 = ci95 and (max(low, ci95[0]), min(high, ci95[1]))
     answered = float((~scores.has("unscored")).sum())
     coverage = min(1.0, answered / scores.expected) if scores.expected else 0.0
     return Metric(name, value, sum(sizes), ci95, coverage=coverage, chance=chance)
+
+
+def _redrawn(units: Units, seed: int) -> NDArray[np.float64]:
+    """[replicates] means of units whose clusters were drawn with replacement."""
+    columns = np.column_stack([units.value, np.ones(len(units.value))])
+    sums = np.concatenate(list(resampled_sums(columns, units.group, seed=seed)))
+    return np.asarray(sums[:, 0] / sums[:, 1])
 
 
 def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
