@@ -57,7 +57,7 @@ def kinship_bars(one: Series, name: str) -> Plot | None:
     axes.set_ylim(-len(shown) + 0.5, 0.45)
     axes.set_xticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
-    _legend(axes, {relation for _, known in shown for relation, m in known.items() if m.value})
+    _legend(axes, {relation for _, known in shown for relation, m in known.items() if m.value or m.chance})
     return Plot(
         "How far off wrong answers are",
         "Of the answers that are not right, how the class that was named is related to the true one. The thin bar is "

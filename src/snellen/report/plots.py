@@ -111,7 +111,7 @@ def latency(one: Series, name: str) -> Plot | None:
     beyond = int((shown > top * 1.05).sum())
     axes.hist(shown, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
     texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95 % {late:.3g} {unit}")]
-    if late - median < 0.3 * top:  # the two would lie on each other
+    if late - median < 0.55 * top:  # the two would lie on each other
         texts = [(median, f" median {median:.3g}, 95 % {late:.3g} {unit} ")]
     for value in (median, late):
         axes.axvline(value, color=COLOURS["ink"], lw=1.0, ls=(0, (1, 1)))
