@@ -1,0 +1,182 @@
+"""k-NN votes and FG-BMK's class-rank figure against naive code and numbers worked out by hand."""
+
+from __future__ import annotations
+
+import naive_retrieval as naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snellen.errors import DataError, UsageError
+from snellen.features import neighbours
+from snellen.features.knn import knn
+from snellen.features.legacy import class_rank
+
+SPLIT = ["train"] * 4 + ["test"]
+
+
+def voted(x, y, train, query, k, temperature, ties):
+    """Rank of the true class, from a sorted list of neighbours; None where no training row has the class."""
+    score = naive.similarities(x[[query]], x[train], "cosine")[0]
+    first = np.lexsort((np.arange(len(train)), -score))[:k]
+    votes = dict.fromkeys(sorted(set(y[train].tolist())), 0.0)
+    for i in first:
+        votes[int(y[train][i])] += 1.0 if temperature is None else float(np.exp(score[i] / temperature))
+    votes = {c: np.round(v / max(votes.values()), 10) for c, v in votes.items()}
+    true = int(y[query])
+    if true not in votes:
+        return None
+    ahead = sum(v > votes[true] for v in votes.values())
+    level = sorted(c for c, v in votes.items() if v == votes[true])
+    return 1 + ahead + {"pessimistic": len(level) - 1, "optimistic": 0, "index": level.index(true)}[ties]
+
+
+@pytest.mark.parametrize("vote", ["weighted", "majority"])
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 8),
+    st.integers(2, 5),
+    st.booleans(),
+    st.sampled_from(["pessimistic", "optimistic", "index"]),
+    st.integers(0, 2**32),
+)
+def test_every_vote_equals_naive_float64_code_under_the_declared_tie_rule(vote, n, q, d, whole, ties, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, (n + q, d)) if whole else rng.standard_normal((n + q, d)).astype(np.float32)
+    y = rng.choice([-5, 2, 30, 31, 900, 901, 7000], n + q)
+    train, queries = np.arange(n), np.arange(n, n + q)
+    got = knn(
+        x, y, train=train, queries=queries, ks=(1, 3, 20), temperatures=(0.07, 1.0), vote=vote, ties=ties, threads=1
+    )
+    for suffix, temperature in (("", 0.07), ("/T=1", 1.0)) if vote == "weighted" else (("", None),):
+        for k in (1, 3, 20):
+            ranks = [voted(x, y, train, i, k, temperature, ties) for i in queries]
+            for top, name in ((1, f"knn@{k}"), (5, f"knn@{k}/top5")):
+                want = [float(rank is not None and rank <= top) for rank in ranks]
+                assert got.values[name + suffix].tolist() == want
+
+
+def test_neighbours_found_in_float32_are_those_of_float64(monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((1200, 24)).astype(np.float32)
+    x[600:640] = x[5]
+    y = rng.integers(0, 12, 1200)
+    rows = {"train": np.arange(800), "queries": np.arange(800, 1200), "ks": (1, 5, 50)}
+    slow = {metric: knn(x, y, similarity=metric, **rows) for metric in ("cosine", "l2")}
+    monkeypatch.setattr(neighbours, "SMALL", 0)
+    for metric, want in slow.items():
+        for name, values in knn(x, y, similarity=metric, **rows).values.items():
+            np.testing.assert_array_equal(values, want.values[name])
+
+
+def test_a_close_neighbour_outvotes_two_far_ones_unless_all_count_the_same():
+    x = np.array([[1.0, 0.05], [0.5, 0.8], [0.5, 0.9], [-1.0, 0.0], [1.0, 0.0]])
+    y = [1, 2, 2, 3, 1]
+    assert knn(x, y, split=SPLIT, ks=(3,)).metrics()[0].value == 1.0
+    assert knn(x, y, split=SPLIT, ks=(3,), vote="majority").metrics()[0].value == 0.0
+    # A high temperature makes the weighted vote a majority.
+    assert knn(x, y, split=SPLIT, ks=(3,), temperatures=(0.07, 100.0)).values["knn@3/T=100"][0] == 0.0
+
+
+def test_duplicates_with_other_labels_tie_and_the_rule_decides():
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [2.0, 0.0]])
+    y = [8, 3, 5, 5, 8]
+    got = {
+        ties: knn(x, y, split=SPLIT, ks=(2,), ties=ties).values["knn@2"][0]
+        for ties in ("pessimistic", "optimistic", "index")
+    }
+    assert got == {"pessimistic": 0.0, "optimistic": 1.0, "index": 0.0}
+    # Of equal neighbours the earlier row is the nearest.
+    assert knn(x, y, split=SPLIT, ks=(1,)).values["knn@1"][0] == 1.0
+
+
+def test_more_neighbours_than_rows_and_classes_without_rows_are_told():
+    x = np.random.default_rng(0).standard_normal((6, 3))
+    got = knn(x, [1, 1, 2, 2, 1, 77], train=[0, 1, 2, 3], queries=[4, 5], ks=(3, 20))
+    assert got.used == {3: 3, 20: 4}
+    assert got.unseen == 1
+    assert got.values["knn@20"][1] == 0.0
+    assert [note.split()[0] for note in got.notes()] == ["knn@20:", "1"]
+
+
+def test_few_shot_draws_the_same_rows_for_a_seed_and_limits_k():
+    rng = np.random.default_rng(9)
+    y = np.repeat([0, 4, 9], 40)
+    x = rng.standard_normal((120, 5)) + y[:, None] * 0.2
+    rows = {"train": np.arange(0, 120, 2), "queries": np.arange(1, 120, 2)}
+    runs = [knn(x, y, n_per_class=3, seeds=seeds, ks=(1, 2, 10), **rows) for seeds in ((0,), (1,), (0, 1))]
+    assert [sorted(run.used) for run in runs] == [[1, 2, 3]] * 3
+    assert runs[0].train == 9
+    np.testing.assert_allclose(runs[2].values["knn@3"], (runs[0].values["knn@3"] + runs[1].values["knn@3"]) / 2)
+    assert (runs[0].values["knn@3"] != runs[1].values["knn@3"]).any()
+    # A class with fewer rows gives all that it has.
+    assert (
+        knn(x, y, n_per_class=1000, ks=(1,), **rows).values["knn@1"].tolist()
+        == knn(x, y, ks=(1,), **rows).values["knn@1"].tolist()
+    )
+
+
+def test_zero_rows_an_empty_query_set_and_one_class_are_taken():
+    x = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    assert knn(x, [0, 0, 0], train=[0, 1], queries=[2], ks=(1,)).values["knn@1"][0] == 1.0
+    # Similarity 0 with both: the earlier row, which is the zero row.
+    assert knn(x, [5, 6, 5], train=[0, 1], queries=[2], ks=(1,)).values["knn@1"][0] == 1.0
+    empty = knn(x, [0, 0, 0], train=[0, 1], queries=[], ks=(1,))
+    assert [(m.value, m.n) for m in empty.metrics()] == [(None, 0)] * 2
+
+
+def test_what_a_vote_cannot_take_is_refused():
+    x = np.eye(4)
+    with pytest.raises(UsageError, match="several labels"):
+        knn(x, [{1}, {1, 2}, {2}, {1}], train=[0, 1], queries=[2, 3])
+    with pytest.raises(UsageError, match="trained on and asked"):
+        knn(x, [0, 0, 1, 1], train=[0, 1, 2], queries=[2, 3])
+    with pytest.raises(UsageError, match="no training rows"):
+        knn(x, [0, 0, 1, 1], train=[], queries=[2, 3])
+    for wrong in (
+        {"ks": ()},
+        {"ks": (0,)},
+        {"temperatures": (0.0,)},
+        {"vote": "soft"},
+        {"ties": "x"},
+        {"n_per_class": 0},
+    ):
+        with pytest.raises(UsageError):
+            knn(x, [0, 0, 1, 1], train=[0, 1], queries=[2, 3], **wrong)
+    x[2, 2] = np.nan
+    with pytest.raises(DataError, match="row 2: column 2"):
+        knn(x, [0, 0, 1, 1], train=[0, 1], queries=[2, 3])
+
+
+def test_the_legacy_figure_ranks_classes_and_not_pictures():
+    # Neighbours of the query at 0 in order: class 1, 1, 1, 2; its own class is 2: second of the classes found.
+    x = np.array([[0.1], [0.2], [0.3], [0.4], [50.0], [0.0]])
+    got = class_rank(x, [1, 1, 1, 2, 3, 2], gallery=range(5), queries=[5])
+    assert got.values["fgbmk_legacy_map"][0] == 0.5
+    assert [(m.name, m.value) for m in got.metrics()][1:] == [
+        ("fgbmk_legacy_recall@1", 0.0),
+        ("fgbmk_legacy_recall@10", 1.0),
+    ]
+
+
+def test_classes_outside_the_ten_nearest_tie_in_the_legacy_figure():
+    x = np.array([[0.1 * i] for i in range(1, 11)] + [[20.0], [30.0], [40.0], [0.0]])
+    y = [1] * 10 + [2, 3, 4, 3]
+    got = {
+        t: class_rank(x, y, gallery=range(13), queries=[13], ties=t).values["fgbmk_legacy_map"][0]
+        for t in ("pessimistic", "optimistic", "index")
+    }
+    assert got == {"pessimistic": 1 / 4, "optimistic": 1 / 2, "index": 1 / 3}
+
+
+def test_the_legacy_figure_takes_rows_with_several_classes():
+    # Class list by nearest image: 7 (row 0), 8 (row 1), 9 (row 2); the query has 7 and 9: AP (1/1 + 2/3) / 2.
+    x = np.array([[1.0], [2.0], [3.0], [0.0]])
+    got = class_rank(x, [{7}, {8}, {9}, {7, 9}], gallery=[0, 1, 2], queries=[3])
+    assert got.values["fgbmk_legacy_map"][0] == pytest.approx(5 / 6)
+    with pytest.raises(UsageError, match="no class"):
+        class_rank(x, [{7}, {8}, {9}, set()], gallery=[0, 1, 2], queries=[3])
+    with pytest.raises(UsageError, match="both"):
+        class_rank(x, [7, 8, 9, 9], gallery=[0, 1], queries=[1])
