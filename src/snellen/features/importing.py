@@ -98,11 +98,8 @@ def import_file(
     columns = _read(source, asked)
     names = _class_names(columns.names, source)
     features = columns.features
+    _check_shape(features, source)
     rows = len(features)
-
-    def place(row: int) -> str:
-        return f"row {row:,}"
-
     labels = _labels(columns.labels, names, rows, source)
     split = _texts(columns.split, rows, "split", source, [""] * rows)
     split = [SPLITS.get(one.strip().lower(), one.strip()) for one in split]
@@ -369,13 +366,16 @@ def _texts(given: Any, rows: int, role: str, file: Path, default: list[str]) -> 
     return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in array.tolist()]
 
 
-def _check_values(features: np.ndarray, file: Path) -> None:
+def _check_shape(features: np.ndarray, file: Path) -> None:
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "biuf":
         raise DataError(
             f"{file}: features of shape {list(features.shape)} and type {features.dtype}; [rows, width] of numbers "
             "was expected",
             "Save one row of numbers a picture.",
         )
+
+
+def _check_values(features: np.ndarray, file: Path) -> None:
     if features.dtype.kind != "f":
         return
     for start, block in _blocks(features):

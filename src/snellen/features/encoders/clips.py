@@ -37,13 +37,24 @@ def open_openclip(
             f"open_clip:{name} cannot be loaded: {error}", "`open_clip.list_pretrained()` shows the names."
         ) from error
     tower = model.visual
-    blocks = getattr(getattr(tower, "transformer", None), "resblocks", None)
-    norm = getattr(tower, "ln_post", None)
-    grid = getattr(tower, "grid_size", None)
-    if not isinstance(blocks, nn.ModuleList) or not isinstance(norm, nn.Module) or grid is None:
+    trunk = getattr(tower, "trunk", None)
+    if trunk is not None:  # a tower of timm's under a head of open_clip's
+        blocks, norm = getattr(trunk, "blocks", None), getattr(trunk, "norm", None)
+        first, sequence_first = getattr(trunk, "cls_token", None) is not None, False
+        patches = getattr(getattr(trunk, "patch_embed", None), "num_patches", None)
+    else:
+        inner = getattr(tower, "transformer", None)
+        blocks, norm = getattr(inner, "resblocks", None), getattr(tower, "ln_post", None)
+        first = getattr(tower, "class_embedding", None) is not None
+        sequence_first = not getattr(inner, "batch_first", True)
+        grid = getattr(tower, "grid_size", None)
+        patches = None if grid is None else int(grid[0]) * int(grid[1])
+        if getattr(norm, "normalized_shape", None) != (getattr(inner, "width", None),):
+            norm = nn.Identity()  # CoCa's stands behind its pooling and fits no token
+    if not isinstance(blocks, nn.ModuleList | nn.Sequential) or not isinstance(norm, nn.Module) or patches is None:
         raise PreflightError(
-            f"open_clip:{name}: its image tower is no vision transformer of open_clip's own.",
-            "Towers from timm can be read as timm:NAME.",
+            f"open_clip:{name}: its image tower is no vision transformer.",
+            "Choose a ViT, or bring features of your own with `snellen features import`.",
         )
     transform = read_transform(tower.preprocess_cfg)
     tower = tower.to(target, getattr(torch, pick_dtype(compute, target, None)))
@@ -52,16 +63,7 @@ def open_openclip(
         seen = tower(pixels)
         return {"embedding": seen[0] if isinstance(seen, tuple) else seen}
 
-    first = getattr(tower, "class_embedding", None) is not None
-    parts = Parts(
-        call,
-        list(blocks),
-        norm,
-        int(grid[0]) * int(grid[1]),
-        first,
-        frozenset({"embedding"}),
-        sequence_first=not getattr(tower.transformer, "batch_first", True),
-    )
+    parts = Parts(call, list(blocks), norm, patches, first, frozenset({"embedding"}), sequence_first=sequence_first)
     origin = {"open_clip": name, "weights": weights_digest(tower), "norm": type(norm).__name__}
     return Encoder(f"open_clip:{name}", tower, parts, transform, origin, outputs)
 

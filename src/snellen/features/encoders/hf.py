@@ -140,7 +140,7 @@ def _check(config: Mapping[str, Any], name: str) -> None:
 
 def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tuple[Any, bool]:
     """The model, without its language model, and whether it is a vision-language model."""
-    kind = checkpoint.config.get("model_type")
+    kind = str(checkpoint.config.get("model_type"))
     vlm = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     target = pick_device(device)
     extra: dict[str, Any] = {}
@@ -150,7 +150,9 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         if class_ is not None and "add_pooling_layer" in inspect.signature(class_.__init__).parameters:
             extra["add_pooling_layer"] = False  # its weights are seldom in a checkpoint, and are of another task
     verbose = transformers_logging.is_progress_bar_enabled()
+    before = transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()  # heads of other tasks that a checkpoint also holds are no news
     try:
         model, report = (auto_vlm if vlm else auto_model).from_pretrained(
             checkpoint.folder,
@@ -169,6 +171,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
             "Fetch it again, or check that the installed transformers is new enough for it.",
         ) from error
     finally:
+        transformers_logging.set_verbosity(before)
         if verbose:
             transformers_logging.enable_progress_bar()
     missing = sorted(one for one in report["missing_keys"] if not _of_language(one))

@@ -1,33 +1,23 @@
-"""`snellen features`: extract or import features of pictures, and measure what they tell apart."""
+"""snellen features extract, import"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snellen.cli import options as given
-from snellen.cli.output import note, show, show_json
+from snellen.cli.features.shared import AsJson, group
+from snellen.cli.output import note, show_json
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.features.layout import StoreMeta
-    from snellen.features.store import Features
-    from snellen.types import Metric
 
 STORED, SPEED = "What is stored", "Speed"
-
-group = typer.Typer(
-    help="Extract or import features of pictures, and measure what they tell apart.", no_args_is_help=True
-)
-
-Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the features.")]
-Output = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which output of the store.", show_default="its first")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)]
 
 
 @group.command()
@@ -142,151 +132,6 @@ def import_(
     _stored(folder, read_meta(folder), as_json)
 
 
-@group.command()
-def retrieval(
-    store: Store,
-    output: Output = None,
-    queries: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows that ask.", show_default="test, else all")
-    ] = None,
-    gallery: Annotated[
-        str | None,
-        typer.Option(metavar="SPLIT", help="Rows that are searched.", show_default="train, else those that ask"),
-    ] = None,
-    leave_one_out: Annotated[
-        bool,
-        typer.Option("--leave-one-out", help="Each row asks all others: of --queries, or of the store."),
-    ] = False,
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="How near two features are.")] = "cosine",
-    ties: Annotated[
-        Literal["pessimistic", "optimistic", "index"],
-        typer.Option(help="Which comes first among items that are equally near."),
-    ] = "pessimistic",
-    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k and map@k.")] = (
-        "1,5,10"
-    ),
-    ap: Annotated[Literal["step", "trapezoid"], typer.Option(help="Average precision of the full ranking.")] = "step",
-    denominator: Annotated[
-        Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="What map@k is divided by.")
-    ] = "min(R,k)",
-    interval: Annotated[
-        Literal["class", "query"],
-        typer.Option(help="What might have been drawn otherwise: whole classes, or queries of the same classes."),
-    ] = "class",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="one a core")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """How early pictures of the same class come when a gallery is sorted by similarity: exact, over all of it.
-
-    Where a store has the splits train and test, test asks and train is searched; else each row asks all others.
-    """
-    from msgspec import to_builtins
-
-    from snellen.features.retrieval import retrieval as measure
-    from snellen.features.store import open_store
-
-    features = open_store(store, output)
-    asking, searched = _protocol(features, queries, gallery, leave_one_out)
-    found = measure(
-        features.values,
-        features.labels,
-        queries=asking,
-        gallery=searched,
-        split=features.split,
-        similarity=similarity,
-        ties=ties,
-        ks=_numbers(k, "--k"),
-        ap=ap,
-        denominator=denominator,
-        threads=threads,
-    )
-    settings = {
-        "output": features.name,
-        "queries": asking or "all rows",
-        "gallery": searched or "all rows",
-        **to_builtins(found.settings),
-        "skipped_queries": found.skipped,
-        "skipped_classes": found.skipped_classes,
-        "interval": interval,
-    }
-    tell(store, "retrieval", settings, found.metrics(interval), [*of_store(features), *found.notes()], as_json)
-
-
-def tell(
-    store: Path,
-    measure: str,
-    settings: Mapping[str, Any],
-    metrics: Iterable[Metric],
-    notes: Iterable[str],
-    as_json: bool,
-) -> None:
-    """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
-    metrics, notes = list(metrics), list(notes)
-    if as_json:
-        show_json(
-            {
-                "store": str(store),
-                "measure": measure,
-                "settings": dict(settings),
-                "metrics": metrics,
-                "notes": notes,
-            }
-        )
-        return
-    from rich.table import Table
-
-    table = Table(title=f"{measure} · {store}", title_justify="left")
-    for heading in ("metric", "value", "95 % interval", "n", "coverage", "chance"):
-        table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
-    for one in metrics:
-        table.add_row(
-            one.name,
-            "–" if one.value is None else f"{one.value:.4f}" + ("" if one.unit == "fraction" else f" {one.unit}"),
-            "" if one.ci95 is None else f"{one.ci95[0]:.4f} – {one.ci95[1]:.4f}",
-            f"{one.n:,}",
-            f"{one.coverage:.1%}",
-            "" if one.chance is None else f"{one.chance:.4f}",
-        )
-    show(table)
-    note("; ".join(f"{name}: {value}" for name, value in settings.items() if value not in (None, "", [])))
-    for line in notes:
-        note(f"note: {line}")
-
-
-def of_store(features: Features) -> list[str]:
-    """What a reader of any number over this store has to know."""
-    meta = features.meta
-    if meta is None:
-        return []
-    told = list(meta.notes)
-    if meta.missing:
-        told.append(
-            f"{len(meta.missing):,} of {meta.rows + len(meta.missing):,} pictures could not be read and are in no "
-            "number; store.json lists them"
-        )
-    return told
-
-
-def _protocol(
-    features: Features, queries: str | None, gallery: str | None, leave_one_out: bool
-) -> tuple[str | None, str | None]:
-    """(queries, gallery) as names of splits; None for all rows."""
-    if leave_one_out:
-        if gallery not in (None, queries):
-            raise UsageError("--leave-one-out searches the rows that ask.", "Leave --gallery away.")
-        return queries, queries
-    if queries is None and gallery is None and {"train", "test"} <= features.splits.keys():
-        return "test", "train"
-    return queries, queries if gallery is None else gallery
-
-
-def _numbers(text: str, option: str) -> list[int]:
-    try:
-        return [int(one) for one in text.split(",") if one.strip()]
-    except ValueError:
-        raise UsageError(f"{option} {text}: whole numbers by comma were expected", f"As in {option} 1,5,10.") from None
-
-
 def _stored(path: Path, meta: StoreMeta, as_json: bool) -> None:
     """Say what is in a store now."""
     from snellen.features.store import open_store
@@ -317,11 +162,8 @@ def _stored(path: Path, meta: StoreMeta, as_json: bool) -> None:
         note(f"note: {line}")
 
 
-def _progress() -> Any:
+def _progress() -> Callable[[int, int], None] | None:
     """Rows done, on a terminal; None elsewhere."""
-    import sys
-    import time
-
     if not sys.stderr.isatty():
         return None
     began, before = time.monotonic(), [-1]

@@ -1,0 +1,91 @@
+"""What the commands of `snellen features` have in common: their group, arguments, and how a result is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from snellen.cli import options as given
+from snellen.cli.output import note, show, show_json
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.features.store import Features
+    from snellen.types import Metric
+
+group = typer.Typer(
+    help="Extract or import features of pictures, and measure what they tell apart.", no_args_is_help=True
+)
+
+Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the features.")]
+Output = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which output of the store.", show_default="its first")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="one a core")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)]
+
+
+def tell(
+    store: Path,
+    measure: str,
+    settings: Mapping[str, Any],
+    metrics: Iterable[Metric],
+    notes: Iterable[str],
+    as_json: bool,
+) -> None:
+    """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
+    metrics, notes = list(metrics), list(notes)
+    if as_json:
+        show_json(
+            {
+                "store": str(store),
+                "measure": measure,
+                "settings": dict(settings),
+                "metrics": metrics,
+                "notes": notes,
+            }
+        )
+        return
+    from rich.table import Table
+
+    table = Table(title=f"{measure} · {store}", title_justify="left")
+    for heading in ("metric", "value", "95 % interval", "n", "coverage", "chance"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
+    for one in metrics:
+        table.add_row(
+            one.name,
+            "–" if one.value is None else f"{one.value:.4f}" + ("" if one.unit == "fraction" else f" {one.unit}"),
+            "" if one.ci95 is None else f"{one.ci95[0]:.4f} – {one.ci95[1]:.4f}",
+            f"{one.n:,}",
+            f"{one.coverage:.1%}",
+            "" if one.chance is None else f"{one.chance:.4f}",
+        )
+    show(table)
+    note("; ".join(f"{name}: {value}" for name, value in settings.items() if value not in (None, "", [])))
+    for line in notes:
+        note(f"note: {line}")
+
+
+def of_store(features: Features) -> list[str]:
+    """What a reader of any number over this store has to know."""
+    meta = features.meta
+    if meta is None:
+        return []
+    told = list(meta.notes)
+    if meta.missing:
+        told.append(
+            f"{len(meta.missing):,} of {meta.rows + len(meta.missing):,} pictures could not be read and are in no "
+            "number; store.json lists them"
+        )
+    return told
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """Whole numbers by comma. Raises UsageError."""
+    try:
+        return [int(one) for one in text.split(",") if one.strip()]
+    except ValueError:
+        raise UsageError(f"{option} {text}: whole numbers by comma were expected", f"As in {option} 1,5,10.") from None
