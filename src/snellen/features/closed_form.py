@@ -1,0 +1,137 @@
+"""Probes without iterations: ridge regression on one-hot targets, and linear discriminant analysis, shrunk.
+
+Both take one product of the features with themselves and one eigendecomposition for all strengths of their penalty;
+the chosen one is solved anew with the rows that chose it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import UsageError
+
+Kind = Literal["ridge", "lda"]
+
+STRENGTHS: dict[str, tuple[float, ...]] = {
+    "ridge": tuple(float(one) for one in 10.0 ** np.linspace(-6, 2, 17)),
+    "lda": tuple(float(one) for one in 10.0 ** np.linspace(-6, -0.01, 17)),
+}
+"""ridge: penalty as a multiple of the mean squared singular value; lda: share of the identity, from 0 to 1."""
+
+_DOUBLE_UP_TO = 2_000_000_000
+
+
+class Moments(Struct, frozen=True, eq=False):
+    """Sums over rows that both probes are functions of.
+
+    Attributes:
+        counts: [c] rows of each class.
+        mean: [d] mean of all rows.
+        sums: [c, d] sums of the centred rows of each class.
+        scatter: [d, d] centred rows, transposed, times themselves.
+    """
+
+    counts: np.ndarray
+    mean: np.ndarray
+    sums: np.ndarray
+    scatter: np.ndarray
+
+
+def moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
+    """One pass over the rows; in float64 up to 2e9 products, else float32 around the mean."""
+    rows, width = values.shape
+    kind = np.float64 if rows * width * width <= _DOUBLE_UP_TO else np.float32
+    mean = values.mean(axis=0, dtype=np.float64)
+    centred = np.subtract(values, mean.astype(kind), dtype=kind)
+    order = np.argsort(targets, kind="stable")
+    counts = np.bincount(targets, minlength=classes)
+    sums = np.zeros((classes, width), dtype=kind)
+    present = np.flatnonzero(counts)
+    starts = np.concatenate(([0], np.cumsum(counts[present])[:-1]))
+    sums[present] = np.add.reduceat(centred[order], starts, axis=0)
+    return Moments(counts, mean, sums, centred.T @ centred)
+
+
+def merged(one: Moments, other: Moments) -> Moments:
+    """The moments of both sets of rows together (Chan, Golub and LeVeque 1983, The American Statistician 37:242)."""
+    rows = one.counts.sum(), other.counts.sum()
+    mean = (rows[0] * one.mean + rows[1] * other.mean) / sum(rows)
+    kind = one.scatter.dtype
+    shifts = [(part.mean - mean).astype(kind) for part in (one, other)]
+    scatter = one.scatter + other.scatter
+    sums = one.sums + other.sums
+    for part, shift, count in zip((one, other), shifts, rows, strict=True):
+        scatter += kind.type(count) * np.outer(shift, shift)
+        sums += part.counts[:, None].astype(kind) * shift
+    return Moments(one.counts + other.counts, mean, sums, scatter)
+
+
+def paths(found: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
+    """Scores [m, c] of other rows, `values` [m, d], at each strength."""
+    _check(kind, strengths)
+    base, cross = _normal(found, kind)
+    squares, axes = np.linalg.eigh(base)
+    squares = np.clip(squares, 0.0, None)
+    size = max(float(squares.mean()), float(np.finfo(np.float32).tiny))
+    turned = axes.T @ cross
+    rows = np.subtract(values, found.mean.astype(base.dtype), dtype=base.dtype) @ axes
+    scores = []
+    for strength in strengths:
+        weights = turned / _damped(squares, size, kind, strength)[:, None]
+        scores.append(rows @ weights + _bias(found, kind, weights, turned))
+    return scores
+
+
+def solve(found: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """(weights [d, c], bias [c]) at one strength: scores = values @ weights + bias."""
+    _check(kind, (strength,))
+    base, cross = _normal(found, kind)
+    size = max(float(np.trace(base)) / len(base), float(np.finfo(np.float32).tiny))
+    if kind == "lda":
+        base = (1.0 - strength) * base
+    base[np.diag_indices_from(base)] += strength * size
+    weights = np.linalg.solve(base, cross)
+    bias = _bias(found, kind, weights, cross)
+    return weights, bias - found.mean @ weights
+
+
+def _normal(found: Moments, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix to invert [d, d] and the right side [d, c].
+
+    For ridge: the scatter, and rows times centred one-hot targets (the sums, as the rows are centred). For LDA: the
+    covariance within classes, and the classes' means.
+    """
+    kept = found.scatter.dtype
+    if kind == "ridge":
+        return found.scatter.copy(), found.sums.T.copy()
+    counts = np.maximum(found.counts, 1)[:, None].astype(kept)
+    means = found.sums / counts
+    within = found.scatter - found.sums.T @ means
+    return within / kept.type(found.counts.sum()), means.T.copy()
+
+
+def _damped(squares: np.ndarray, size: float, kind: Kind, strength: float) -> np.ndarray:
+    damped = squares * (1.0 - strength) if kind == "lda" else squares
+    return np.asarray(damped + squares.dtype.type(strength * size))
+
+
+def _bias(found: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) -> np.ndarray:
+    """Bias for centred rows: the class's share (ridge); - m' S^-1 m / 2 + log share (LDA), in any basis."""
+    share = found.counts / found.counts.sum()
+    if kind == "ridge":
+        return np.asarray(share.astype(weights.dtype))
+    with np.errstate(divide="ignore"):
+        prior = np.log(share)
+    return np.asarray((prior - 0.5 * np.einsum("dc,dc->c", cross, weights)).astype(weights.dtype))
+
+
+def _check(kind: Kind, strengths: tuple[float, ...]) -> None:
+    top = 1.0 if kind == "lda" else np.inf
+    if not strengths or not all(0.0 < one <= top for one in strengths):
+        raise UsageError(
+            f"{kind}: strengths {list(strengths)}; positive numbers{' up to 1' if kind == 'lda' else ''} were expected",
+            "Leave them away for the default grid.",
+        )

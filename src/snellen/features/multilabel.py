@@ -1,0 +1,127 @@
+"""Scores of several labels a row: area under the ROC curve and average precision, per class, macro and micro."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.types import Metric
+
+REPLICATES = 500
+SEED = 20_260_401
+
+
+class Ranked(Struct, frozen=True, eq=False):
+    """[n] scores of one class in descending order of score, ties together."""
+
+    order: np.ndarray
+    positive: np.ndarray
+    last: np.ndarray
+
+
+def ranked(scores: np.ndarray, positive: np.ndarray) -> Ranked:
+    """Sort once, so that resamples of the rows are sums over a fixed order."""
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    last = np.flatnonzero(np.concatenate((ordered[1:] != ordered[:-1], [True])))
+    return Ranked(order, positive[order].astype(np.float64), last)
+
+
+def auroc(one: Ranked, weight: np.ndarray | None = None) -> float:
+    """The chance that a positive row scores above a negative one, ties counting half; NaN without one of either.
+
+    Args:
+        weight: [n] how often each row counts, in the order of the rows; None for once.
+    """
+    share = np.ones(len(one.order)) if weight is None else weight[one.order]
+    hits, misses = _cumulative(one, share)
+    if not hits[-1] or not misses[-1]:
+        return float("nan")
+    above = np.concatenate(([0.0], hits[:-1]))
+    fresh = np.diff(misses, prepend=0.0)
+    return float((fresh * (above + hits)).sum() / (2.0 * hits[-1] * misses[-1]))
+
+
+def average_precision(one: Ranked, weight: np.ndarray | None = None) -> float:
+    """Mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
+    share = np.ones(len(one.order)) if weight is None else weight[one.order]
+    hits, misses = _cumulative(one, share)
+    if not hits[-1]:
+        return float("nan")
+    fresh = np.diff(hits, prepend=0.0)
+    shown = hits + misses
+    return float((fresh * hits / np.where(shown > 0.0, shown, 1.0)).sum() / hits[-1])
+
+
+def _cumulative(one: Ranked, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positives and negatives down to the end of each group of equal scores."""
+    hits = np.cumsum(share * one.positive)[one.last]
+    every = np.cumsum(share)[one.last]
+    return hits, every - hits
+
+
+class MultiLabel(Struct, frozen=True, eq=False):
+    """Per class values and the classes left out.
+
+    Attributes:
+        auroc: [c], NaN where a class has no positive or no negative test row.
+        average_precision: [c], NaN where it has no positive one.
+        positives: [c] test rows of each class.
+        metrics: `auroc` and `map` (means over classes), `auroc/micro` and `map/micro` (all rows and classes as one
+            list), each with a percentile interval over resampled rows.
+        skipped: classes without a positive test row, in no mean.
+    """
+
+    auroc: np.ndarray
+    average_precision: np.ndarray
+    positives: np.ndarray
+    metrics: tuple[Metric, ...]
+    skipped: int
+
+
+def score(scores: np.ndarray, positive: np.ndarray, *, replicates: int = REPLICATES, seed: int = SEED) -> MultiLabel:
+    """Score [m, c] logits against [m, c] bool; micro figures compare logits across classes as they are."""
+    rows, classes = positive.shape
+    columns = [ranked(scores[:, j], positive[:, j]) for j in range(classes)]
+    pooled = ranked(scores.ravel(), positive.ravel())
+    rocs = np.array([auroc(one) for one in columns])
+    precisions = np.array([average_precision(one) for one in columns])
+    chance = positive.mean(axis=0)
+    values = {
+        "auroc": (_mean(rocs), 0.5),
+        "auroc/micro": (auroc(pooled), 0.5),
+        "map": (_mean(precisions), float(chance[chance > 0].mean()) if (chance > 0).any() else None),
+        "map/micro": (average_precision(pooled), float(positive.mean()) if positive.size else None),
+    }
+    drawn: dict[str, list[float]] = {name: [] for name in values}
+    rng = np.random.default_rng(seed)
+    for _ in range(replicates if rows > 1 else 0):
+        weight = rng.multinomial(rows, np.full(rows, 1.0 / rows)).astype(np.float64)
+        spread = np.repeat(weight, classes)
+        drawn["auroc"].append(_mean(np.array([auroc(one, weight) for one in columns])))
+        drawn["map"].append(_mean(np.array([average_precision(one, weight) for one in columns])))
+        drawn["auroc/micro"].append(auroc(pooled, spread))
+        drawn["map/micro"].append(average_precision(pooled, spread))
+    scored = {"auroc": np.isfinite(rocs), "map": np.isfinite(precisions)}
+    found = []
+    for name, (value, guess) in values.items():
+        known = np.array([one for one in drawn[name] if np.isfinite(one)])
+        low_high = None if len(known) < 2 else tuple(float(one) for one in np.quantile(known, (0.025, 0.975)))
+        share = scored[name.partition("/")[0]].mean() if not name.endswith("micro") and classes else 1.0
+        found.append(
+            Metric(
+                name,
+                value if np.isfinite(value) else None,
+                rows,
+                low_high,  # type: ignore[arg-type]
+                coverage=float(share),
+                chance=guess,
+            )
+        )
+    positives = positive.sum(axis=0)
+    return MultiLabel(rocs, precisions, positives, tuple(found), int((positives == 0).sum()))
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

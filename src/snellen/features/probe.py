@@ -1,0 +1,358 @@
+"""Linear probes: how well does one linear layer on frozen features tell the classes apart?
+
+The strength of the penalty is chosen on rows held out of train, never on test. docs/features-probe.md says what each
+method does and where it differs from others' code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.errors import DataError, UsageError
+from snellen.features import holdout, multilabel
+from snellen.features.head import Head, Scale
+from snellen.features.labels import Labels
+from snellen.features.relevance import RowsOf, labels_of, rows_of
+from snellen.features.similarity import check_values
+from snellen.features.training import Method, Trained, train
+from snellen.scoring.statistics import interval
+from snellen.types import Metric
+
+METHODS = ("logistic", "ridge", "lda")
+_BLOCK = 4_096
+
+
+class Settings(Struct, frozen=True):
+    """What a probe's result depends on beside features and labels.
+
+    Attributes:
+        method: "logistic" (L-BFGS; one class a row: multinomial, several: each class against the rest), "ridge", "lda".
+        standardise: what is done to features first, by the training rows alone.
+        strengths: the C that was chosen (or penalty of a closed form), one a fold.
+        grid: how many strengths it was chosen from.
+        selection: where it was chosen.
+        protocol: "train/test", or stratified cross-validation.
+        seed: of the rows held out.
+        penalty: what the strength means.
+        converged: whether every last fit reached its tolerance; with the steps and largest gap.
+        precision: float32 or float64 of the fit.
+    """
+
+    method: Method
+    standardise: Scale
+    strengths: tuple[float, ...]
+    grid: int
+    selection: str
+    protocol: str
+    seed: int
+    penalty: str
+    converged: bool
+    iterations: tuple[int, ...]
+    gap: float
+    precision: str
+    classes: int
+    train_rows: int
+    test_rows: int
+
+
+class ClassRow(Struct, frozen=True):
+    """One class: its training rows, its test rows, and the share of these that were right, with 95 % interval."""
+
+    id: int
+    name: str
+    train: int
+    test: int
+    accuracy: float | None
+    ci95: tuple[float, float] | None
+
+
+class Probe(Struct, frozen=True, eq=False):
+    """What a probe did on each test row.
+
+    Attributes:
+        settings: as declared.
+        rows: [m] row numbers of the test rows.
+        targets: [m] class ids, or [m, c] bool.
+        predicted: [m] class ids of the best score; for several labels [m, c] bool, scores above 0.
+        rank: [m] 1-based place of the right class; classes + 1 where it was not in train. Empty for several labels.
+        head: the fitted layer; None after cross-validation, where there are several.
+        labels: of all rows.
+        train_counts: [classes of labels] training rows of each (of all rows, after cross-validation).
+        trained: the fits, one a fold.
+        several: scores for several labels a row, else None.
+    """
+
+    settings: Settings
+    rows: NDArray[np.int64]
+    targets: NDArray[Any]
+    predicted: NDArray[Any]
+    rank: NDArray[np.int64]
+    head: Head | None
+    labels: Labels
+    train_counts: NDArray[np.int64]
+    trained: tuple[Trained, ...]
+    several: multilabel.MultiLabel | None = None
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """[m]: whether the best-scored class is the row's."""
+        return np.asarray(self.rank == 1)
+
+    def metrics(self) -> list[Metric]:
+        """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy; or those of several labels."""
+        if self.several is not None:
+            return list(self.several.metrics)
+        count, classes = len(self.rank), self.settings.classes
+        group = np.arange(count, dtype=np.int64)
+        found = []
+        for name, top in (("accuracy", 1), ("accuracy/top5", 5)):
+            if top < classes:
+                right = (self.rank <= top).astype(np.float64)
+                found.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
+        right = self.correct.astype(np.float64)
+        _, codes, counts = np.unique(self.targets, return_inverse=True, return_counts=True)
+        weights = 1.0 / (len(counts) * counts[codes])
+        balanced = float(weights @ right)
+        between = interval(right, group, weights)
+        found.append(Metric("balanced_accuracy", balanced, count, between, chance=1.0 / classes))
+        return found
+
+    def per_class(self) -> list[ClassRow]:
+        """Every class that has a test row, in the order of ids; for one label a row."""
+        told = []
+        for column, identity in enumerate(self.labels.classes):
+            if self.several is not None:
+                mine = self.targets[:, column]
+                right = self.predicted[mine, column].astype(np.float64)
+            else:
+                mine = self.targets == identity
+                right = self.correct[mine].astype(np.float64)
+            if mine.any():
+                told.append(
+                    ClassRow(
+                        int(identity),
+                        self.labels.name(column),
+                        int(self.train_counts[column]),
+                        int(mine.sum()),
+                        float(right.mean()),
+                        interval(right, np.arange(len(right), dtype=np.int64)),
+                    )
+                )
+        return told
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know, one sentence each."""
+        told = []
+        if self.settings.protocol != "train/test":
+            told.append(f"There is no test split, so every row was tested once: {self.settings.protocol}.")
+        lost = int((self.rank > self.settings.classes).sum())
+        if lost:
+            absent = len(np.unique(self.targets[self.rank > self.settings.classes]))
+            told.append(f"{lost:,} test rows are of {absent:,} classes without a training row; they count as wrong.")
+        if self.several is None and self.settings.classes <= 5:
+            told.append(f"accuracy/top5 says nothing with {self.settings.classes} classes and is left out.")
+        if self.several is not None and self.several.skipped:
+            told.append(
+                f"{self.several.skipped:,} classes have no positive test row; they are in no mean over classes."
+            )
+        if self.settings.grid > 1 and any(one.held_out == 0 for one in self.trained):
+            told.append("No training row could be held out (each class has one), so the penalty was not chosen.")
+        if not self.settings.converged:
+            told.append(f"The last fit stopped {self.settings.gap:.1e} of its objective above the minimum.")
+        edges = [one for one in self.trained if one.tried and one.strength == one.tried[-1].strength]
+        if edges:
+            told.append(
+                f"The strength chosen is the last of its grid ({edges[0].strength:g}): a wider one may do better."
+            )
+        return told
+
+
+def probe(
+    features: Any,
+    labels: Any,
+    *,
+    train_rows: RowsOf = None,
+    test_rows: RowsOf = None,
+    split: Sequence[str] | NDArray[Any] | None = None,
+    method: Method = "logistic",
+    standardise: Scale = "none",
+    strengths: Sequence[float] | None = None,
+    share: float = holdout.SHARE,
+    seed: int = 0,
+    folds: int = holdout.FOLDS,
+    tolerance: float | None = None,
+) -> Probe:
+    """Train on some rows, test on others.
+
+    Args:
+        features: [n, d] of any real type; memory-mapped is fine, the rows used are copied.
+        labels: [n] integers or texts, [n, c] of 0 and 1, n sets of ids, or Labels.
+        train_rows, test_rows: row numbers, a mask, or names of splits. None for both: stratified cross-validation
+            over all rows, strength chosen anew in each fold.
+        split: [n] names of splits.
+        method: "logistic", "ridge" or "lda"; several labels a row take "logistic".
+        standardise: "none", "l2" or "standardise".
+        strengths: values of C (inverse penalty on the sum of losses), or penalties of the closed forms; None for the
+            method's grid. One value is taken as it is.
+        share, seed: of the training rows that choose among several strengths.
+        folds: of the cross-validation.
+        tolerance: of the last logistic fit; None: 1e-10 in float64, 1e-5 in float32.
+
+    Raises:
+        DataError: features that are not finite, naming the row; labels of another number of rows.
+        UsageError: only one of train and test is named, they share rows, or train has fewer than two classes.
+    """
+    values = check_values(features)
+    known = labels_of(labels, len(values))
+    if method not in METHODS:
+        raise UsageError(f"there is no method {method!r}", f"Choose one of: {', '.join(METHODS)}.")
+    if known.many is not None and method != "logistic":
+        raise UsageError(f"{method} takes one label a row, and these rows have several", "Take --method logistic.")
+    parts, protocol = _parts(known, train_rows, test_rows, split, len(values), folds)
+    found: list[Trained] = []
+    heads: list[Head] = []
+    scored: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for into, tested in parts:
+        columns, targets = _columns(known, into)
+        fitted = train(
+            _rows(values, into),
+            targets,
+            len(columns),
+            method=method,
+            standardise=standardise,
+            strengths=strengths,
+            share=share,
+            seed=seed,
+            tolerance=tolerance,
+        )
+        names = None if known.names is None else tuple(known.names[one] for one in columns)
+        head = Head(fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None)
+        logits = head.logits(_rows(values, tested))
+        if known.many is None:
+            scored.append(_placed(logits, head.classes, np.asarray(known.single)[tested]))
+        else:
+            scored.append((logits, known.many[tested], np.zeros(0, dtype=np.int64)))
+        found.append(fitted)
+        heads.append(head)
+    settings = Settings(
+        method=method,
+        standardise=standardise,
+        strengths=tuple(one.strength for one in found),
+        grid=max(1, len(found[0].tried)) if strengths is None or len(strengths) > 1 else 1,
+        selection=_selection(found, share),
+        protocol=protocol,
+        seed=seed,
+        penalty="C: inverse L2 penalty on the sum of losses, bias free"
+        if method == "logistic"
+        else "share of the identity in the covariance"
+        if method == "lda"
+        else "multiple of the scatter's mean eigenvalue, bias free",
+        converged=all(one.converged for one in found),
+        iterations=tuple(one.iterations for one in found),
+        gap=max(one.gap for one in found),
+        precision=found[0].precision,
+        classes=max(len(one.classes) for one in heads),
+        train_rows=len(np.unique(np.concatenate([into for into, _ in parts]))),
+        test_rows=sum(len(tested) for _, tested in parts),
+    )
+    rows = np.concatenate([tested for _, tested in parts])
+    targets = np.concatenate([one[1] for one in scored])
+    everything = np.unique(np.concatenate([into for into, _ in parts]))
+    counted = (
+        np.bincount(known.columns[everything], minlength=len(known.classes))
+        if known.many is None
+        else known.many[everything].sum(axis=0)
+    )
+    predicted = np.concatenate([one[0] if known.many is None else one[0] > 0.0 for one in scored])
+    return Probe(
+        settings=settings,
+        rows=rows,
+        targets=targets,
+        predicted=predicted,
+        rank=np.concatenate([one[2] for one in scored]),
+        head=_described(heads[0], settings) if len(heads) == 1 else None,
+        labels=known,
+        train_counts=counted,
+        trained=tuple(found),
+        several=None if known.many is None else multilabel.score(np.concatenate([one[0] for one in scored]), targets),
+    )
+
+
+def _parts(
+    labels: Labels,
+    train_rows: RowsOf,
+    test_rows: RowsOf,
+    split: Sequence[str] | NDArray[Any] | None,
+    rows: int,
+    folds: int,
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], str]:
+    """(training rows, test rows) of each fit, and what the protocol is called."""
+    if (train_rows is None) != (test_rows is None):
+        raise UsageError("only one of train and test is named.", "Name both splits, or neither for cross-validation.")
+    if train_rows is not None:
+        into = rows_of(train_rows, split, rows, "train")
+        tested = rows_of(test_rows, split, rows, "test")
+        if len(np.intersect1d(into, tested)):
+            raise UsageError(
+                f"{len(np.intersect1d(into, tested)):,} rows are in train and in test: the probe would be tested on "
+                "what it was trained on",
+                "Name splits that share no row.",
+            )
+        if not len(tested):
+            raise UsageError("there are no test rows.", "Name a split that has rows.")
+        return [(into, tested)], "train/test"
+    cut = holdout.folds(labels.columns if labels.many is None else labels.many, folds)
+    parts = [(np.flatnonzero(cut != one), np.flatnonzero(cut == one)) for one in range(folds)]
+    stratified = "stratified " if labels.many is None else ""
+    return parts, f"{stratified}{folds}-fold cross-validation"
+
+
+def _columns(labels: Labels, into: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that train has (columns of labels), and the training targets in these columns."""
+    if labels.many is not None:
+        return np.arange(len(labels.classes)), labels.many[into]
+    columns, targets = np.unique(labels.columns[into], return_inverse=True)
+    return columns, targets.astype(np.int64)
+
+
+def _rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows as float64 where they are stored so, else float32. Raises DataError naming a row that is not finite."""
+    taken = np.asarray(values[rows], dtype=np.float64 if values.dtype == np.float64 else np.float32)
+    for start in range(0, len(taken), _BLOCK):
+        bad = ~np.isfinite(taken[start : start + _BLOCK])
+        if bad.any():
+            row, column = (int(one) for one in np.argwhere(bad)[0])
+            raise DataError(
+                f"features: row {rows[start + row]}: column {column} is {taken[start + row, column]}; "
+                "finite numbers were expected",
+                "Extract this row anew, or leave it out and say so.",
+            )
+    return taken
+
+
+def _placed(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(predicted ids, true ids, place of the true class); of equal scores the earlier column comes first."""
+    columns = np.minimum(np.searchsorted(classes, wanted), len(classes) - 1)
+    there = classes[columns] == wanted
+    mine = logits[np.arange(len(logits)), columns][:, None]
+    before = np.arange(len(classes)) < columns[:, None]
+    place = 1 + (logits > mine).sum(axis=1) + ((logits == mine) & before).sum(axis=1)
+    return classes[logits.argmax(axis=1)], wanted, np.where(there, place, len(classes) + 1).astype(np.int64)
+
+
+def _selection(found: Sequence[Trained], share: float) -> str:
+    if all(one.tried for one in found):
+        return f"held-out {share:.0%} of train ({found[0].held_out:,} rows), then fitted on all of train"
+    return "given" if not any(one.tried for one in found) else "held-out part of train where one could be taken"
+
+
+def _described(head: Head, settings: Settings) -> Head:
+    from msgspec import to_builtins
+    from msgspec.structs import replace
+
+    return replace(head, settings=to_builtins(settings))
