@@ -1,0 +1,438 @@
+"""Attacks on a classifier in pixel space: PGD (L-inf, L2) and FGSM by autograd, and accuracy over their strength.
+
+The classifier is any torch module (or function) from images in [0, 1] to logits, normalising inside. What it was
+trained with is not asked; labels are columns of its logits.
+
+The gradient is that of the cross-entropy. Of an image of class y it is, in the logits z,
+
+    (1 - p_y) * (softmax of the logits without z_y, at the other classes; -1 at y)
+
+and neither sign nor direction depend on the factor 1 - p_y. So the factor is left out and the rest is computed in
+float64. Software that takes the softmax in float32 gets 0 for 1 - p_y as soon as a model is sure by 17 nats, and
+then follows a wrong gradient, or none; in float64 the same happens at 37 nats; here it never does.
+
+Sources: Goodfellow et al. 2015, arXiv 1412.6572 (FGSM); Madry et al. 2018, arXiv 1706.06083 (PGD). Steps, projection
+and starts are those of torchattacks, so that the same settings without a random start break the same images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError, UsageError
+from snellen.features.ball import Ball, Norm, lengths, widened
+from snellen.features.starts import starts
+
+if TYPE_CHECKING:
+    import torch
+
+Logits = Callable[["torch.Tensor"], "torch.Tensor"]
+
+STEPS = 10
+BATCH = 64
+
+
+class Attacked(Struct, frozen=True, eq=False):
+    """What became of n images at one strength.
+
+    Attributes:
+        images: [n, ...] as attacked, of the type of the input, on the CPU.
+        predicted: [n] int64, the column of the largest logit of each attacked image, the first of equal ones.
+        correct: [n] bool, whether that is the image's label.
+        distance: [n] float64, the perturbation: its largest absolute value (linf) or Euclidean length (l2).
+        blind: [n] bool, whether no gradient at all came back at the first step of every restart that was run: such
+            an image was never attacked.
+        alpha: the step that was used.
+    """
+
+    images: torch.Tensor
+    predicted: np.ndarray
+    correct: np.ndarray
+    distance: np.ndarray
+    blind: np.ndarray
+    alpha: float
+
+
+def pgd(
+    logits: Logits,
+    images: Any,
+    labels: Any,
+    *,
+    eps: float,
+    steps: int = STEPS,
+    alpha: float | None = None,
+    norm: Norm = "linf",
+    random_start: bool = True,
+    restarts: int = 1,
+    seed: int = 0,
+    ids: Sequence[str] | None = None,
+    targets: Any = None,
+    batch_size: int = BATCH,
+    bounds: tuple[float, float] | None = (0.0, 1.0),
+) -> Attacked:
+    """Projected gradient ascent on the cross-entropy, or descent to targets.
+
+    Each step goes `alpha` along the gradient's sign (linf) or its direction (l2), then back into the ball around the
+    image and into `bounds`. Of several restarts the worst is kept: one that is misclassified (with targets: as the
+    target), else the one of the largest loss. Only images that have withstood so far are started again.
+
+    Args:
+        logits: images [B, ...] to logits [B, c]. A torch module is put into evaluation mode for the call, and back.
+        images: [n, ...] tensor or array, float32 or float64, within `bounds`.
+        labels: [n] integers, columns of the logits.
+        eps: radius of the ball in the units of the images, 4/255 for instance. 0 leaves the images as they are.
+        steps: how many.
+        alpha: length of a step; None takes 2.5 * eps / steps.
+        norm: of the ball.
+        random_start: begin at a random point of the ball: uniform (linf), or a Gaussian direction times eps times a
+            uniform number (l2). The point follows from seed, restart and the image's id alone.
+        restarts: random starts; more than one needs `random_start`.
+        ids: [n] names of the images for their starts; None takes their numbers.
+        targets: [n] integers to be led to; None for none.
+        batch_size: images at once. Starts do not depend on it; a float32 model's rounding may.
+        bounds: lowest and highest value of a pixel; None for none (a space that is not that of pixels).
+
+    Raises:
+        UsageError: a setting out of its range.
+        DataError: images out of bounds, labels or targets that are no columns, logits that are no numbers.
+        SnellenError: an attacked image lies outside its ball or bounds, which is checked in every call.
+    """
+    import torch
+
+    step = _settings(eps, steps, alpha, norm, random_start, restarts, batch_size)
+    given, wanted, aims = _inputs(images, labels, targets, bounds)
+    names = [str(i) for i in range(len(given))] if ids is None else [str(one) for one in ids]
+    if len(names) != len(given):
+        raise UsageError(f"{len(names):,} ids for {len(given):,} images.", "Give one id an image, or none.")
+    parts: list[Attacked] = []
+    with evaluating(logits):
+        device = _device(logits, images)
+        for first in range(0, len(given), batch_size):
+            rows = slice(first, first + batch_size)
+            aim = None if aims is None else aims[rows]
+            ball = Ball(given[rows], eps, norm, bounds)
+            parts.append(
+                _restarted(
+                    logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
+                    restarts if random_start else 0, seed,
+                )
+            )  # fmt: skip
+    if not parts:
+        raise UsageError("there are no images to attack.", "Give one at least.")
+    return Attacked(
+        torch.cat([one.images for one in parts]),
+        np.concatenate([one.predicted for one in parts]),
+        np.concatenate([one.correct for one in parts]),
+        np.concatenate([one.distance for one in parts]),
+        np.concatenate([one.blind for one in parts]),
+        step,
+    )
+
+
+def fgsm(
+    logits: Logits, images: Any, labels: Any, *, eps: float, targets: Any = None, batch_size: int = BATCH
+) -> Attacked:
+    """One step of `eps` along the sign of the gradient, from the image itself. Arguments and errors as for `pgd`."""
+    return pgd(
+        logits,
+        images,
+        labels,
+        eps=eps,
+        steps=1,
+        alpha=eps,
+        random_start=False,
+        targets=targets,
+        batch_size=batch_size,
+    )
+
+
+def fgbmk_legacy(
+    logits: Logits,
+    images: Any,
+    labels: Any,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    steps: Literal[10, 20] = 10,
+    batch_size: int = BATCH,
+) -> Attacked:
+    """PGD with the parameters of FG-BMK's demo code, for comparison with figures made by it, and for nothing else.
+
+    L-inf in the space of normalised values: alpha = 1/255, eps = 0.2, 10 or 20 steps, no random start, no bounds. The
+    steps end before eps is reached (20/255 = 0.078), so eps never binds; attacked values may be no colours (below 0 or
+    above 1). In units of pixels a step is std/255 of each channel. The demo's automatic mixed precision is not
+    reproduced. `images` and `distance` of the result are in normalised values.
+
+    Args:
+        mean, std: [3], what the classifier normalises by; `logits` still takes images in [0, 1].
+    """
+    import torch
+
+    if steps not in (10, 20):
+        raise UsageError(f"fgbmk-legacy has 10 or 20 steps; {steps} were asked for.", "Choose one of the two.")
+    clean, wanted, _ = _inputs(images, labels, None, (0.0, 1.0))
+    shift, scale = (torch.tensor(one, dtype=clean.dtype).view(1, -1, 1, 1) for one in (list(mean), list(std)))
+
+    device = _device(logits, images)
+
+    def normalised(values: torch.Tensor) -> torch.Tensor:
+        return logits((values * scale + shift).to(device))
+
+    with evaluating(logits):
+        return pgd(
+            normalised,
+            (clean - shift) / scale,
+            wanted,
+            eps=0.2,
+            alpha=1 / 255,
+            steps=steps,
+            random_start=False,
+            batch_size=batch_size,
+            bounds=None,
+        )
+
+
+def predictions(logits: Logits, images: Any, *, batch_size: int = BATCH) -> np.ndarray:
+    """[n] int64, the column of the largest logit of each image. Raises DataError where logits are no numbers."""
+    import torch
+
+    given = torch.as_tensor(images)
+    found = [np.zeros(0, dtype=np.int64)]
+    with evaluating(logits), torch.no_grad():
+        device = _device(logits, given)
+        for first in range(0, len(given), batch_size):
+            seen = _finite(logits(given[first : first + batch_size].to(device)), first)
+            found.append(seen.argmax(1).cpu().numpy())
+    return np.concatenate(found)
+
+
+def gradient_in_logits(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The gradient of the cross-entropy in the logits, divided by 1 - p_y: float64 [B, c].
+
+    Args:
+        seen: logits [B, c], c of two or more.
+        labels: int64 [B].
+    """
+    import torch
+
+    exact = seen.detach().double()
+    at = labels.to(exact.device)[:, None]
+    others = exact.scatter(1, at, -torch.inf)
+    return others.softmax(1).scatter(1, at, -1.0)
+
+
+def margin(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """float64 [B]: log-sum-exp of the other logits minus that of the label; the cross-entropy is its softplus."""
+    import torch
+
+    exact = seen.detach().double()
+    at = labels.to(exact.device)[:, None]
+    return exact.scatter(1, at, -torch.inf).logsumexp(1) - exact.gather(1, at)[:, 0]
+
+
+@contextmanager
+def evaluating(logits: Any) -> Iterator[None]:
+    """Evaluation mode for a module and all in it, and each one's own mode again at the end."""
+    modules = list(logits.modules()) if hasattr(logits, "modules") else []
+    before = [one.training for one in modules]
+    for one in modules:
+        one.training = False
+    try:
+        yield
+    finally:
+        for one, mode in zip(modules, before, strict=True):
+            one.training = mode
+
+
+def _restarted(
+    logits: Logits,
+    ball: Ball,
+    labels: torch.Tensor,
+    aims: torch.Tensor | None,
+    names: Sequence[str],
+    device: torch.device,
+    first: int,
+    steps: int,
+    alpha: float,
+    restarts: int,
+    seed: int,
+) -> Attacked:
+    """The worst of some restarts for one batch; `restarts` 0 starts once, at the images."""
+    import torch
+
+    count = len(labels)
+    kept = ball.images.clone()
+    predicted = torch.zeros(count, dtype=torch.int64)
+    worst = torch.full((count,), -torch.inf, dtype=torch.float64)
+    blind = torch.ones(count, dtype=torch.bool)
+    open_ = torch.arange(count)
+    for restart in range(max(1, restarts)):
+        inner = ball if len(open_) == count else ball.only(open_)
+        begin = inner.images
+        if restarts and ball.eps > 0:
+            shape = tuple(begin.shape[1:])
+            random = starts([names[i] for i in open_.tolist()], shape, ball.norm, seed, restart)
+            begin = inner.project(begin + ball.eps * torch.from_numpy(random).to(begin.dtype))
+        toward = labels[open_] if aims is None else aims[open_]
+        points, dark = _ascended(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
+        with torch.no_grad():
+            seen = _finite(logits(points.to(device)), first).cpu()
+        _require_columns(toward, seen.shape[1])
+        guess = seen.argmax(1)
+        loss = margin(seen, toward) * (1 if aims is None else -1)
+        done = guess != labels[open_] if aims is None else guess == toward
+        loss = torch.where(done, torch.inf, loss)
+        better = loss > worst[open_]
+        rows = open_[better]
+        kept[rows], predicted[rows], worst[rows] = points[better], guess[better], loss[better]
+        blind[open_] &= dark
+        open_ = open_[~done]
+        if not len(open_):
+            break
+    ball.require(kept, first)
+    return Attacked(
+        kept, predicted.numpy(), (predicted == labels).numpy(), ball.distance(kept).numpy(), blind.numpy(), alpha
+    )
+
+
+def _ascended(
+    logits: Logits,
+    ball: Ball,
+    begin: torch.Tensor,
+    toward: torch.Tensor,
+    targeted: bool,
+    device: torch.device,
+    first: int,
+    steps: int,
+    alpha: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(points [B, ...] on the CPU after the last step, [B] bool: no gradient came back at the first)."""
+    import torch
+
+    points = begin.to(device)
+    dark = torch.ones(len(begin), dtype=torch.bool)
+    if ball.eps == 0:
+        return begin, torch.zeros_like(dark)
+    for step in range(steps):
+        points = points.detach().requires_grad_(True)
+        with torch.enable_grad():
+            seen = _finite(logits(points), first)
+            if not seen.requires_grad:
+                raise UsageError(
+                    "the classifier gives no gradient to its images.",
+                    "Its logits must be computed by torch, outside of no_grad and inference_mode.",
+                )
+            _require_columns(toward, seen.shape[1])
+            # On the CPU in float64: there are devices without it.
+            slope = gradient_in_logits(seen.cpu(), toward) * (-1 if targeted else 1)
+            (ascent,) = torch.autograd.grad(seen, points, slope.to(seen.dtype).to(seen.device))
+        _require_gradient(ascent, first)
+        if step == 0:
+            dark = (ascent.flatten(1) == 0).all(1).cpu()
+        with torch.no_grad():
+            if ball.norm == "linf":
+                moved = points + alpha * ascent.sign()
+            else:
+                length = lengths(ascent)
+                moved = points + alpha * ascent * widened(torch.where(length > 0, 1 / length, 0 * length), ascent)
+            points = ball.project(moved)
+    return points.detach().cpu(), dark
+
+
+def _finite(seen: torch.Tensor, first: int) -> torch.Tensor:
+    if seen.ndim != 2 or seen.shape[1] < 2:
+        raise DataError(
+            f"the classifier gives {list(seen.shape)}; logits [images, classes] of two classes or more were expected",
+            "Give it images [B, 3, H, W] in [0, 1] and let it return logits.",
+        )
+    if not bool(seen.isfinite().all()):
+        row = int((~seen.detach().isfinite()).any(1).nonzero()[0])
+        raise DataError(
+            f"the logits of an image of the batch from image {first} on (place {row}) are not all finite",
+            "Check the classifier's precision: float16 overflows at 65,504.",
+        )
+    return seen
+
+
+def _require_columns(wanted: torch.Tensor, columns: int) -> None:
+    if bool((wanted >= columns).any()):
+        raise DataError(
+            f"the label {int(wanted.max())} is no column: the classifier has {columns} logits",
+            "Labels are columns of the logits, from 0: close the gaps between class ids first.",
+        )
+
+
+def _require_gradient(ascent: torch.Tensor, first: int) -> None:
+    if not bool(ascent.isfinite().all()):
+        row = int((~ascent.isfinite()).flatten(1).any(1).nonzero()[0])
+        raise DataError(
+            f"the gradient of an image of the batch from image {first} on (place {row}) is not finite",
+            "Check the classifier: a square root or a norm of 0 has no gradient.",
+        )
+
+
+def _settings(
+    eps: float, steps: int, alpha: float | None, norm: str, random_start: bool, restarts: int, batch_size: int
+) -> float:
+    """The length of a step. Raises UsageError."""
+    if norm not in ("linf", "l2"):
+        raise UsageError(f"the norm {norm!r} is not known.", "Choose linf or l2.")
+    if not np.isfinite(eps) or eps < 0 or (alpha is not None and (not np.isfinite(alpha) or alpha <= 0 < eps)):
+        raise UsageError(f"eps {eps} and alpha {alpha}: positive numbers were expected.", "As in eps 4/255.")
+    if steps < 1 or restarts < 1 or batch_size < 1:
+        raise UsageError("steps, restarts and batch size are 1 or more.", "Correct the number.")
+    if restarts > 1 and not random_start:
+        raise UsageError(f"{restarts} restarts without a random start are all the same.", "Ask for one of the two.")
+    return 2.5 * eps / steps if alpha is None else alpha
+
+
+def _inputs(
+    images: Any, labels: Any, targets: Any, bounds: tuple[float, float] | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Images, labels and targets as tensors on the CPU. Raises DataError."""
+    import torch
+
+    given = torch.as_tensor(images).detach().cpu()
+    if given.dtype not in (torch.float32, torch.float64) or given.ndim < 2:
+        raise DataError(
+            f"images are {list(given.shape)} of {given.dtype}; float32 or float64 [n, 3, H, W] was expected",
+            "Divide bytes by 255.",
+        )
+    low, high = bounds or (-float("inf"), float("inf"))
+    flat = given.flatten(1)
+    fine = (flat >= low).all(1) & (flat <= high).all(1) & flat.isfinite().all(1)
+    if not bool(fine.all()):
+        row = int((~fine).nonzero()[0])
+        raise DataError(
+            f"image {row} has values from {float(flat[row].min()):g} to {float(flat[row].max()):g}; "
+            f"{low:g} to {high:g} was expected",
+            "An attack works on pixels in [0, 1]; the classifier normalises inside.",
+        )
+    wanted = _whole(labels, len(given), "labels")
+    return given, wanted, None if targets is None else _whole(targets, len(given), "targets")
+
+
+def _whole(values: Any, count: int, what: str) -> torch.Tensor:
+    import torch
+
+    found = torch.as_tensor(values).detach().cpu()
+    if tuple(found.shape) != (count,) or found.is_floating_point() or bool((found < 0).any()):
+        raise DataError(
+            f"{what} are {list(found.shape)} of {found.dtype}; [{count}] columns of the logits, from 0, were expected",
+            "One class an image: rows with several labels have no cross-entropy of this kind.",
+        )
+    return found.long()
+
+
+def _device(logits: Any, images: Any) -> torch.device:
+    """Where a module's weights are, else where the images are."""
+    import torch
+
+    weight = next(iter(logits.parameters()), None) if hasattr(logits, "parameters") else None
+    there = weight if isinstance(weight, torch.Tensor) else torch.as_tensor(images)
+    return there.device
