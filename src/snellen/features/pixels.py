@@ -2,7 +2,7 @@
 
 What Pillow, resize, crop, to-tensor and normalise give, at less than half the CPU time: JPEGs are decoded by
 simplejpeg, resized as uint8 by torch's antialiased kernel (which needs channels last in memory), cropped, and
-normalised by one multiply and one add. Pixels are Pillow's to one level of 255, but for about three values in ten
+normalised by one multiply and one add. Pixels are Pillow's to one level of 255, but for about two values in ten
 million that are two off: the kernel's weights have 15 bits, Pillow's 22, and two roundings can meet. Pictures that grow
 are resized by Pillow. The source is never cut before it is resized: that would move the grid of samples and change
 pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other formats and turned ones are decoded as
