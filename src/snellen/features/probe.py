@@ -19,7 +19,7 @@ from snellen.features.head import Head, Scale
 from snellen.features.labels import Labels
 from snellen.features.relevance import RowsOf, labels_of, rows_of
 from snellen.features.similarity import check_values
-from snellen.features.training import Method, Trained, train
+from snellen.features.training import Method, Trained, default_grid, train
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
@@ -243,7 +243,7 @@ def probe(
         method=method,
         standardise=standardise,
         strengths=tuple(one.strength for one in found),
-        grid=max(1, len(found[0].tried)) if strengths is None or len(strengths) > 1 else 1,
+        grid=len(default_grid(method) if strengths is None else strengths),
         selection=_selection(found, share),
         protocol=protocol,
         seed=seed,

@@ -79,7 +79,7 @@ def train(
     Raises:
         UsageError: fewer than two classes, or a strength out of range.
     """
-    grid = tuple(strengths) if strengths is not None else _grid(method)
+    grid = tuple(strengths) if strengths is not None else default_grid(method)
     held = holdout(targets, share=share, seed=seed) if len(grid) > 1 else np.zeros(len(targets), dtype=bool)
     tried: tuple[Tried, ...] = ()
     strength = grid[0]

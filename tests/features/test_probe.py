@@ -1,0 +1,200 @@
+"""Linear probes against scikit-learn's minimum in float64, and what odd data does to them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+
+from snellen.cli import main
+from snellen.errors import DataError, UsageError
+from snellen.features import closed_form, holdout, logistic, multilabel
+from snellen.features.head import load_head
+from snellen.features.probe import probe
+
+
+@pytest.fixture(scope="module")
+def classes():
+    """Six overlapping classes, labels with gaps, 40 features of very different scales."""
+    rng = np.random.default_rng(3)
+    scales = 10.0 ** np.linspace(1, -2, 40)
+    means = rng.standard_normal((6, 40)) * 0.5
+    y = np.arange(600) % 6
+    x = (means[y] + rng.standard_normal((600, 40))) * scales
+    return x, y * 7 - 3
+
+
+def naive(c, x, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LogisticRegression(C=c, solver="newton-cg", tol=1e-9, max_iter=5000).fit(x, y)
+
+
+@pytest.mark.parametrize("c", [1e-3, 1.0, 30.0])
+def test_a_fit_ends_at_scikit_learns_minimum_for_the_same_c(classes, c):
+    x, y = classes
+    columns = np.unique(y, return_inverse=True)[1]
+    found = logistic.fit(logistic.prepare(x, columns, 6), c)
+    peer = naive(c, x, y)
+    assert found.converged
+    logits = x @ found.weights + found.bias
+    theirs = peer.decision_function(x)
+    np.testing.assert_allclose(
+        logits - logits.mean(1, keepdims=True), theirs - theirs.mean(1, keepdims=True), atol=2e-3
+    )
+
+
+def test_with_fewer_rows_than_features_the_minimum_is_the_same():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((30, 80)), np.arange(30) % 3
+    found = logistic.fit(logistic.prepare(x, y, 3), 0.5)
+    other = rng.standard_normal((50, 80))
+    assert (other @ found.weights + found.bias).argmax(1).tolist() == naive(0.5, x, y).predict(other).tolist()
+
+
+def test_a_point_of_the_path_is_the_fit_at_that_c(classes):
+    x, y = classes
+    columns = np.unique(y, return_inverse=True)[1]
+    problem = logistic.prepare(x, columns, 6)
+    for found in logistic.path(problem, (1e-3, 0.1, 10.0), tolerance=1e-10):
+        alone = logistic.fit(problem, found.c)
+        assert found.objective == pytest.approx(alone.objective, rel=1e-8)
+
+
+def test_every_accuracy_of_a_split_is_that_of_naive_code_at_the_chosen_c(classes):
+    x, y = classes
+    split = np.array(["train"] * 400 + ["test"] * 200)
+    found = probe(x, y, train_rows="train", test_rows="test", split=split, strengths=(1e-3, 1e-1, 10.0))
+    (c,) = found.settings.strengths
+    peer = naive(c, x[:400], y[:400])
+    right = peer.predict(x[400:]) == y[400:]
+    values = {one.name: one.value for one in found.metrics()}
+    assert values["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
+    balanced = np.mean([right[y[400:] == one].mean() for one in np.unique(y[400:])])
+    assert values["balanced_accuracy"] == pytest.approx(balanced, abs=1e-12)
+    top5 = np.argsort(-peer.decision_function(x[400:]), axis=1)[:, :5]
+    assert values["accuracy/top5"] == np.mean(
+        [one in peer.classes_[top] for one, top in zip(y[400:], top5, strict=True)]
+    )
+
+
+def test_folds_are_those_of_scikit_learn():
+    y = np.random.default_rng(1).integers(0, 7, 103)
+    cut = holdout.folds(y)
+    for fold, (_, tested) in enumerate(StratifiedKFold(5).split(y[:, None], y)):
+        assert np.flatnonzero(cut == fold).tolist() == tested.tolist()
+
+
+def test_a_held_out_part_never_takes_the_last_row_of_a_class():
+    y = np.array([0] * 50 + [1] * 2 + [2] + [3] * 47)
+    held = holdout.holdout(y)
+    assert 9 <= held.sum() <= 11
+    assert set(y[~held]) == {0, 1, 2, 3}
+    assert holdout.holdout(np.arange(40)).sum() == 0
+
+
+def test_the_closed_forms_solve_the_ridge_that_scikit_learn_solves(classes):
+    x, y = classes
+    columns = np.unique(y, return_inverse=True)[1]
+    sums = closed_form.moments(x, columns, 6)
+    weights, bias = closed_form.solve(sums, "ridge", 0.01)
+    alpha = 0.01 * np.trace(sums.scatter) / 40
+    peer = Ridge(alpha=alpha).fit(x, np.eye(6)[columns])
+    np.testing.assert_allclose(x @ weights + bias, peer.predict(x), atol=1e-8)
+    (scores,) = closed_form.paths(sums, "ridge", (0.01,), x)
+    np.testing.assert_allclose(scores, peer.predict(x), atol=1e-8)
+    half = closed_form.merged(
+        closed_form.moments(x[:250], columns[:250], 6), closed_form.moments(x[250:], columns[250:], 6)
+    )
+    np.testing.assert_allclose(half.scatter, sums.scatter, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(half.sums, sums.sums, atol=1e-8)
+
+
+def test_classes_without_training_rows_count_as_wrong_and_are_told(classes):
+    x, y = classes
+    train = np.flatnonzero((np.arange(600) < 400) & (y != 4))
+    found = probe(x, y, train_rows=train, test_rows=np.arange(400, 600), strengths=(1.0,))
+    assert not found.correct[y[400:] == 4].any()
+    assert any("1 classes without a training row" in note for note in found.notes())
+
+
+def test_features_that_are_not_finite_are_refused_naming_the_row(classes):
+    x, y = classes
+    broken = x.copy()
+    broken[17, 5] = np.nan
+    with pytest.raises(DataError, match="row 17: column 5 is nan"):
+        probe(broken, y)
+
+
+def test_one_class_overlapping_splits_and_odd_strengths_are_refused(classes):
+    x, y = classes
+    with pytest.raises(UsageError, match="two classes"):
+        probe(x, np.zeros(600, dtype=int))
+    with pytest.raises(UsageError, match="in train and in test"):
+        probe(x, y, train_rows=np.arange(400), test_rows=np.arange(399, 600))
+    with pytest.raises(UsageError, match="C = -1"):
+        probe(x, y, strengths=(-1.0,))
+
+
+def test_constant_features_and_one_image_classes_are_taken():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.standard_normal((8, 3)), np.full((8, 1), 5.0)], axis=1)
+    for standardise in ("none", "l2", "standardise"):
+        found = probe(
+            x, np.arange(8) % 4 * 10, train_rows=np.arange(4), test_rows=np.arange(4, 8), standardise=standardise
+        )
+        assert np.isfinite(found.head.weights).all()
+        assert any("No training row could be held out" in note for note in found.notes())
+
+
+def test_areas_and_average_precisions_are_scikit_learns_with_ties_too():
+    rng = np.random.default_rng(2)
+    scores = np.round(rng.standard_normal((80, 5)), 1)
+    positive = rng.random((80, 5)) < 0.3
+    positive[:, 4] = False
+    found = multilabel.score(scores, positive, replicates=20)
+    for j in range(4):
+        assert found.auroc[j] == pytest.approx(roc_auc_score(positive[:, j], scores[:, j]), abs=1e-12)
+        expected = average_precision_score(positive[:, j], scores[:, j])
+        assert found.average_precision[j] == pytest.approx(expected, abs=1e-12)
+    values = {one.name: one.value for one in found.metrics}
+    assert found.skipped == 1
+    assert values["auroc"] == pytest.approx(np.mean(found.auroc[:4]))
+    assert values["auroc/micro"] == pytest.approx(roc_auc_score(positive.ravel(), scores.ravel()))
+
+
+def test_several_labels_are_each_a_class_against_the_rest(classes):
+    x, y = classes
+    many = np.stack([y > 4, y % 2 == 0], axis=1)
+    found = probe(x, many, train_rows=np.arange(400), test_rows=np.arange(400, 600), strengths=(0.1,))
+    for j in range(2):
+        peer = naive(0.1, x[:400], many[:400, j])
+        mine = found.head.logits(x[400:])[:, j]
+        np.testing.assert_allclose(mine, peer.decision_function(x[400:]), atol=2e-3)
+
+
+def test_the_command_saves_a_head_that_gives_the_same_answers(tmp_path, capsys):
+    x, y = load_digits(return_X_y=True)
+    x, y = x[:700], y[:700]
+    split = np.array(["train"] * 500 + ["test"] * 200)
+    np.savez(tmp_path / "digits.npz", features=x.astype(np.float32), labels=y, split=split)
+    store = tmp_path / "digits"
+    assert main(["features", "import", str(tmp_path / "digits.npz"), "--out", str(store)]) in (0, None)
+    capsys.readouterr()
+    command = ["features", "probe", str(store), "--c", "0.001,0.1", "--save", "--json"]
+    assert main(command) in (0, None)
+    told = json.loads(capsys.readouterr().out)
+    values = {one["name"]: one["value"] for one in told["metrics"]}
+    head = load_head(store)
+    assert values["accuracy"] == (head.predict(x[500:].astype(np.float32)) == y[500:]).mean()
+    peer = naive(told["settings"]["strengths"][0], x[:500], y[:500])
+    assert values["accuracy"] == pytest.approx(peer.score(x[500:], y[500:]), abs=1e-9)
+    torch = pytest.importorskip("torch")
+    mine = head.module(dtype=torch.float64)(torch.tensor(x[500:])).numpy()
+    np.testing.assert_allclose(mine, head.logits(x[500:]), atol=1e-4)
