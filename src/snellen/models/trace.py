@@ -1,0 +1,78 @@
+"""How an answer came about, in one shape for every agent and for our own tool loop: a list of steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+Role = Literal["user", "assistant", "tool"]
+
+STOP = "stop"
+ABORTED = "aborted"
+NO_ANSWER = "no_answer"
+LOOP = "loop"
+IMAGE_NEVER_SEEN = "image_never_seen"
+
+
+class Step(Struct, frozen=True, omit_defaults=True):
+    """One message of a conversation, or one tool call with its result.
+
+    Attributes:
+        turn: which reply of the model this belongs to, from 1; what stands before the first reply is turn 0.
+        role: who speaks: `user` (the question, and pictures handed over), `assistant` (the model), `tool` (a call).
+        text: what was said; for a tool step empty.
+        tool: name of the tool called; only in tool steps.
+        arguments: what the tool was called with, as the model wrote it.
+        result: what the tool gave back as text.
+        error: the tool failed, or the reply was broken off.
+        images: sha256 digests (64 hex digits) of the pictures that the model got to see in this step, in order.
+        tokens_in: tokens that the model read for this reply; only in assistant steps.
+        tokens_out: tokens that it wrote.
+        seconds: how long the step took, wall time; 0 where the source does not say.
+    """
+
+    turn: int
+    role: Role
+    text: str = ""
+    tool: str = ""
+    arguments: object = None
+    result: str = ""
+    error: bool = False
+    images: tuple[str, ...] = ()
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+
+def plain(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The steps as JSON objects, as `Response.trace` holds them; fields at their default are left out."""
+    return [msgspec.to_builtins(step) for step in steps]
+
+
+def read(trace: object) -> list[Step]:
+    """Steps from what `plain` made, read back from a run's traces.
+
+    Raises:
+        msgspec.ValidationError: the trace has another shape; only agents and the tool loop write this one.
+    """
+    return msgspec.convert(trace, list[Step])
+
+
+def turns(steps: Sequence[Step]) -> int:
+    """How many replies the model gave."""
+    return sum(step.role == "assistant" for step in steps)
+
+
+def calls_by_tool(steps: Sequence[Step]) -> dict[str, int]:
+    """How often each tool was called, most often first, then by name."""
+    counted = Counter(step.tool for step in steps if step.role == "tool")
+    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def images_seen(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Digests of the pictures that were shown, each once, in the order of first sight."""
+    return tuple(dict.fromkeys(digest for step in steps for digest in step.images))
