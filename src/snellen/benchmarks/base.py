@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from snellen.interop.answers import Problems
-from snellen.interop.exports import Writer
-from snellen.scoring.judge import Rubric
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Record, Sample, Score
+
+if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
+    from snellen.interop.answers import Problems
+    from snellen.interop.exports import Writer
+    from snellen.scoring.judge import Rubric
 
 
 class Data(Struct, frozen=True):
@@ -32,8 +34,8 @@ class Data(Struct, frozen=True):
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 Answered: TypeAlias = Iterator[tuple[Sample, Record]]
-ResultReader: TypeAlias = Callable[[Path, Data, Problems], Answered | None]
-Exporter: TypeAlias = Writer
+ResultReader: TypeAlias = "Callable[[Path, Data, Problems], Answered | None]"
+Exporter: TypeAlias = "Writer"
 
 
 class PublishedRow(Struct, frozen=True):
