@@ -163,7 +163,8 @@ def _log_loss(scores: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
     return -loss, loss
 
 
-def _grid(method: Method) -> tuple[float, ...]:
+def default_grid(method: Method) -> tuple[float, ...]:
+    """The strengths that a method chooses from."""
     return logistic.CS if method == "logistic" else closed_form.STRENGTHS[method]
 
 

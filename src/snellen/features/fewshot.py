@@ -1,0 +1,82 @@
+"""Few-shot probes: the same test rows, n training rows a class, drawn several times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import UsageError
+from snellen.features.probe import probe
+from snellen.features.relevance import labels_of
+
+
+class FewShot(Struct, frozen=True):
+    """Accuracies of the tries with n rows a class.
+
+    Attributes:
+        n: rows a class.
+        accuracies: one a try; try t draws with seed + t.
+        mean, sd: over the tries; sd (n - 1) is None with one try. It is the spread of the draws, not of the test rows.
+        short: classes with fewer than n training rows, which gave all they have.
+    """
+
+    n: int
+    accuracies: tuple[float, ...]
+    mean: float
+    sd: float | None
+    short: int
+
+
+def draw(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
+    shuffled = np.random.default_rng(seed).permutation(len(targets))
+    order = shuffled[np.argsort(targets[shuffled], kind="stable")]
+    ordered = targets[order]
+    first = np.searchsorted(ordered, ordered)
+    return np.sort(order[np.arange(len(order)) - first < n])
+
+
+def few_shot(
+    features: Any,
+    labels: Any,
+    train: np.ndarray,
+    test: np.ndarray,
+    *,
+    ns: Sequence[int],
+    tries: int = 3,
+    seed: int = 0,
+    **settings: Any,
+) -> list[FewShot]:
+    """Probe with n rows a class, for each n.
+
+    Args:
+        features, labels: as `probe` takes them, one label a row.
+        train, test: row numbers; rows are drawn from train.
+        settings: for `probe` (method, standardise, strengths).
+
+    Raises:
+        UsageError: n or tries below 1, or several labels a row.
+    """
+    known = labels_of(labels, len(features))
+    if known.single is None or tries < 1 or any(n < 1 for n in ns):
+        raise UsageError(
+            f"few-shot with n = {list(ns)}, {tries} tries: numbers from 1 and one label a row were expected",
+            "Give positive numbers.",
+        )
+    targets = known.columns[train]
+    counts = np.bincount(targets)
+    found = []
+    for n in ns:
+        scores = []
+        for number in range(tries):
+            rows = train[draw(targets, n, seed + number)]
+            one = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
+            scores.append(float(one.correct.mean()))
+        spread = float(np.std(scores, ddof=1)) if tries > 1 else None
+        found.append(
+            FewShot(n, tuple(scores), float(np.mean(scores)), spread, int(((counts < n) & (counts > 0)).sum()))
+        )
+    return found
