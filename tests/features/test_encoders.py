@@ -19,7 +19,7 @@ from snellen.sources import BytesBlob
 torch = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 
-WITH_CLS = ("clip", "dinov2", "dinov2_registers", "vit", "llava", "internvl")
+WITH_CLS = ("clip", "dinov2", "dinov2_registers", "dinov3", "vit", "llava", "internvl")
 ALL = (*WITH_CLS, "siglip", "qwen2_vl")
 
 
@@ -67,7 +67,7 @@ def test_siglip_has_no_cls_and_gives_patch_means_and_its_pooled_head(folders):
         open_encoder(folders("siglip"), ["cls"])
 
 
-@pytest.mark.parametrize(("kind", "prefix"), [("dinov2", 1), ("dinov2_registers", 5), ("vit", 1)])
+@pytest.mark.parametrize(("kind", "prefix"), [("dinov2", 1), ("dinov2_registers", 5), ("dinov3", 5), ("vit", 1)])
 def test_registers_are_no_patches_and_the_final_norm_is_applied(folders, kind, prefix):
     encoder = open_encoder(folders(kind), ["cls", "patch_mean", "embedding"])
     extra = {"add_pooling_layer": False} if kind == "vit" else {}
@@ -164,7 +164,7 @@ def test_grey_pictures_and_pngs_with_transparency_become_rgb():
 def test_the_embedded_tower_gives_patch_means_and_never_its_untrained_cls():
     encoder = open_encoder("embedded")
     assert encoder.outputs == ("patch_mean", "aligned")
-    with pytest.raises(UsageError, match="has no output 'cls'"):
+    with pytest.raises(UsageError, match="has no output 'cls_last2'"):
         open_encoder("embedded", ["cls_last2"])
 
 

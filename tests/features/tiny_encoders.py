@@ -28,7 +28,7 @@ TEXT = {
 
 
 def build(kind: str, folder: Path) -> Path:
-    """Write `clip`, `siglip`, `dinov2`, `dinov2_registers`, `vit`, `llava`, `internvl` or `qwen2_vl`."""
+    """Write `clip`, `siglip`, `dinov2`, `dinov2_registers`, `dinov3`, `vit`, `llava`, `internvl` or `qwen2_vl`."""
     import torch
     import transformers as tf
 
@@ -53,6 +53,9 @@ def build(kind: str, folder: Path) -> Path:
         images = tf.BitImageProcessor(
             size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}, image_mean=[0.4] * 3, image_std=[0.2] * 3
         )
+    elif kind == "dinov3":
+        model = tf.DINOv3ViTModel(tf.DINOv3ViTConfig(**SIZES, num_register_tokens=4))
+        images = tf.BitImageProcessor(size={"height": 32, "width": 32}, do_center_crop=False)
     elif kind == "vit":
         model = tf.ViTForImageClassification(tf.ViTConfig(**SIZES, num_labels=4))
         images = tf.ViTImageProcessor(size={"height": 32, "width": 32})
