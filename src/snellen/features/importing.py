@@ -276,6 +276,7 @@ def _read_parquet(file: Path, asked: Mapping[str, str]) -> Columns:
 def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
     """A column as an array; lists of equal length as [rows, length]; other lists as lists."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if column.null_count:
         row = column.is_null().to_numpy().argmax()
@@ -289,7 +290,7 @@ def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
         raise DataError(f"{file}: {name!r} holds lists with empty places", "Every place needs a value.")
     if role == "labels":
         return array.to_pylist()
-    lengths = pa.compute.list_value_length(array).to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(lengths != lengths[0]) if len(lengths) else np.array([], dtype=np.int64)
     if len(wrong):
         raise DataError(
