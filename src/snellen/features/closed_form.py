@@ -16,8 +16,8 @@ from snellen.errors import UsageError
 Kind = Literal["ridge", "lda"]
 
 STRENGTHS: dict[str, tuple[float, ...]] = {
-    "ridge": tuple(float(one) for one in 10.0 ** np.linspace(-6, 2, 17)),
-    "lda": tuple(float(one) for one in 10.0 ** np.linspace(-6, -0.01, 17)),
+    "ridge": tuple(float(one) for one in 10.0 ** np.linspace(-6, 2, 9)),
+    "lda": tuple(float(one) for one in 10.0 ** np.linspace(-4, -0.01, 9)),
 }
 """ridge: penalty as a multiple of the mean squared singular value; lda: share of the identity, from 0 to 1."""
 
