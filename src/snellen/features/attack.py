@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -48,6 +48,7 @@ class Attacked(Struct, frozen=True, eq=False):
         blind: [n] bool, whether no gradient at all came back at the first step of every restart that was run: such
             an image was never attacked.
         alpha: the step that was used.
+        classes: how many logits there are.
     """
 
     images: torch.Tensor
@@ -56,6 +57,7 @@ class Attacked(Struct, frozen=True, eq=False):
     distance: np.ndarray
     blind: np.ndarray
     alpha: float
+    classes: int
 
 
 def pgd(
@@ -131,6 +133,7 @@ def pgd(
         np.concatenate([one.distance for one in parts]),
         np.concatenate([one.blind for one in parts]),
         step,
+        parts[0].classes,
     )
 
 
@@ -158,7 +161,7 @@ def fgbmk_legacy(
     *,
     mean: Sequence[float],
     std: Sequence[float],
-    steps: Literal[10, 20] = 10,
+    steps: int = 10,
     batch_size: int = BATCH,
 ) -> Attacked:
     """PGD with the parameters of FG-BMK's demo code, for comparison with figures made by it, and for nothing else.
@@ -271,6 +274,7 @@ def _restarted(
     worst = torch.full((count,), -torch.inf, dtype=torch.float64)
     blind = torch.ones(count, dtype=torch.bool)
     open_ = torch.arange(count)
+    classes = 0
     for restart in range(max(1, restarts)):
         inner = ball if len(open_) == count else ball.only(open_)
         begin = inner.images
@@ -282,7 +286,8 @@ def _restarted(
         points, dark = _ascended(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
         with torch.no_grad():
             seen = _finite(logits(points.to(device)), first).cpu()
-        _require_columns(toward, seen.shape[1])
+        classes = seen.shape[1]
+        _require_columns(toward, classes)
         guess = seen.argmax(1)
         loss = margin(seen, toward) * (1 if aims is None else -1)
         done = guess != labels[open_] if aims is None else guess == toward
@@ -296,7 +301,13 @@ def _restarted(
             break
     ball.require(kept, first)
     return Attacked(
-        kept, predicted.numpy(), (predicted == labels).numpy(), ball.distance(kept).numpy(), blind.numpy(), alpha
+        images=kept,
+        predicted=predicted.numpy(),
+        correct=(predicted == labels).numpy(),
+        distance=ball.distance(kept).numpy(),
+        blind=blind.numpy(),
+        alpha=alpha,
+        classes=classes,
     )
 
 

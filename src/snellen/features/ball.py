@@ -51,10 +51,11 @@ class Ball:
     def require(self, points: torch.Tensor, first: int) -> None:
         """Raise SnellenError unless every point lies in the ball and the bounds.
 
-        An L2 ball is left by no more than what rounding each coordinate can do.
+        An L-inf ball may be left by what rounding the distance itself does in float64, an L2 ball by what rounding
+        each coordinate can do.
         """
         unit = 2.0**-24 if points.dtype.itemsize < 8 else 2.0**-53
-        slack = 0.0 if self.norm == "linf" else 100 * unit * self.eps + unit * points[0].numel() ** 0.5
+        slack = 2.0**-52 if self.norm == "linf" else 100 * unit * self.eps + unit * points[0].numel() ** 0.5
         away = self.distance(points)
         low, high = self.bounds or (-float("inf"), float("inf"))
         inside = (away <= self.eps + slack) & (points.flatten(1).amin(1) >= low) & (points.flatten(1).amax(1) <= high)

@@ -1,0 +1,155 @@
+"""snellen features attack"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from snellen.cli.features.shared import AsJson, group, tell
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.features.head import Head
+    from snellen.types import Metric
+
+SETS = "A general set beside it"
+
+
+@group.command()
+def attack(
+    encoder: Annotated[
+        str,
+        typer.Option(
+            metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
+            help="The encoder whose features the head was trained on.",
+        ),
+    ],
+    head: Annotated[
+        Path, typer.Option(metavar="STORE|FILE", help="What `snellen features probe --save` wrote: STORE/probe.npz.")
+    ],
+    split: Annotated[str, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: the pictures to attack.")],
+    images: Annotated[Path, typer.Option(help="Folder, zip or tar that the paths lie under.")],
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which output of the encoder.", show_default="the one the head names"),
+    ] = None,
+    eps: Annotated[
+        str, typer.Option(metavar="LIST", help="Strengths by comma, in units of pixels from 0 to 1.")
+    ] = "0.25/255,0.5/255,1/255,2/255,4/255,8/255",
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each attack.")] = 10,
+    alpha: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Length of a step.", show_default="2.5 * eps / steps")
+    ] = None,
+    norm: Annotated[Literal["linf", "l2"], typer.Option(help="What eps bounds.")] = "linf",
+    method: Annotated[
+        Literal["pgd", "fgsm", "fgbmk-legacy"],
+        typer.Option(
+            help="fgsm: one step of eps. fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps."
+        ),
+    ] = "pgd",
+    random_start: Annotated[
+        bool, typer.Option("--random-start/--no-random-start", help="Begin at a random point of the ball.")
+    ] = True,
+    restarts: Annotated[int, typer.Option(min=1, help="Random starts; the worst is kept.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the random starts.")] = 0,
+    target: Annotated[
+        str | None, typer.Option(metavar="CLASS|least-likely", help="Lead every picture to a class id.")
+    ] = None,
+    corrupt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OPERATION",
+            help="Instead of an attack: blur:5, salt-pepper:10, grey, jitter:0.4, or A+B; may be repeated.",
+        ),
+    ] = None,
+    general: Annotated[
+        str | None,
+        typer.Option(metavar="[NAME=]FILE", help="CSV of a general set, attacked alike.", rich_help_panel=SETS),
+    ] = None,
+    general_images: Annotated[
+        Path | None, typer.Option(help="Where its paths lie.", show_default="--images", rich_help_panel=SETS)
+    ] = None,
+    general_head: Annotated[
+        Path | None, typer.Option(metavar="STORE|FILE", help="Head for its classes.", rich_help_panel=SETS)
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many pictures, spread over the split.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pictures attacked at once.")] = 64,
+    compute: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Accuracy of encoder and head on the pictures that fool them most, within eps of what they are shown.
+
+    PGD in pixel space, at the encoder's own input size. With --corrupt: on blurred, speckled, grey or jittered
+    pictures.
+    """
+    from msgspec import to_builtins
+
+    from snellen.features import robustness
+    from snellen.features.curve import strength
+    from snellen.features.encoders import open_encoder
+    from snellen.features.head import load_head
+
+    trained = load_head(head)
+    name = output or _output_of(trained)
+    opened = open_encoder(encoder, None if name is None else [name], device=device, compute=compute)
+    logits = robustness.classifier(opened, trained)
+    notes = [one for one in [robustness.require_same_transform(trained, opened.transform)] if one]
+    settings: dict[str, Any] = {"encoder": encoder, "output": opened.outputs[0], "head": str(head), "split": split}
+    metrics: list[Metric] = []
+    where = (split, images, opened.transform, trained)
+    if corrupt:
+        metrics += robustness.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size).metrics()
+        settings["corrupt"] = list(corrupt)
+    elif method == "fgbmk-legacy":
+        metrics, of = robustness.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
+        settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
+        notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
+        notes += _part(metrics[0].n, of)
+    else:
+        if method == "fgsm" and (norm != "linf" or restarts != 1 or alpha is not None):
+            raise UsageError("fgsm is one linf step of eps.", "Leave --norm, --restarts and --alpha away.")
+        how: dict[str, Any] = {
+            "eps": [one for one in eps.split(",") if one.strip()],
+            "steps": 1 if method == "fgsm" else steps,
+            "alpha": "eps" if method == "fgsm" else None if alpha is None else strength(alpha),
+            "norm": norm,
+            "random_start": random_start and method == "pgd",
+            "restarts": restarts,
+            "seed": seed,
+            "limit": limit,
+            "batch_size": batch_size,
+        }
+        found, of = robustness.attacked(logits, *where, target=_target(target), **how)
+        settings |= to_builtins(found.settings)
+        metrics, notes = found.metrics(), [*notes, *found.notes(), *_part(len(found.clean), of)]
+        if general is not None:
+            other = trained if general_head is None else load_head(general_head)
+            place = (general, general_images or images, opened.transform, other)
+            beside, _ = robustness.attacked(robustness.classifier(opened, other), *place, **how)
+            metrics += robustness.beside(found, beside)
+            settings["general"] = general
+    tell(head, "attack", settings, metrics, notes, as_json)
+
+
+def _output_of(head: Head) -> str | None:
+    """The output that a head was trained on, where it says so."""
+    name = head.settings.get("output")
+    return str(name) if name else None
+
+
+def _target(text: str | None) -> Any:
+    if text is None or text == "least-likely":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--target {text}: a class id or least-likely was expected.", "As in --target 3.") from None
+
+
+def _part(count: int, of: int) -> list[str]:
+    return [] if count == of else [f"{count:,} of the split's {of:,} pictures were attacked (--limit)."]

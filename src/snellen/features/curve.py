@@ -1,0 +1,242 @@
+"""Accuracy under attack over the attack's strength, and what two sets of images lose beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import UsageError
+from snellen.features.attack import BATCH, STEPS, Logits, evaluating, pgd, predictions
+from snellen.features.ball import Norm
+from snellen.scoring.statistics import interval, wilson
+from snellen.types import Metric
+
+EPS = ("0", "0.25/255", "0.5/255", "1/255", "2/255", "4/255", "8/255")
+
+
+class Settings(Struct, frozen=True):
+    """What an accuracy under attack depends on beside classifier and images.
+
+    Attributes:
+        attack: which algorithm.
+        eps: strengths as they were written.
+        alpha: length of a step at each.
+        prediction: of which image.
+    """
+
+    attack: str
+    norm: Norm
+    eps: tuple[str, ...]
+    steps: int
+    alpha: tuple[float, ...]
+    random_start: bool
+    restarts: int
+    seed: int
+    targeted: bool
+    space: str = "pixels in [0, 1]"
+    loss: str = "cross-entropy of the label, its gradient in float64 without the factor 1 - p"
+    prediction: str = "after the last step; of several restarts the worst"
+
+
+class Curve(Struct, frozen=True, eq=False):
+    """n images at e strengths.
+
+    Attributes:
+        clean: [n] bool, right without attack.
+        correct: [e, n] bool, right under attack.
+        reached: [e, n] bool, predicted as the target; None without targets.
+        distance: [e] float64, the largest perturbation of an image.
+        blind: [e, n] bool, no gradient came back.
+        classes: columns of the logits.
+    """
+
+    settings: Settings
+    clean: np.ndarray
+    correct: np.ndarray
+    reached: np.ndarray | None
+    distance: np.ndarray
+    blind: np.ndarray
+    classes: int
+
+    def metrics(self) -> list[Metric]:
+        """clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
+        found = [share("clean_accuracy", self.clean, 1 / self.classes)]
+        found += [share(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)]
+        if self.reached is not None:
+            found += [
+                share(f"target_rate@{eps}", row) for eps, row in zip(self.settings.eps, self.reached, strict=True)
+            ]
+        return found
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know, one sentence each."""
+        told = []
+        blind = int(self.blind.any(axis=0).sum())
+        if blind:
+            told.append(
+                f"{blind:,} images gave no gradient at all and were never attacked; their accuracy is no robustness."
+            )
+        mended = int((self.correct & ~self.clean).any(axis=0).sum())
+        if mended:
+            told.append(
+                f"{mended:,} images were wrong without attack and right under some attack; they count as right there."
+            )
+        return told
+
+
+class SetComparison(Struct, frozen=True):
+    """What two sets keep of their accuracy under one attack, as a share of the images that were right without it.
+
+    Attributes:
+        kept: of the first and of the second set.
+        difference: the first minus the second.
+        ci95: its interval; None where a set has no image that was right.
+    """
+
+    eps: str
+    kept: tuple[float | None, float | None]
+    n: tuple[int, int]
+    difference: float | None
+    ci95: tuple[float, float] | None
+
+
+def strength(text: str) -> float:
+    """`4/255`, `0.25/255`, `0.0157`. Raises UsageError."""
+    above, sign, below = text.strip().partition("/")
+    try:
+        value = float(Fraction(above) / Fraction(below if sign else "1"))
+    except (ValueError, ZeroDivisionError):
+        value = -1.0
+    if value < 0:
+        raise UsageError(f"eps {text!r}: a number or a fraction of 0 or more was expected.", "As in 4/255.")
+    return value
+
+
+def curve(
+    logits: Logits,
+    images: Any,
+    labels: Any,
+    *,
+    eps: Sequence[str | float] = EPS,
+    steps: int = STEPS,
+    alpha: float | Literal["eps"] | None = None,
+    norm: Norm = "linf",
+    random_start: bool = True,
+    restarts: int = 1,
+    seed: int = 0,
+    ids: Sequence[str] | None = None,
+    targets: Any = None,
+    batch_size: int = BATCH,
+) -> Curve:
+    """PGD at each strength, on the same images and from the same starts (scaled by eps).
+
+    Arguments and errors as for `snellen.features.attack.pgd`; `eps` also as texts, and `alpha` also "eps": steps as
+    long as the ball is wide. One such step without a random start is FGSM.
+    """
+    import torch
+
+    written = tuple(one.strip() if isinstance(one, str) else f"{one:g}" for one in eps)
+    values = [strength(one) if isinstance(one, str) else float(one) for one in eps]
+    if not values or len(set(values)) < len(values):
+        raise UsageError(
+            f"strengths {', '.join(written) or '(none)'}: different ones were expected.", "As in 1/255,2/255."
+        )
+    right = torch.as_tensor(labels).cpu().numpy()
+    aims = None if targets is None else torch.as_tensor(targets).cpu().numpy()
+    with evaluating(logits):
+        clean = predictions(logits, images, batch_size=batch_size) == right
+        runs = [
+            pgd(
+                logits,
+                images,
+                labels,
+                eps=value,
+                steps=steps,
+                alpha=value if alpha == "eps" else alpha,
+                norm=norm,
+                random_start=random_start,
+                restarts=restarts,
+                seed=seed,
+                ids=ids,
+                targets=targets,
+                batch_size=batch_size,
+            )
+            for value in values
+        ]
+    return Curve(
+        settings=Settings(
+            attack="FGSM" if (steps, alpha, random_start, norm) == (1, "eps", False, "linf") else "PGD",
+            norm=norm,
+            eps=written,
+            steps=steps,
+            alpha=tuple(run.alpha for run in runs),
+            random_start=random_start,
+            restarts=restarts,
+            seed=seed,
+            targeted=targets is not None,
+        ),
+        clean=clean,
+        correct=np.stack([run.correct for run in runs]),
+        reached=None if aims is None else np.stack([run.predicted == aims for run in runs]),
+        distance=np.array([run.distance.max() for run in runs]),
+        blind=np.stack([run.blind for run in runs]),
+        classes=runs[0].classes,
+    )
+
+
+def joined(parts: Sequence[Curve]) -> Curve:
+    """One curve of several over different images, all attacked with the same settings. Raises UsageError."""
+    if not parts or any(one.settings != parts[0].settings or one.classes != parts[0].classes for one in parts):
+        raise UsageError("curves of different settings, or none, cannot be joined.", "Attack all in the same way.")
+    reached = [one.reached for one in parts if one.reached is not None]
+    return Curve(
+        settings=parts[0].settings,
+        clean=np.concatenate([one.clean for one in parts]),
+        correct=np.concatenate([one.correct for one in parts], axis=1),
+        reached=np.concatenate(reached, axis=1) if reached else None,
+        distance=np.max([one.distance for one in parts], axis=0),
+        blind=np.concatenate([one.blind for one in parts], axis=1),
+        classes=parts[0].classes,
+    )
+
+
+def compare_sets(first: Curve, second: Curve) -> list[SetComparison]:
+    """A general set beside a fine-grained one: does the first keep more of its accuracy at the same strength?
+
+    Different images are compared, so the interval is that of two independent shares: Newcombe 1998, Statistics in
+    Medicine 17:873, method 10 (from Wilson's intervals).
+
+    Raises:
+        UsageError: the two were attacked in different ways.
+    """
+    if first.settings != second.settings:
+        raise UsageError("the two sets were attacked with different settings.", "Attack both in the same way.")
+    found = []
+    for row, eps in enumerate(first.settings.eps):
+        kept, counts, limits = [], [], []
+        for one in (first, second):
+            count = int(one.clean.sum())
+            kept_share = float(one.correct[row][one.clean].mean()) if count else None
+            kept.append(kept_share)
+            counts.append(count)
+            limits.append(None if kept_share is None else wilson(kept_share, count))
+        difference, between = None, None
+        if kept[0] is not None and kept[1] is not None and limits[0] is not None and limits[1] is not None:
+            difference = kept[0] - kept[1]
+            down = sqrt((kept[0] - limits[0][0]) ** 2 + (limits[1][1] - kept[1]) ** 2)
+            up = sqrt((limits[0][1] - kept[0]) ** 2 + (kept[1] - limits[1][0]) ** 2)
+            between = (difference - down, difference + up)
+        found.append(SetComparison(eps, (kept[0], kept[1]), (counts[0], counts[1]), difference, between))
+    return found
+
+
+def share(name: str, right: np.ndarray, chance: float | None = None) -> Metric:
+    """The share of True among [n] bool, with its interval."""
+    scores = right.astype(np.float64)
+    group = np.arange(len(scores), dtype=np.int64)
+    return Metric(name, float(scores.mean()), len(scores), interval(scores, group), chance=chance)

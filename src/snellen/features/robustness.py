@@ -1,0 +1,293 @@
+"""Encoder and probe as one classifier of pictures: attacked, and shown corrupted pictures.
+
+The head is one that `snellen features probe --save` wrote, trained on features of the same encoder. A picture goes
+through the encoder's transform and is divided by 255; the attack sees what comes out, and the normalisation is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from snellen.errors import DataError, UsageError
+from snellen.features.attack import fgbmk_legacy, predictions
+from snellen.features.curve import Curve, compare_sets, curve, joined, share
+from snellen.features.head import Head
+from snellen.features.pixels import Transform, decode, fit, require_transform
+from snellen.features.splits import read_splits
+from snellen.media import corrupt
+from snellen.media.decode import checked_header, pixel_limit, render
+from snellen.scoring.statistics import compare
+from snellen.sources import open_tree
+from snellen.types import Blob, MediaSettings, Metric
+
+if TYPE_CHECKING:
+    import torch
+
+    from snellen.features.encoders.base import Encoder
+
+CHUNK = 256
+
+
+class Pictures(Struct, frozen=True, eq=False):
+    """Pictures of a split, ready for an encoder.
+
+    Attributes:
+        pixels: uint8 [n, 3, H, W], resized and cropped. 150 kB a picture of 224 x 224.
+        labels: [n] int64 class ids.
+        ids: [n] names.
+        of: how many rows the split has.
+    """
+
+    pixels: torch.Tensor
+    labels: np.ndarray
+    ids: list[str]
+    of: int
+
+    def images(self) -> torch.Tensor:
+        """float32 [n, 3, H, W] in [0, 1]."""
+        return self.pixels.float() / 255
+
+
+class Corrupted(Struct, frozen=True, eq=False):
+    """Accuracy on corrupted pictures beside that on the same pictures as they are.
+
+    Attributes:
+        specs: the settings of `--corrupt`, canonical.
+        clean: [n] bool.
+        correct: [s, n] bool.
+    """
+
+    specs: tuple[str, ...]
+    clean: np.ndarray
+    correct: np.ndarray
+
+    def metrics(self) -> list[Metric]:
+        """accuracy@SPEC, and drop@SPEC (clean minus corrupted) with its paired interval."""
+        group = np.arange(len(self.clean), dtype=np.int64)
+        clean, found = self.clean.astype(np.float64), []
+        for spec, row in zip(self.specs, self.correct, strict=True):
+            found.append(share(f"accuracy@{spec}", row))
+            pair = compare(clean, row.astype(np.float64), group)
+            found.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95))
+        return found
+
+
+def read_pictures(
+    split: str | Path,
+    images: str | Path,
+    transform: Transform,
+    *,
+    limit: int | None = None,
+    spec: str = "",
+    chunk: int = CHUNK,
+) -> Iterator[Pictures]:
+    """The pictures of one csv file of `path,label`, some at a time, in the order of the file.
+
+    Args:
+        split: FILE or NAME=FILE, as for `snellen features extract`.
+        images: folder, zip or tar.
+        limit: so many at most, spread evenly over the file, since files are often sorted by class.
+        spec: a corruption (`blur:5`), applied to each picture at its own size before the transform.
+        chunk: how many at a time.
+
+    Raises:
+        DataError: a file or picture cannot be read, or rows have several labels.
+        UsageError: a corruption that there is not.
+    """
+    import torch
+
+    rows = read_splits([split])
+    if rows.labels.single is None:
+        raise DataError(f"{split}: rows have several labels", "Attacks and their accuracy take one class a picture.")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: 1 or more was expected.", "Leave it away for all pictures.")
+    count = len(rows.ids)
+    taken = np.arange(count) if limit is None or limit >= count else np.arange(limit) * count // limit
+    tree = open_tree(images)
+    try:
+        for first in range(0, len(taken), chunk):
+            some = taken[first : first + chunk]
+            shown = [fit(_decoded(tree.blob(rows.ids[row]), spec), transform) for row in some.tolist()]
+            yield Pictures(
+                torch.stack(shown), rows.labels.single[some], [rows.ids[row] for row in some.tolist()], count
+            )
+    finally:
+        tree.close()
+
+
+def _decoded(blob: Blob, spec: str) -> np.ndarray:
+    if not spec:
+        return decode(blob)
+    data = blob.read()
+    picture = render(data, checked_header(data, blob.key, pixel_limit()), blob.key, MediaSettings())
+    return np.array(corrupt.corrupted(picture, spec, corrupt.content(data)).convert("RGB"))
+
+
+def columns_of(labels: np.ndarray, head: Head) -> np.ndarray:
+    """Class ids to columns of a head's logits, int64 [n]. Raises DataError where the head does not know a class."""
+    unknown = np.setdiff1d(labels, head.classes)
+    if len(unknown):
+        raise DataError(
+            f"the head does not know {len(unknown):,} of the split's classes; the first is {unknown[0]}",
+            "Train it on a split that has all classes.",
+        )
+    return np.searchsorted(head.classes, labels).astype(np.int64)
+
+
+def classifier(encoder: Encoder, head: Head) -> Any:
+    """A torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
+
+    Raises:
+        UsageError: the head is one of several labels a row.
+        DataError: the encoder's output has another width than the head takes.
+    """
+    import torch
+
+    output = encoder.outputs[0]
+    if head.several:
+        raise UsageError("the head tells several labels a row.", "Attacks take a head of one class a picture.")
+    if encoder.widths()[output] != len(head.weights):
+        raise DataError(
+            f"{encoder.name} gives {encoder.widths()[output]} numbers as {output}; the head takes {len(head.weights)}",
+            "Take the encoder and the --output that the head was trained on.",
+        )
+
+    class Classifier(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tower = encoder.module
+            self.head = head.module(str(encoder.device))
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.head(encoder.forward_pixels(images)[output])
+            return logits
+
+    return Classifier().eval()
+
+
+def require_same_transform(head: Head, transform: Transform) -> str | None:
+    """Refuse a head trained on pictures that were prepared otherwise; what could not be checked, None where all was.
+
+    Raises:
+        FingerprintError: the transforms differ.
+    """
+    from snellen.features.layout import read_meta
+
+    store = head.settings.get("store")
+    if not store or not Path(str(store)).is_dir():
+        return (
+            "The head names no store that is there, so nobody checked that it was trained on pictures prepared alike."
+        )
+    meta = read_meta(Path(str(store)))
+    if meta.kind != "extracted":
+        return "The head was trained on imported features, so nobody checked that their pictures were prepared alike."
+    require_transform(Path(str(store)), meta.identity.get("transform"), transform)
+    return None
+
+
+def attacked(
+    logits: Any,
+    split: str | Path,
+    images: str | Path,
+    transform: Transform,
+    head: Head,
+    *,
+    limit: int | None = None,
+    target: int | Literal["least-likely"] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> tuple[Curve, int]:
+    """(accuracy under attack of a split's pictures, how many rows the split has).
+
+    Args:
+        logits: as `classifier` gives it.
+        target: a class id that pictures are led to, or to each the class that the classifier holds least likely.
+        progress: called with pictures done, and in all.
+        settings: of `snellen.features.curve.curve`.
+
+    Raises:
+        As `read_pictures`, `columns_of` and `curve`.
+    """
+    parts: list[Curve] = []
+    done = of = 0
+    for shown in read_pictures(split, images, transform, limit=limit):
+        wanted, of = columns_of(shown.labels, head), shown.of
+        pixels, aims = shown.images(), None
+        if target == "least-likely":
+            aims = predictions(lambda values: -logits(values), pixels)
+        elif target is not None:
+            aims = np.repeat(columns_of(np.array([target]), head), len(wanted))
+        parts.append(curve(logits, pixels, wanted, ids=shown.ids, targets=aims, **settings))
+        done += len(wanted)
+        if progress is not None:
+            progress(done, of if limit is None else min(of, limit))
+    return joined(parts), of
+
+
+def beside(fine: Curve, general: Curve) -> list[Metric]:
+    """A general set attacked like a fine-grained one.
+
+    The general set's numbers as general/NAME; and kept_difference@EPS: the share of the images right without attack
+    that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`.
+    """
+    found = [replace(one, name=f"general/{one.name}") for one in general.metrics()]
+    return found + [
+        Metric(f"kept_difference@{one.eps}", one.difference, sum(one.n), one.ci95)
+        for one in compare_sets(general, fine)
+    ]
+
+
+def attacked_as_fgbmk(
+    logits: Any,
+    split: str | Path,
+    images: str | Path,
+    transform: Transform,
+    head: Head,
+    *,
+    steps: int,
+    limit: int | None = None,
+    batch_size: int = 64,
+) -> tuple[list[Metric], int]:
+    """(clean_accuracy and accuracy@fgbmk-legacy-STEPS, how many rows the split has); see `attack.fgbmk_legacy`."""
+    clean, under, of = [], [], 0
+    for shown in read_pictures(split, images, transform, limit=limit):
+        wanted, of, pixels = columns_of(shown.labels, head), shown.of, shown.images()
+        clean.append(predictions(logits, pixels, batch_size=batch_size) == wanted)
+        found = fgbmk_legacy(
+            logits, pixels, wanted, mean=transform.mean, std=transform.std, steps=steps, batch_size=batch_size
+        )
+        under.append(found.correct)
+    chance = 1 / len(head.classes)
+    return [
+        share("clean_accuracy", np.concatenate(clean), chance),
+        share(f"accuracy@fgbmk-legacy-{steps}", np.concatenate(under)),
+    ], of
+
+
+def corrupted(
+    logits: Any,
+    split: str | Path,
+    images: str | Path,
+    transform: Transform,
+    head: Head,
+    specs: Sequence[str],
+    *,
+    limit: int | None = None,
+    batch_size: int = 64,
+) -> Corrupted:
+    """Accuracy with each corruption: `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+"."""
+    names = tuple(corrupt.canonical(one.replace("+", ",")) for one in specs)
+    rows = []
+    for name in ("", *names):
+        right = [
+            predictions(logits, shown.images(), batch_size=batch_size) == columns_of(shown.labels, head)
+            for shown in read_pictures(split, images, transform, limit=limit, spec=name)
+        ]
+        rows.append(np.concatenate(right))
+    return Corrupted(names, rows[0], np.stack(rows[1:]))
