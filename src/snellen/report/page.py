@@ -22,7 +22,8 @@ from snellen.scoring.hierarchy import is_diagnosis
 from snellen.types import Text
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the pages' own."""
     return (files("snellen.report") / "assets" / name).read_text("utf-8").replace("\r\n", "\n")
 
 
@@ -127,7 +128,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     gathered = gather(runs, limits)
     data, album = gallery(runs, gathered, limits)
     every, first = series_of(runs, gathered)
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = asset("report.css"), asset("report.js")
     environment = Environment(
         loader=PackageLoader("snellen.report", "assets"),
         autoescape=True,
@@ -179,7 +180,11 @@ def write_report(
         UsageError: no run, or two runs of the same name.
         StorageError: the file cannot be written.
     """
-    page = render(runs, comparisons, limits)
+    return written(render(runs, comparisons, limits), out)
+
+
+def written(page: str, out: Path) -> Path:
+    """Write a page to `out`, whole or not at all, and return `out`. Raises StorageError."""
     part = out.with_name(out.name + ".part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,173 @@
+"""What the plots of a features report are drawn from: curves, neighbours and a map, as plain arrays."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.features.neighbours import nearest
+from snellen.features.ranking import ranked, workers
+from snellen.features.relevance import relevance
+from snellen.features.similarity import Measure, prepare
+from snellen.features.store import Features
+
+LEVELS = 101
+SHEET_QUERIES = 8
+SHEET_NEIGHBOURS = 10
+MAP_ROWS = 1_500
+_PERPLEXITY = 30.0
+_WIDE = 50
+
+
+class Curve(Struct, frozen=True, eq=False):
+    """Precision at recall 0 to 1 in steps of 1 %, [101] each, and at what precision guessing lies."""
+
+    recall: NDArray[np.float64]
+    precision: NDArray[np.float64]
+    chance: float
+    queries: int
+
+
+class Neighbour(Struct, frozen=True):
+    """One row of the store in a sheet: its number, what it is called, its class, and whether that is the query's."""
+
+    row: int
+    id: str
+    name: str
+    right: bool
+
+
+class Asked(Struct, frozen=True):
+    """One query of a sheet with its nearest items, nearest first."""
+
+    query: Neighbour
+    found: tuple[Neighbour, ...]
+
+
+class Map(Struct, frozen=True, eq=False):
+    """Rows in the plane.
+
+    Attributes:
+        points: [n, 2].
+        rows: [n] their numbers in the store.
+        reducer: "t-SNE", or "PCA" where scikit-learn is not installed.
+        explained: share of the variance that a PCA's two axes hold; None for t-SNE, whose axes mean nothing.
+        of: rows that there were.
+    """
+
+    points: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    reducer: Literal["t-SNE", "PCA"]
+    explained: float | None
+    of: int
+
+
+def precision_recall(
+    features: Features, queries: NDArray[np.int64], gallery: NDArray[np.int64], similarity: Measure = "cosine"
+) -> Curve:
+    """The mean over queries of interpolated precision: at each recall the best precision at that recall or beyond.
+
+    Queries without a relevant item are left out. Ties count against the relevant item, as in `retrieval`. The area
+    under this curve is not mAP, which does not interpolate.
+
+    Source: Manning, Raghavan and Schuetze 2008, Introduction to Information Retrieval, section 8.4.
+    """
+    levels = np.linspace(0.0, 1.0, LEVELS)
+    total, asked = np.zeros(LEVELS), 0
+    who = relevance(features.labels, queries, gallery)
+    same = len(queries) == len(gallery) and bool((queries == gallery).all())
+    with workers(None) as pool:
+        items = prepare(features.values, gallery, similarity, pool)
+        asking = items if same else prepare(features.values, queries, similarity, pool, like=items)
+        for block in ranked(asking, items, who, "pessimistic", pool, same):
+            for ranks in np.split(block.ranks, np.cumsum(block.counts)[:-1]):
+                if not len(ranks):
+                    continue
+                precision = np.arange(1, len(ranks) + 1) / ranks
+                best = np.maximum.accumulate(precision[::-1])[::-1]
+                place = np.maximum(np.ceil(levels * len(ranks) - 1e-9).astype(np.int64), 1) - 1
+                total += best[place]
+                asked += 1
+    scored = who.counts > 0
+    others = len(gallery) - (who.selves >= 0)
+    chance = float((who.counts[scored] / np.maximum(others[scored], 1)).mean()) if scored.any() else 0.0
+    return Curve(levels, total / max(asked, 1), chance, asked)
+
+
+def sheet(
+    features: Features,
+    queries: NDArray[np.int64],
+    gallery: NDArray[np.int64],
+    quality: NDArray[np.float64],
+    similarity: Measure = "cosine",
+    *,
+    shown: int = SHEET_QUERIES,
+    neighbours: int = SHEET_NEIGHBOURS,
+) -> list[Asked]:
+    """Queries from the worst to the best, evenly spaced, each with its nearest items.
+
+    Args:
+        quality: [q] what queries are ordered by, their average precision; NaN for those that are not scored.
+    """
+    usable = np.flatnonzero(np.isfinite(quality))
+    if not len(usable):
+        return []
+    order = usable[np.argsort(quality[usable], kind="stable")]
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(shown, len(order))).round().astype(np.int64))]
+    picked = queries[chosen]
+    with workers(None) as pool:
+        items = prepare(features.values, gallery, similarity, pool)
+        asking = prepare(features.values, picked, similarity, pool, like=items)
+        places, _ = nearest(asking, items, min(neighbours + 1, len(gallery)), pool)
+    sheets = []
+    for query, found in zip(picked, gallery[places], strict=True):
+        rows = [int(row) for row in found if row != query][:neighbours]
+        sheets.append(
+            Asked(_shown(features, int(query), int(query)), tuple(_shown(features, row, int(query)) for row in rows))
+        )
+    return sheets
+
+
+def _shown(features: Features, row: int, query: int) -> Neighbour:
+    labels = features.labels
+    if labels.many is not None:
+        mine = labels.many[row]
+        name = ", ".join(labels.name(int(one)) for one in np.flatnonzero(mine)) or "no label"
+        right = bool((mine & labels.many[query]).any())
+    else:
+        column = int(np.searchsorted(labels.classes, labels.single[row]))  # type: ignore[index]
+        name, right = labels.name(column), bool(labels.single[row] == labels.single[query])  # type: ignore[index]
+    return Neighbour(row, str(features.ids[row]), name, right)
+
+
+def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, seed: int = 0) -> Map:
+    """Features in two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
+
+    Where scikit-learn is not installed the two first principal axes are taken; the result says which. Above `most`
+    rows a sample is drawn by the seed. Distances between clusters of a t-SNE mean nothing.
+    """
+    count = len(rows)
+    if count > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    values = np.asarray(features.values[rows], dtype=np.float64)
+    lengths = np.sqrt((values * values).sum(axis=1, keepdims=True))
+    values = values / np.where(lengths > 0.0, lengths, 1.0)
+    centred = values - values.mean(axis=0)
+    left, strength, _ = np.linalg.svd(centred, full_matrices=False)
+    axes = left * strength
+    if find_spec("sklearn") is None or len(rows) < 12:
+        whole = float((strength**2).sum())
+        flat = np.zeros((len(rows), 2))
+        flat[:, : min(2, axes.shape[1])] = axes[:, :2]
+        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / whole if whole > 0 else 0.0, count)
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    reducer = TSNE(perplexity=min(_PERPLEXITY, (len(rows) - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+    with threadpool_limits(1):  # its threads wait for each other by spinning, and that costs more than they gain
+        points = reducer.fit_transform(axes[:, :_WIDE].astype(np.float32))
+    return Map(np.asarray(points, dtype=np.float64), rows, "t-SNE", None, count)

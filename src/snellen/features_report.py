@@ -1,0 +1,405 @@
+"""From feature stores and runs on disk to one HTML page: measures every store, and joins it with what was asked."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
+from numpy.typing import NDArray
+
+from snellen.engine.rescore import Scored
+from snellen.errors import DataError, UsageError
+from snellen.evaluation import Run
+from snellen.features.knn import knn
+from snellen.features.plots import plane, precision_recall, sheet
+from snellen.features.probe import Probe, probe
+from snellen.features.retrieval import Retrieval, retrieval
+from snellen.features.says_sees import HALFWAY, Join, Says, SaysSees, Sees, says_sees
+from snellen.features.similarity import Measure
+from snellen.features.store import Features, open_store, outputs_of
+from snellen.features.training import Method
+from snellen.report.features_page import JoinedView, StoreView, render
+from snellen.report.features_plots import Strength
+from snellen.report.page import written
+from snellen.sources import open_tree
+from snellen.sources.trees import Tree
+from snellen.types import Blob, Image, Metric, Video
+
+KS = (1, 10, 20)
+TRAIN, TEST = "train", "test"
+
+
+class Choices(Struct, frozen=True):
+    """How stores are measured and joined.
+
+    Attributes:
+        outputs: names of outputs, "all" among them for every one; empty for each store's first.
+        similarity, method: of the neighbours; of the probe.
+        images: where pictures lie; None takes where an extraction found them, if it is still there.
+        join, sees_from, says_from: see `says_sees`.
+        profile, level: of the runs: how replies are scored, and which level of a taxonomy is taken (the finest).
+        measured: files that `snellen features attack --json` printed.
+    """
+
+    outputs: Sequence[str] = ()
+    similarity: Measure = "cosine"
+    method: Method = "logistic"
+    images: Path | None = None
+    join: Join = "image"
+    sees_from: float = HALFWAY
+    says_from: float = HALFWAY
+    profile: str | None = None
+    level: str | None = None
+    measured: Sequence[Path] = ()
+
+
+class Measured(Struct, frozen=True, eq=False):
+    """One output of one store with what was measured on it."""
+
+    name: str
+    path: Path
+    features: Features
+    found: Retrieval
+    probe: Probe
+    report: list[dict[str, Any]]
+    view: StoreView
+
+
+def write(
+    stores: Sequence[Path], out: Path, *, runs: Sequence[Run] = (), choices: Choices | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """Measure stores, join them with runs, and write one self-contained page.
+
+    Returns:
+        The page's path, and the same as data: `stores` and `says_sees`, each a list in the shape that
+        `snellen features X --json` prints.
+
+    Raises:
+        SnellenError: a store or a run cannot be read, or has nothing in common with the others.
+    """
+    chosen = Choices() if choices is None else choices
+    files = [_read_measured(path) for path in chosen.measured]
+    measured = [_measure(path, name, title, chosen, files) for path, name, title in _columns(stores, chosen.outputs)]
+    joined, told = [], []
+    for run in runs:
+        said = answers(run, chosen.profile, chosen.level)
+        for one in measured:
+            found = says_sees(
+                seen(one.features, one.probe),
+                said.says,
+                join=chosen.join,
+                sees_from=chosen.sees_from,
+                says_from=chosen.says_from,
+            )
+            run_name = run.path.name or run.path.resolve().name
+            notes = [*found.notes(), *said.notes, *run.notes()]
+            joined.append(JoinedView(one.name, run_name, run.meta.spec.model, found, notes))
+            told.append(_as_json(one, run, said, found, notes))
+    page = render([one.view for one in measured], joined)
+    data = {"page": str(out), "stores": [part for one in measured for part in one.report], "says_sees": told}
+    return written(page, out), data
+
+
+def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path, str, str]]:
+    """(store, output, what the page calls it) of everything that is measured."""
+    found: list[tuple[Path, str]] = []
+    for path in stores:
+        there = list(outputs_of(path))
+        wanted = there if "all" in outputs else [name for name in outputs if name in there] or there[:1]
+        found += [(path, name) for name in wanted]
+    known = {name for path in stores for name in outputs_of(path)} | {"all"}
+    if unknown := [name for name in outputs if name not in known]:
+        raise UsageError(f"no store has an output {unknown[0]!r}", f"There are: {', '.join(sorted(known))}.")
+    short = [path.resolve().name for path in stores]
+    titles = []
+    for path, name in found:
+        store = str(path) if short.count(path.resolve().name) > 1 else path.resolve().name
+        several = sum(other == path for other, _ in found) > 1
+        titles.append((path, name, f"{store} · {name}" if several else store))
+    return titles
+
+
+def _measure(path: Path, output: str, title: str, chosen: Choices, files: Sequence[Mapping[str, Any]]) -> Measured:
+    """Retrieval, k-NN and probe of one output, and what the plots are drawn from."""
+    features = open_store(path, output)
+    parted = {TRAIN, TEST} <= features.splits.keys()
+    asks, searched = (TEST, TRAIN) if parted else (None, None)
+    found = retrieval(
+        features.values,
+        features.labels,
+        queries=asks,
+        gallery=searched,
+        split=features.split,
+        similarity=chosen.similarity,
+    )
+    fitted = probe(
+        features.values,
+        features.labels,
+        train_rows=TRAIN if parted else None,
+        test_rows=TEST if parted else None,
+        split=features.split,
+        method="logistic" if features.labels.many is not None else chosen.method,
+    )
+    measures: dict[str, list[Metric]] = {"Retrieval": found.metrics()}
+    notes = [*found.notes()]
+    report = [_told(path, "retrieval", {"output": output, **to_builtins(found.settings)}, found.metrics(), notes)]
+    if parted and features.labels.many is None:
+        voted = knn(
+            features.values,
+            features.labels,
+            train=TRAIN,
+            queries=TEST,
+            split=features.split,
+            ks=KS,
+            similarity=chosen.similarity,
+        )
+        measures["k nearest neighbours"] = voted.metrics()
+        notes += voted.notes()
+        report.append(
+            _told(path, "knn", {"output": output, **to_builtins(voted.settings)}, voted.metrics(), voted.notes())
+        )
+    measures["Linear probe"] = fitted.metrics()
+    notes += fitted.notes()
+    settings = {"output": output, **to_builtins(fitted.settings)}
+    report.append(_told(path, "probe", settings, fitted.metrics(), fitted.notes()))
+    under, attacked = _attacked(path, output, files)
+    if under:
+        measures["Under attack"] = under
+    gallery = np.arange(len(features)) if searched is None else np.flatnonzero(features.split == searched)
+    curve = precision_recall(features, found.rows, gallery, chosen.similarity)
+    neighbours = sheet(features, found.rows, gallery, found.values["map"], chosen.similarity)
+    shown = {one.row for asked in neighbours for one in (asked.query, *asked.found)}
+    pictures, remark = _pictures(features, shown, chosen.images)
+    flat = plane(features, found.rows)
+    by_name = {metric.name: metric for metric in fitted.metrics()}
+    meta = features.meta
+    facts = {
+        "output": f"{output}, {features.values.shape[1]:,} wide",
+        "rows": ", ".join(f"{name} {count:,}".strip() for name, count in features.splits.items()),
+        "classes": f"{len(features.labels.classes):,}",
+        "encoder": str((meta.origin if meta else {}).get("encoder", "")),
+        "fingerprint": "" if meta is None else meta.fingerprint,
+        "retrieval": f"{found.settings.protocol}, {found.settings.similarity}",
+        "probe": f"{fitted.settings.method}, {fitted.settings.protocol}",
+    }
+    if meta is not None:
+        notes = [*meta.notes, *notes]
+        if meta.missing:
+            notes.append(f"{len(meta.missing):,} pictures could not be read and are in no number.")
+    view = StoreView(
+        name=title,
+        facts={label: text for label, text in facts.items() if text},
+        measures=measures,
+        curve=curve if curve.queries else None,
+        sheet=neighbours,
+        plane=flat,
+        plane_names=_names(features, flat.rows),
+        classes=fitted.per_class(),
+        chance=None if fitted.several is not None else by_name["accuracy"].chance if "accuracy" in by_name else None,
+        attacked=attacked,
+        pictures=pictures,
+        notes=[*notes, *([remark] if remark else [])],
+    )
+    return Measured(title, path, features, found, fitted, report, view)
+
+
+def seen(features: Features, fitted: Probe) -> Sees:
+    """What a probe did, row by row. Raises UsageError where rows have several labels."""
+    if fitted.several is not None:
+        raise UsageError(
+            f"{features.path}: rows have several labels each, and says against sees compares one class a picture",
+            "Leave --with away, or give a store with one label a row.",
+        )
+    columns = np.searchsorted(fitted.labels.classes, fitted.targets)
+    names = [fitted.labels.name(int(one)) for one in columns]
+    ids = [str(one) for one in features.ids[fitted.rows]]
+    return Sees(ids, names, fitted.correct.astype(np.float64), 1.0 / fitted.settings.classes)
+
+
+class Answers(Struct, frozen=True, eq=False):
+    """Scored answers of a run; how they were chosen, and what was left out."""
+
+    says: Says
+    profile: str
+    level: str
+    notes: list[str]
+
+
+def answers(run: Run, profile: str | None = None, level: str | None = None) -> Answers:
+    """The answers of a run that can be joined: to questions about one picture and its class.
+
+    A sample's group is its picture, its meta `label` the class. Of a taxonomy the finest level is taken unless one is
+    named. Questions about attributes and about several pictures, and replies without a score, are left out and
+    counted.
+
+    Raises:
+        UsageError: no such level, or nothing is left.
+    """
+    kept: list[tuple[str, str, float, float, str, int]] = []
+    left: Counter[str] = Counter()
+    unknown = 0
+    first = next(iter(run.benchmark.score)) if profile is None else profile
+
+    def add(one: Scored) -> None:
+        nonlocal unknown
+        sample, score = one.sample, one.scores[first]
+        meta = sample.meta
+        if sum(isinstance(part, (Image, Video)) for part in sample.prompt.parts) != 1 or not sample.group:
+            left["are about several pictures or none"] += 1
+        elif str(meta.get("ask", "hierarchy")) != "hierarchy":
+            left["are not about the picture's class"] += 1
+        elif score.value is None and score.verdict == "unscored":
+            left["have no score"] += 1
+        else:
+            chance = _chance(sample.kind, meta.get("chance"), len(sample.options))
+            unknown += chance is None
+            depth = str(meta.get("depth", ""))
+            kept.append(
+                (
+                    sample.group,
+                    str(meta.get("label") or ""),
+                    float(score.value or 0.0),
+                    min(chance or 0.0, 0.999),
+                    str(meta.get("level") or ""),
+                    int(depth) if depth.isdigit() else -1,
+                )
+            )
+
+    if "," in first or first == "all":
+        raise UsageError(f"says against sees takes one profile, not {first!r}", "Name one with --profile.")
+    run.summarize(first, each=add, save=False)
+    levels = {one[4]: one[5] for one in kept}
+    if level is not None and level not in levels:
+        raise UsageError(f"{run.path} asks nothing at level {level!r}", f"Its levels: {', '.join(levels) or 'none'}.")
+    finest = level
+    if level is None and len(levels) > 1:
+        finest = max(levels, key=lambda name: levels[name])
+        if sum(depth == levels[finest] for depth in levels.values()) > 1:
+            finest = None
+    if finest is not None:
+        coarser = sum(one[4] != finest for one in kept)
+        if coarser:
+            left[f"are not at the level {finest}"] += coarser
+        kept = [one for one in kept if one[4] == finest]
+    if not kept:
+        raise UsageError(
+            f"{run.path}: no answer can be joined: {'; '.join(f'{n:,} {why}' for why, n in left.items()) or 'it is empty'}",
+            "A question about one picture, whose group is the picture, is needed.",
+        )
+    notes = [f"{count:,} answers {why} and are left out." for why, count in left.items()]
+    if unknown:
+        notes.append(f"{unknown:,} answers have no known chance; it was taken as 0.")
+    says = Says(
+        [one[0] for one in kept],
+        [one[1] for one in kept],
+        np.array([one[2] for one in kept]),
+        np.array([one[3] for one in kept]),
+    )
+    return Answers(says, first, finest or "all", notes)
+
+
+def _chance(kind: str, told: Any, options: int) -> float | None:
+    """What guessing reaches on a question: what its meta says, else what its kind does."""
+    try:
+        return float(told)
+    except (TypeError, ValueError):
+        if kind == "truth":
+            return 0.5
+        return 1.0 / options if options else None
+
+
+def _names(features: Features, rows: NDArray[np.int64]) -> list[str]:
+    """The class of each row; of several labels the first."""
+    labels = features.labels
+    if labels.many is None:
+        return [labels.name(int(one)) for one in labels.take(rows).columns]
+    kept = labels.many[rows]
+    return [labels.name(int(row.argmax())) if row.any() else "no label" for row in kept]
+
+
+def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[dict[int, Blob], str]:
+    """Row number to picture, for those that are there; and why there are none, where there are none."""
+    origin = features.meta.origin if features.meta is not None else {}
+    where = images or (Path(str(origin["images"])) if origin.get("images") else None)
+    if where is None or not where.exists():
+        if images is not None:
+            raise UsageError(f"--images {images}: there is nothing there", "Name the folder that the ids lie under.")
+        return {}, "The neighbours are shown by name: name the folder of the pictures with --images."
+    tree: Tree = open_tree(where)
+    found = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if tree.exists(str(features.ids[row]))}
+    missing = len(rows) - len(found)
+    return (
+        found,
+        f"{missing:,} of the {len(rows):,} neighbours shown have no picture under {where.name}." if missing else "",
+    )
+
+
+def _read_measured(path: Path) -> Mapping[str, Any]:
+    """What a measure printed with --json. Raises DataError."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if not isinstance(found, dict) or found.get("measure") != "attack":
+            raise ValueError("its measure is another")
+        convert(found.get("metrics"), list[Metric])
+    except (OSError, ValueError, ValidationError) as error:
+        raise DataError(
+            f"{path} is not what `snellen features attack --json` prints: {error}", "Save its output in a file."
+        ) from error
+    return found
+
+
+def _attacked(
+    path: Path, output: str, files: Sequence[Mapping[str, Any]]
+) -> tuple[list[Metric], list[tuple[str, list[Strength]]]]:
+    """What files say about this output: their metrics, and for each attack its accuracies by strength, clean first."""
+    metrics: list[Metric] = []
+    curves = []
+    for file in files:
+        there, settings = Path(str(file.get("store", ""))).resolve(), file.get("settings", {})
+        if path.resolve() not in (there, there.parent) or settings.get("output") not in (None, output):
+            continue
+        own = [convert(one, Metric) for one in file["metrics"]]
+        prefix = str(settings.get("attack", "corrupted"))
+        metrics += [structs.replace(one, name=f"{prefix}/{one.name}") for one in own]
+        if "eps" not in settings or isinstance(settings["eps"], (int, float)):
+            continue
+        points = [Strength(0.0, "0", one) for one in own if one.name == "clean_accuracy"]
+        points += [
+            Strength(float(Fraction(text)), text, one)
+            for one in own
+            if (text := one.name.removeprefix("accuracy@")) in settings["eps"]
+        ]
+        norm = {"linf": "L∞", "l2": "L2"}.get(str(settings.get("norm")), "")
+        curves.append((f"{prefix}, eps {norm}".strip(), sorted(points, key=lambda one: one.strength)))
+    return metrics, curves
+
+
+def _told(
+    store: Path, measure: str, settings: Mapping[str, Any], metrics: Sequence[Metric], notes: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "store": str(store),
+        "measure": measure,
+        "settings": dict(settings),
+        "metrics": list(metrics),
+        "notes": list(notes),
+    }
+
+
+def _as_json(
+    one: Measured, run: Run, said: Answers, found: SaysSees, notes: Sequence[str]
+) -> dict[str, Any]:  # fmt: skip
+    settings = {
+        "output": one.features.name,
+        "profile": said.profile,
+        "level": said.level,
+        **to_builtins(found.settings),
+    }
+    told = _told(one.path, "says_sees", settings, found.metrics(), notes)
+    return {**told, "run": str(run.path), "classes": list(found.classes)}

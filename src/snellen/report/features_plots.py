@@ -1,0 +1,341 @@
+"""The plots of a features report, as SVG that stands in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.features.plots import Curve, Map
+from snellen.features.probe import ClassRow
+from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, threshold
+from snellen.report.canvas import Plot, canvas, colour, percent_axis, short
+from snellen.report.svg import COLOURS, inline
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BARS = 30
+_NAMED_CLASSES = 12
+_LABELLED = 14
+_MARKS = ("o", "s", "^", "D", "v", "P")
+_TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=True))
+_SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
+
+
+class Strength(Struct, frozen=True):
+    """Accuracy under an attack or a corruption of one strength; strength 0 is clean."""
+
+    strength: float
+    label: str
+    metric: Metric
+
+
+def precision_recall(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
+    """One line a store: (label, colour, curve)."""
+    if not curves:
+        return None
+    figure, axes = canvas(3.1)
+    for _, number, curve in curves:
+        axes.plot(curve.recall, curve.precision, color=colour(number), lw=1.8)
+        axes.axhline(curve.chance, color=colour(number), lw=1.0, ls=(0, (1, 2)))
+    percent_axis(axes, "x")
+    percent_axis(axes, "y")
+    axes.set_xlabel("recall")
+    axes.set_ylabel("precision")
+    axes.spines["left"].set_visible(False)
+    _line_legend(axes, [(label, number) for label, number, _ in curves])
+    asked = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
+    return Plot(
+        "Precision and recall",
+        f"Retrieval: interpolated precision at each recall, mean over {asked} queries; dotted is what a random order has.",
+        inline(figure, "precision-recall", "Precision by recall"),
+    )
+
+
+def robustness(lines: Sequence[tuple[str, int, str, Sequence[Strength]]]) -> Plot | None:
+    """Accuracy over the strength of an attack: (label, colour, what the strength is, points).
+
+    A second attack on the same store has its colour and is dashed.
+    """
+    drawn = [one for one in lines if len(one[3]) >= 2]
+    if not drawn:
+        return None
+    figure, axes = canvas(3.1)
+    labels: dict[float, str] = {}
+    seen: list[int] = []
+    for _, number, _, points in drawn:
+        at = [one.strength for one in points]
+        style = ("-", (0, (4, 2)), (0, (1, 1)))[min(seen.count(number), 2)]
+        seen.append(number)
+        axes.plot(at, [one.metric.value or 0.0 for one in points], color=colour(number), lw=1.8, ls=style)
+        for x, one in zip(at, points, strict=True):
+            if one.metric.ci95 is not None:
+                axes.plot([x, x], one.metric.ci95, color=colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt")
+        axes.scatter(at, [one.metric.value or 0.0 for one in points], s=26, color=colour(number), lw=0, zorder=3)
+        labels.update((one.strength, one.label) for one in points)
+    percent_axis(axes, "y")
+    ticks = _apart(sorted(labels), max(labels) or 1.0)
+    axes.set_xticks(ticks, [labels[one] for one in ticks])
+    axes.set_xlabel(" / ".join(dict.fromkeys(what for _, _, what, _ in drawn)))
+    axes.spines["left"].set_visible(False)
+    _line_legend(axes, [(label, number) for label, number, _, _ in drawn])
+    return Plot(
+        "Accuracy under attack",
+        "The same images at each strength, with 95 % intervals; 0 is without an attack.",
+        inline(figure, "robustness", "Accuracy by strength of the attack"),
+    )
+
+
+def _apart(values: Sequence[float], whole: float) -> list[float]:
+    """Ticks that leave each other room, the first and the last among them."""
+    kept = [values[0]]
+    for value in values[1:-1]:
+        if value - kept[-1] >= 0.09 * whole and values[-1] - value >= 0.09 * whole:
+            kept.append(value)
+    return kept if values[-1] == kept[-1] else [*kept, values[-1]]
+
+
+def _line_legend(axes: Axes, known: Sequence[tuple[str, int]]) -> None:
+    """Names of lines above the drawing; one line alone needs none."""
+    if len(known) < 2:
+        return
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colour(number), lw=2.4) for _, number in known]
+    labels = [short(label, 34) for label, _ in known]
+    columns = 1 if max(map(len, labels)) > 22 else 2
+    _legend(axes, handles, labels, columns)
+
+
+def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.02),
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0.0,
+        handlelength=1.4,
+        columnspacing=1.4,
+        fontsize=9,
+    )
+
+
+def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Plot | None:
+    """Rows in the plane, coloured by class where there are few.
+
+    Args:
+        found: points.
+        names: [n] the class of each point.
+        label: of the store.
+        number: unique on the page.
+    """
+    if len(found.points) < 3:
+        return None
+    classes = list(dict.fromkeys(sorted(names)))
+    of = np.array(names, dtype=object)
+    figure, axes = canvas(4.4)
+    few = len(classes) <= _NAMED_CLASSES
+    counts = {name: int((of == name).sum()) for name in classes}
+    told = set(sorted(classes, key=lambda name: (-counts[name], name))[:_NAMED_CLASSES])
+    if not few:
+        rest = found.points[~np.isin(of, list(told))]
+        axes.scatter(rest[:, 0], rest[:, 1], s=9, color=COLOURS["muted"], alpha=0.35, lw=0)
+    size = 20 if len(of) < 700 else 11
+    for place, name in enumerate(one for one in classes if one in told):
+        mine = found.points[of == name]
+        axes.scatter(
+            mine[:, 0],
+            mine[:, 1],
+            s=size,
+            color=colour(place + 1),
+            marker=_MARKS[(place + place // 6) % len(_MARKS)],
+            alpha=0.6,
+            lw=0,
+        )
+    for place, name in enumerate(one for one in classes if one in told):
+        mine = found.points[of == name]
+        middle = np.median(mine, axis=0)
+        near = mine[((mine - middle) ** 2).sum(axis=1) <= np.quantile(((mine - middle) ** 2).sum(axis=1), 0.8)]
+        spot = (float(middle[0]), float(near[:, 1].max()) + 0.025 * float(np.ptp(found.points[:, 1])))
+        # A halo of the page's own colour keeps a name legible among the points.
+        box = {"facecolor": COLOURS["paper"], "alpha": 0.82, "edgecolor": "none", "pad": 1.6}
+        axes.text(
+            *spot, short(name, 16), color=colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=box
+        )  # fmt: skip
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.margins(0.03)
+    shown = f"{len(of):,} pictures" if len(of) == found.of else f"{len(of):,} of {found.of:,} pictures, drawn by lot"
+    much = (
+        "t-SNE of the features: neighbours stay neighbours, distances between groups mean nothing."
+        if found.explained is None
+        else f"The first two principal axes: {found.explained:.0%} of the variance. With scikit-learn installed this is a t-SNE."
+    )
+    which = "" if few else f" The {len(told)} largest of {len(classes):,} classes are named."
+    return Plot(
+        f"Map of the features{label}", f"{shown}. {much}{which}", inline(figure, f"map-{number}", "Features in the plane")
+    )  # fmt: skip
+
+
+def class_bars(rows: Sequence[ClassRow], label: str, number: int, chance: float | None) -> Plot | None:
+    """Accuracy of the probe on each class, the worst first; of many classes the worst and the best."""
+    known = sorted((one for one in rows if one.accuracy is not None), key=lambda one: (one.accuracy, one.name))
+    if len(known) < 2:
+        return None
+    cut = len(known) > _BARS
+    shown = [*known[: 2 * _BARS // 3], *known[-_BARS // 3 :]] if cut else known
+    figure, axes = canvas(0.5 + 0.2 * (len(shown) + cut))
+    place: list[float] = []
+    for index in range(len(shown)):
+        place.append(-float(index + (cut and index >= 2 * _BARS // 3)))
+    tint = COLOURS["series-1"]
+    axes.barh(place, [one.accuracy or 0.0 for one in shown], height=0.62, color=tint, alpha=0.32, lw=0)
+    for y, one in zip(place, shown, strict=True):
+        if one.ci95 is not None:
+            axes.plot(one.ci95, [y, y], color=tint, lw=2.2, alpha=0.75, solid_capstyle="butt")
+    axes.scatter([one.accuracy or 0.0 for one in shown], place, s=16, color=tint, lw=0, zorder=3)
+    if chance is not None:
+        axes.axvline(chance, color=COLOURS["muted"], lw=1.2, ls="dotted")
+    if cut:
+        axes.annotate("…", (0.0, (place[2 * _BARS // 3 - 1] + place[2 * _BARS // 3]) / 2), va="center", ha="left")
+    axes.set_yticks(place, [short(one.name, 26) for one in shown])
+    axes.set_ylim(min(place) - 0.6, 0.6)
+    axes.spines["left"].set_visible(False)
+    percent_axis(axes, "x")
+    tests = [one.test for one in shown]
+    count = f"{min(tests):,}" if min(tests) == max(tests) else f"{min(tests):,} to {max(tests):,}"
+    what = f"The worst {2 * _BARS // 3} and the best {_BARS // 3} of {len(known):,} classes" if cut else "Every class"
+    return Plot(
+        f"Probe by class{label}",
+        f"{what}, {count} test pictures each, with 95 % intervals; dotted is guessing.",
+        inline(figure, f"classes-{number}", "Accuracy of the probe by class"),
+    )
+
+
+def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
+    """Each class as a point, four quadrants, the classes with the largest gap by name."""
+    figure, axes = canvas(4.9)
+    x_edge = threshold(found.settings.probe_chance, found.settings.sees_from)
+    y_edge = threshold(found.settings.answer_chance, found.settings.says_from)
+    percent_axis(axes, "x")
+    percent_axis(axes, "y")
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.05, 1.05)
+    axes.grid(visible=False)
+    axes.axvline(x_edge, color=COLOURS["ink"], lw=1.0)
+    axes.axhline(y_edge, color=COLOURS["ink"], lw=1.0)
+    axes.axvline(found.settings.probe_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    axes.axhline(found.settings.answer_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    bars = len(found.classes) <= 40
+    for one in found.classes:
+        tint = COLOURS[_TINTS[one.quadrant]]
+        if bars and one.probe_ci95 is not None and one.answer_ci95 is not None:
+            axes.plot(one.probe_ci95, [one.answer] * 2, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+            axes.plot([one.probe] * 2, one.answer_ci95, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+    for quadrant in QUADRANTS:
+        mine = [one for one in found.classes if one.quadrant == quadrant]
+        if mine:
+            axes.scatter(
+                [one.probe for one in mine],
+                [one.answer for one in mine],
+                s=30 if bars else 16,
+                color=COLOURS[_TINTS[quadrant]],
+                marker=_SHAPES[quadrant],
+                alpha=0.85 if bars else 0.6,
+                lw=0,
+                zorder=3,
+            )
+    _name_points(axes, found.classes)
+    axes.set_xlabel("sees: accuracy of the probe")
+    axes.set_ylabel("says: accuracy of the answers")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    counts = found.quadrants
+    corners = (("left", 0.012, 0.012), ("left", 0.012, -0.012), ("right", -0.012, 0.012), ("right", -0.012, -0.012))
+    for name, (side, right, up) in zip(QUADRANTS, corners, strict=True):
+        axes.text(
+            x_edge + right,
+            y_edge + up,
+            f"{name} · {counts[name]:,}",
+            ha=side,
+            va="bottom" if up > 0 else "top",
+            fontsize=8.5,
+            color=COLOURS[_TINTS[name]],
+        )
+    return Plot(
+        f"Says against sees{label}",
+        "Each class a point. The crossing lines are the thresholds, dotted is what guessing reaches; the classes with "
+        "the largest gaps are named.",
+        inline(figure, f"says-sees-{number}", "Classes by accuracy of the probe and of the answers"),
+    )
+
+
+def _name_points(axes: Axes, classes: Sequence[ClassPoint]) -> None:
+    """Names beside the points, those of the largest gaps first, where they do not lie on each other."""
+    taken: list[tuple[float, float]] = []
+    points = [(one.probe, one.answer) for one in classes]
+    order = sorted(classes, key=lambda one: -abs(one.gap))
+    for one in order:
+        if len(taken) >= _LABELLED:
+            return
+        left = one.probe > 0.72
+        for lift in (0.0, 0.045, -0.045, 0.09, -0.09):
+            spot = (one.probe + (-0.022 if left else 0.022), one.answer + lift)
+            if not -0.03 <= spot[1] <= 1.03:
+                continue
+            reach = 0.02 * min(len(one.name), 18) + 0.02
+            near = (-reach, 0.02) if left else (-0.02, reach)
+            if any(abs(y - spot[1]) < 0.042 and abs(x - spot[0]) < 0.26 for x, y in taken):
+                continue
+            mine = (one.probe, one.answer)
+            if any(abs(y - spot[1]) < 0.03 and near[0] < x - spot[0] < near[1] for x, y in points if (x, y) != mine):
+                continue
+            axes.annotate(short(one.name, 18), spot, ha="right" if left else "left", va="center", fontsize=8.5)
+            taken.append(spot)
+            break
+
+
+def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
+    """How much accuracy above chance answers lack, parted into what the probe lacks too and the rest."""
+    rows = []
+    for label, one in found:
+        by_name = {metric.name: metric for metric in one.overall}
+        whole, part = by_name.get("lost"), by_name.get("lost/seeing")
+        if whole is not None and part is not None and whole.value is not None and part.value is not None:
+            rows.append((label, whole.value, part.value))
+    if not rows:
+        return None
+    figure, axes = canvas(0.95 + 0.36 * len(rows))
+    for row, (_, lost, share) in enumerate(rows):
+        edges = (0.0, 1.0 - lost, 1.0 - lost * (1.0 - share), 1.0)
+        tints = (("right", 0.55), ("wrong", 0.6), ("muted", 0.45))
+        for (low, high), (tint, alpha) in zip(pairwise(edges), tints, strict=True):
+            width = max(high, 0.0) - max(low, 0.0)
+            axes.barh([-row], [width], left=[max(low, 0.0)], height=0.6, color=COLOURS[tint], alpha=alpha, lw=0)
+            if width > 0.07:
+                axes.text(max(low, 0.0) + width / 2, -row, f"{100 * width:.0f} %", ha="center", va="center", fontsize=9)
+    axes.set_yticks([-row for row in range(len(rows))], [short(label, 26) for label, _, _ in rows])
+    axes.set_ylim(-len(rows) + 0.5, 0.5)
+    percent_axis(axes, "x")
+    axes.set_xlim(0.0, 1.0)
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    if len(rows) == 1:
+        axes.set_yticks([])
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=COLOURS[tint], alpha=alpha, lw=0) for tint, alpha in tints]
+    _legend(axes, handles, ["said", "lost in saying", "lost in seeing"], 3)
+    return Plot(
+        "Where accuracy is lost",
+        "Accuracy above guessing: what the answers reach, what the probe reads from the features and answers lack, and "
+        "what the probe lacks too.",
+        inline(figure, "attribution", "Accuracy that answers lack, by where it is lost"),
+    )
