@@ -1,0 +1,255 @@
+"""What a projector loses: the same probe on a tower's raw features and on those that the language model gets.
+
+Following FG-BMK's diagnosis of vision-language alignment: `raw` is the tower's output, `aligned` what the projector
+makes of it, `matched` the output of a projector that was trained again on texts of the granularity of the question
+("The object species is X"). Everything is paired by image: the same rows train, the same rows test.
+
+Also the probe over several data sets' classes at once (cross-meta-category): what does one lose when birds, cars and
+dishes are told apart by one layer?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError, UsageError
+from snellen.features.probe import Settings, probe
+from snellen.features.store import Features
+from snellen.scoring.statistics import Comparison, compare, interval
+from snellen.types import Metric
+
+TRAIN, TEST = "train", "test"
+
+
+class Alignment(Struct, frozen=True, eq=False):
+    """One data set.
+
+    Attributes:
+        name: of the data set.
+        correct: stage ("raw", "aligned", "matched") to [m] bool over the same test rows.
+        ids: [m] their ids.
+        differences: "aligned-raw", "matched-raw", "matched-aligned" to the paired comparison; negative is a loss.
+        settings: of the probe at each stage.
+        left_out: rows that not all stages have.
+        train_rows: how many train.
+        classes: how many there are in train.
+    """
+
+    name: str
+    correct: dict[str, np.ndarray]
+    ids: np.ndarray
+    differences: dict[str, Comparison]
+    settings: dict[str, Settings]
+    left_out: int
+    train_rows: int
+    classes: int
+
+    def metrics(self, prefix: str = "") -> list[Metric]:
+        """accuracy/STAGE, and difference/A-B with its paired 95 % interval."""
+        found = [_accuracy(f"{prefix}accuracy/{stage}", right, self.classes) for stage, right in self.correct.items()]
+        found += [
+            Metric(f"{prefix}difference/{name}", one.difference, one.n, one.ci95)
+            for name, one in self.differences.items()
+        ]
+        return found
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know."""
+        told = [
+            f"{self.name}: {name} {one.difference:+.4f}, p = {one.p_value:.3g} ({one.test}, {one.wins:,} better, "
+            f"{one.losses:,} worse)"
+            for name, one in self.differences.items()
+        ]
+        if self.left_out:
+            told.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were left out of all.")
+        return told
+
+
+class Merged(Struct, frozen=True, eq=False):
+    """One probe over the classes of several data sets, tested on each.
+
+    Attributes:
+        names: of the data sets.
+        alone: [m] bool each: right with a probe of the data set's own.
+        merged: [m] bool each: right among all data sets' classes.
+        astray: [m] bool each: taken for a class of another data set.
+        differences: merged minus alone, paired.
+        classes: of each data set, in train.
+    """
+
+    names: tuple[str, ...]
+    alone: tuple[np.ndarray, ...]
+    merged: tuple[np.ndarray, ...]
+    astray: tuple[np.ndarray, ...]
+    differences: tuple[Comparison, ...]
+    classes: tuple[int, ...]
+
+    def metrics(self) -> list[Metric]:
+        """accuracy/alone, accuracy/merged, difference/merged-alone and astray of each data set."""
+        found = []
+        for i, name in enumerate(self.names):
+            found.append(_accuracy(f"{name}/accuracy/alone", self.alone[i], self.classes[i]))
+            found.append(_accuracy(f"{name}/accuracy/merged", self.merged[i], sum(self.classes)))
+            pair = self.differences[i]
+            found.append(Metric(f"{name}/difference/merged-alone", pair.difference, pair.n, pair.ci95))
+            found.append(_accuracy(f"{name}/astray", self.astray[i], None))
+        return found
+
+
+def alignment(
+    raw: Features, aligned: Features, matched: Features | None = None, *, name: str = "", **how: Any
+) -> Alignment:
+    """The same probe at two or three stages of one data set.
+
+    Rows are matched by split and id. Those that one stage does not have are left out of all, and counted.
+
+    Args:
+        raw, aligned, matched: features of the same pictures with the splits train and test.
+        name: of the data set; "" takes that of raw's folder.
+        how: settings of `snellen.features.probe.probe`, the same at each stage.
+
+    Raises:
+        DataError: stages share no rows, a row has different labels in two of them, or an id comes twice in a split.
+        UsageError: rows have several labels, or as `probe`.
+    """
+    stages = {"raw": raw, "aligned": aligned, **({} if matched is None else {"matched": matched})}
+    rows = _same_rows(stages)
+    correct: dict[str, np.ndarray] = {}
+    settings: dict[str, Settings] = {}
+    for stage, features in stages.items():
+        part = features.take(rows[stage])
+        found = probe(part.values, part.labels, train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
+        correct[stage], settings[stage] = found.correct, found.settings
+    tested = raw.take(rows["raw"])
+    every = np.arange(int((tested.split == TEST).sum()), dtype=np.int64)
+    pairs = [("aligned", "raw"), *([] if matched is None else [("matched", "raw"), ("matched", "aligned")])]
+    return Alignment(
+        name=name or (raw.path.name if raw.path is not None else raw.name),
+        correct=correct,
+        ids=tested.ids[tested.split == TEST],
+        differences={
+            f"{one}-{other}": compare(correct[one].astype(float), correct[other].astype(float), every)
+            for one, other in pairs
+        },
+        settings=settings,
+        left_out=len({key for one in stages.values() for key in _keys(one)}) - len(rows["raw"]),
+        train_rows=int((tested.split == TRAIN).sum()),
+        classes=settings["raw"].classes,
+    )
+
+
+def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, **how: Any) -> Merged:
+    """One probe over the classes of several data sets at once, beside each one's own.
+
+    Every class of every data set is a class of its own, also where two data sets use the same id.
+
+    Args:
+        stores: features of one encoder and output, with the splits train and test.
+        names: of the data sets; None takes those of the folders.
+        how: settings of `snellen.features.probe.probe`, the same for all.
+
+    Raises:
+        UsageError: fewer than two data sets, two of one name, rows with several labels.
+        DataError: features of different widths.
+    """
+    called = tuple(names) if names is not None else tuple(one.path.name if one.path else one.name for one in stores)
+    if len(stores) < 2 or len(set(called)) < len(stores):
+        raise UsageError(
+            f"{len(stores)} data sets ({', '.join(called)}); two or more of different names were expected.",
+            "Name one store a data set.",
+        )
+    widths = {int(one.values.shape[1]) for one in stores}
+    if len(widths) > 1:
+        raise DataError(
+            f"features of different widths: {sorted(widths)}", "Merge stores of one encoder and one output."
+        )
+    values, labels, splits, first, alone, classes = [], [], [], [0], [], []
+    for store in stores:
+        part = store.take(np.flatnonzero(np.isin(store.split.astype(str), (TRAIN, TEST))))
+        own = probe(part.values, _single(part), train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
+        alone.append(own.correct)
+        classes.append(own.settings.classes)
+        values.append(np.asarray(part.values))
+        labels.append(part.labels.columns + first[-1])
+        splits.append(part.split)
+        first.append(first[-1] + len(part.labels.classes))
+    together = probe(
+        np.concatenate(values),
+        np.concatenate(labels),
+        train_rows=TRAIN,
+        test_rows=TEST,
+        split=np.concatenate(splits),
+        **how,
+    )
+    merged, astray = [], []
+    for start, end in pairwise(first):
+        mine = (together.targets >= start) & (together.targets < end)
+        merged.append(together.correct[mine])
+        astray.append(((together.predicted < start) | (together.predicted >= end))[mine])
+    differences = tuple(
+        compare(one.astype(float), other.astype(float), np.arange(len(one), dtype=np.int64))
+        for one, other in zip(merged, alone, strict=True)
+    )
+    return Merged(called, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes))
+
+
+def _single(features: Features) -> np.ndarray:
+    if features.labels.single is None:
+        raise UsageError("rows have several labels.", "The diagnosis takes one class a row.")
+    return features.labels.single
+
+
+def _keys(features: Features) -> list[tuple[str, str]]:
+    """(split, id) of the rows of train and test."""
+    return [
+        (str(split), str(name))
+        for split, name in zip(features.split, features.ids, strict=True)
+        if split in (TRAIN, TEST)
+    ]
+
+
+def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
+    """Row numbers of each stage, the k-th of each being the same picture. Raises DataError."""
+    places: dict[str, dict[tuple[str, str], int]] = {}
+    for stage, features in stages.items():
+        _single(features)
+        found: dict[tuple[str, str], int] = {}
+        for row, key in enumerate(zip(features.split.astype(str), features.ids.astype(str), strict=True)):
+            if key[0] not in (TRAIN, TEST):
+                continue
+            if key in found:
+                raise DataError(
+                    f"{stage}: the id {key[1]!r} comes twice in the split {key[0]}, so rows cannot be paired",
+                    "Give every picture an id of its own.",
+                )
+            found[(str(key[0]), str(key[1]))] = row
+        places[stage] = found
+    shared = [key for key in places["raw"] if all(key in one for one in places.values())]
+    if not any(key[0] == TEST for key in shared) or not any(key[0] == TRAIN for key in shared):
+        counts = ", ".join(f"{stage} {len(one):,}" for stage, one in places.items())
+        raise DataError(
+            f"the stores share no rows of train and test by id (rows of these splits: {counts})",
+            "Extract them from the same csv files, named train and test.",
+        )
+    rows = {stage: np.array([one[key] for key in shared], dtype=np.int64) for stage, one in places.items()}
+    wanted = _single(stages["raw"])[rows["raw"]]
+    for stage, features in stages.items():
+        wrong = np.flatnonzero(_single(features)[rows[stage]] != wanted)
+        if len(wrong):
+            split, name = shared[int(wrong[0])]
+            raise DataError(
+                f"{name!r} ({split}) has class {wanted[wrong[0]]} in raw and another in {stage}",
+                "The stores are not of the same data set.",
+            )
+    return rows
+
+
+def _accuracy(name: str, right: np.ndarray, classes: int | None) -> Metric:
+    scores = right.astype(np.float64)
+    between = interval(scores, np.arange(len(scores), dtype=np.int64))
+    return Metric(name, float(scores.mean()), len(scores), between, chance=None if classes is None else 1 / classes)

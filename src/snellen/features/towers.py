@@ -1,0 +1,164 @@
+"""How encoders were trained (towers.toml), and accuracies in tables by paradigm, data scale and encoder scale."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError
+
+Paradigm = Literal["Con", "Gen", "Mat", "Rec", "Dis"]
+DataScale = Literal["<0.1B", "0.1-1B", ">1B"]
+
+PARADIGMS: tuple[Paradigm, ...] = ("Con", "Gen", "Mat", "Rec", "Dis")
+SCALES: tuple[DataScale, ...] = ("<0.1B", "0.1-1B", ">1B")
+
+
+class Tower(Struct, frozen=True, forbid_unknown_fields=True):
+    """One tower of towers.toml; the file says what its fields mean."""
+
+    name: str
+    match: tuple[str, ...]
+    paradigms: tuple[Paradigm, ...]
+    data: DataScale | None = None
+    parameters: float | None = None
+
+
+class Accuracy(Struct, frozen=True):
+    """The accuracy of one encoder on one data set; `parameters` in millions where they are known better."""
+
+    encoder: str
+    dataset: str
+    value: float
+    parameters: float | None = None
+
+
+class Row(Struct, frozen=True):
+    """One row of a table.
+
+    Attributes:
+        group: the paradigm, scale, or encoder.
+        encoders: those in it, in the order given.
+        datasets: those that every one of them has.
+        mean: over these data sets and encoders, each encoder weighing the same; None where there are none.
+        without: the same over the encoders that are not in the group, on the data sets that all share; None where
+            the table has no such column, or no such encoder.
+        parameters: of the encoder, in millions; in the table by encoder scale alone.
+    """
+
+    group: str
+    encoders: tuple[str, ...]
+    datasets: tuple[str, ...]
+    mean: float | None
+    without: float | None = None
+    parameters: float | None = None
+
+
+def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
+    """The towers of the user's file, then those of the package.
+
+    Raises:
+        DataError: the file cannot be read, or is not of the form of towers.toml.
+    """
+    texts = [(str(own), _text(own))] if own is not None else []
+    texts.append(("towers.toml", files("snellen.features").joinpath("towers.toml").read_text(encoding="utf-8")))
+    found: list[Tower] = []
+    for where, text in texts:
+        try:
+            found += msgspec.convert(tomllib.loads(text).get("tower", []), list[Tower])
+            for one in found:
+                for pattern in one.match:
+                    re.compile(pattern)
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError, re.error) as error:
+            raise DataError(
+                f"{where}: {error}",
+                'A tower is [[tower]] with name, match = ["…"], paradigms = ["Con", …], data, parameters.',
+            ) from error
+    return tuple(found)
+
+
+def tower_of(encoder: str, towers: Sequence[Tower]) -> Tower | None:
+    """The first tower that one of its expressions finds in the encoder's name; None where there is none."""
+    return next((one for one in towers if any(re.search(part, encoder, re.I) for part in one.match)), None)
+
+
+def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+    """Mean accuracy of the encoders trained with each paradigm, beside that of the other known ones."""
+    known = {one.encoder: tower_of(one.encoder, towers) for one in accuracies}
+    tagged = [one for one in accuracies if known[one.encoder] is not None]
+    rows = []
+    for tag in PARADIGMS:
+        inside = {name for name, tower in known.items() if tower is not None and tag in tower.paradigms}
+        if inside:
+            rows.append(_row(tag, tagged, inside))
+    return rows
+
+
+def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+    """Mean accuracy of the encoders of each class of data scale, beside that of the other known ones."""
+    known = {one.encoder: tower_of(one.encoder, towers) for one in accuracies}
+    tagged = [one for one in accuracies if (tower := known[one.encoder]) is not None and tower.data is not None]
+    rows = []
+    for scale in SCALES:
+        inside = {name for name, tower in known.items() if tower is not None and tower.data == scale}
+        if inside:
+            rows.append(_row(scale, tagged, inside))
+    return rows
+
+
+def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+    """Each encoder's mean over the data sets that all have, from the smallest tower to the largest, unknown ones last."""
+    shared = _shared(accuracies, {one.encoder for one in accuracies})
+    sized: list[Row] = []
+    for name in dict.fromkeys(one.encoder for one in accuracies):
+        tower = tower_of(name, towers)
+        given = next((one.parameters for one in accuracies if one.encoder == name and one.parameters is not None), None)
+        size = given if given is not None else tower.parameters if tower is not None else None
+        sized.append(Row(name, (name,), shared, _mean(accuracies, {name}, shared), None, size))
+    return sorted(sized, key=lambda row: (row.parameters is None, row.parameters or 0.0))
+
+
+def untagged(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[str]:
+    """Encoders that no tower knows: they are in no table but that by encoder scale."""
+    names = dict.fromkeys(one.encoder for one in accuracies)
+    return [name for name in names if tower_of(name, towers) is None]
+
+
+def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Row:
+    names = tuple(dict.fromkeys(one.encoder for one in accuracies))
+    outside = {name for name in names if name not in inside}
+    shared = _shared(accuracies, set(names))
+    return Row(
+        group,
+        tuple(name for name in names if name in inside),
+        shared,
+        _mean(accuracies, inside, shared),
+        _mean(accuracies, outside, shared) if outside else None,
+    )
+
+
+def _shared(accuracies: Sequence[Accuracy], encoders: set[str]) -> tuple[str, ...]:
+    """Data sets that each of the encoders has, in the order given."""
+    there = {(one.encoder, one.dataset) for one in accuracies}
+    sets = dict.fromkeys(one.dataset for one in accuracies)
+    return tuple(name for name in sets if all((encoder, name) in there for encoder in encoders))
+
+
+def _mean(accuracies: Sequence[Accuracy], encoders: set[str], datasets: Sequence[str]) -> float | None:
+    values = [one.value for one in accuracies if one.encoder in encoders and one.dataset in datasets]
+    return float(np.mean(values)) if values else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}", "Check --towers.") from error

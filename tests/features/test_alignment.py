@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from snellen.benchmarks.chart import digits
+from snellen.cli import main
+from snellen.errors import DataError, UsageError
+from snellen.features.alignment import alignment, cross_meta
+from snellen.features.labels import from_ids
+from snellen.features.store import Features, import_file
+from snellen.features.towers import (
+    Accuracy,
+    by_data_scale,
+    by_encoder_scale,
+    by_paradigm,
+    read_towers,
+    tower_of,
+    untagged,
+)
+
+SPLIT = np.array(["train", "test"] * 90, dtype=object)
+LABELS = np.arange(180) // 2 % 5
+CENTRES = np.random.default_rng(0).standard_normal((5, 12))
+
+
+def features(noise: float, seed: int = 1, *, shift: int = 0, name: str = "raw") -> Features:
+    rng = np.random.default_rng(seed)
+    values = (CENTRES[LABELS] + noise * rng.standard_normal((180, 12))).astype(np.float32)
+    ids = np.array([f"picture {i}.jpg" for i in range(180)], dtype=object)
+    return Features(values, from_ids(LABELS * 3 + shift, None, "here"), ids, SPLIT, name)
+
+
+def test_what_the_projector_loses_is_told_with_a_paired_interval():
+    raw, aligned, matched = features(0.8), features(3.0, 2), features(0.9, 3)
+    found = alignment(raw, aligned, matched, method="ridge", name="birds")
+    metrics = {one.name: one for one in found.metrics()}
+    assert list(metrics) == [
+        "accuracy/raw",
+        "accuracy/aligned",
+        "accuracy/matched",
+        "difference/aligned-raw",
+        "difference/matched-raw",
+        "difference/matched-aligned",
+    ]
+    drop = metrics["difference/aligned-raw"]
+    assert drop.value == pytest.approx(metrics["accuracy/aligned"].value - metrics["accuracy/raw"].value)
+    assert drop.n == 90
+    assert drop.ci95[1] < 0
+    assert metrics["difference/matched-aligned"].ci95[0] > 0
+    pair = found.differences["aligned-raw"]
+    lost = int((found.correct["raw"] & ~found.correct["aligned"]).sum())
+    assert (pair.losses, pair.test) == (lost, "exact McNemar")
+    assert found.classes == 5
+    assert list(found.ids) == [f"picture {i}.jpg" for i in range(1, 180, 2)]
+
+
+def test_features_that_are_the_same_show_no_difference():
+    found = alignment(features(1.5), features(1.5), method="ridge")
+    assert found.differences["aligned-raw"].difference == 0
+    assert found.differences["aligned-raw"].p_value == 1
+
+
+def test_rows_are_paired_by_split_and_id_and_those_of_one_stage_alone_are_counted():
+    raw, aligned = features(1.0), features(2.0, 2)
+    order = np.random.default_rng(5).permutation(180)
+    whole = alignment(raw, aligned, method="ridge")
+    shuffled = alignment(raw, aligned.take(order), method="ridge")
+    assert (shuffled.correct["aligned"] == whole.correct["aligned"]).all()
+    part = alignment(raw.take(slice(10, 180)), aligned.take(order[order < 170]), method="ridge")
+    assert part.left_out == 20
+    assert len(part.ids) == 80
+    assert any("20 rows" in one for one in part.notes())
+
+
+def test_stores_that_do_not_belong_together_are_refused():
+    raw = features(1.0)
+    with pytest.raises(DataError, match=r"'picture 0\.jpg' \(train\) has class 0"):
+        alignment(raw, features(1.0, shift=1))
+    twice = Features(raw.values, raw.labels, np.array(["one.jpg"] * 180, dtype=object), SPLIT)
+    with pytest.raises(DataError, match="comes twice"):
+        alignment(raw, twice)
+    other = Features(raw.values, raw.labels, np.array([f"{i}.png" for i in range(180)], dtype=object), SPLIT)
+    with pytest.raises(DataError, match="share no rows"):
+        alignment(raw, other)
+
+
+def test_merging_data_sets_keeps_their_classes_apart_and_tells_who_goes_astray():
+    birds, cars = features(0.8), features(0.8, 4)
+    cars = Features(cars.values[:, ::-1].copy(), cars.labels, cars.ids, SPLIT)
+    found = cross_meta([birds, cars], ["birds", "cars"], method="ridge")
+    metrics = {one.name: one for one in found.metrics()}
+    assert metrics["birds/accuracy/alone"].chance == pytest.approx(1 / 5)
+    assert metrics["birds/accuracy/merged"].chance == pytest.approx(1 / 10)
+    assert metrics["cars/difference/merged-alone"].value == pytest.approx(
+        metrics["cars/accuracy/merged"].value - metrics["cars/accuracy/alone"].value
+    )
+    assert all(one.n == 90 for one in metrics.values())
+    # The same pictures under the same ids in two data sets are two classes each: about half go astray.
+    same = cross_meta([birds, birds], ["first", "second"], method="ridge")
+    assert same.merged[0].mean() + same.merged[1].mean() == pytest.approx(same.alone[0].mean(), abs=0.1)
+    assert same.astray[0].mean() + same.astray[1].mean() == pytest.approx(1, abs=0.02)
+    with pytest.raises(DataError, match="different widths"):
+        cross_meta([birds, Features(cars.values[:, :5], cars.labels, cars.ids, SPLIT)], ["birds", "cars"])
+    with pytest.raises(UsageError, match="two or more"):
+        cross_meta([birds], ["birds"])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "tower"),
+    [
+        ("hf:facebook/dinov2-large", "DINOv2-L"),
+        ("hf:llava-hf/llava-1.5-7b-hf", "LLaVA-1.5-7B"),
+        ("hf:liuhaotian/llava-v1.5-7b", "LLaVA-1.5-7B"),
+        ("hf:Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-7B"),
+        ("hf:Qwen/Qwen-VL-Chat", "Qwen-VL-Chat"),
+        ("hf:OpenGVLab/InternVL3-8B-hf", "InternVL3-7B"),
+        ("hf:Salesforce/blip2-flan-t5-xl", "BLIP-2-FlanT5-XL"),
+        ("open_clip:EVA02-L-14/merged2b_s4b_b131k", "EVA02-CLIP-L"),
+        ("open_clip:coca_ViT-L-14/laion2b_s13b_b90k", "CoCa-L"),
+        ("hf:facebook/dinov2-small", None),
+        ("hf:Qwen/Qwen2-VL-2B-Instruct", None),
+        ("embedded", None),
+    ],
+)
+def test_an_encoder_finds_the_tower_that_it_is(encoder, tower):
+    found = tower_of(encoder, read_towers())
+    assert (None if found is None else found.name) == tower
+
+
+def test_tables_compare_groups_over_the_data_sets_that_all_have():
+    towers = read_towers()
+    rows = [
+        Accuracy("dinov2-large", "cub", 0.9),
+        Accuracy("dinov2-large", "dogs", 0.8),
+        Accuracy("llava-1.5-7b", "cub", 0.7),
+        Accuracy("coca_ViT-L-14", "cub", 0.6),
+        Accuracy("mine", "cub", 0.5, parameters=20),
+    ]
+    paradigms = {one.group: one for one in by_paradigm(rows, towers)}
+    assert set(paradigms) == {"Con", "Gen", "Dis"}
+    assert paradigms["Con"].encoders == ("dinov2-large", "coca_ViT-L-14")
+    assert paradigms["Con"].datasets == ("cub",)
+    assert paradigms["Con"].mean == pytest.approx(0.75)
+    assert paradigms["Con"].without == pytest.approx(0.7)
+    assert [one.group for one in by_data_scale(rows, towers)] == ["<0.1B", "0.1-1B", ">1B"]
+    assert by_encoder_scale(rows, towers)[0].group == "mine"
+    assert untagged(rows, towers) == ["mine"]
+
+
+def test_towers_of_ones_own_come_first_and_a_wrong_file_is_refused(tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text('[[tower]]\nname = "Mine"\nmatch = ["dinov2-large"]\nparadigms = ["Rec"]\n')
+    assert tower_of("hf:facebook/dinov2-large", read_towers(own)).name == "Mine"
+    own.write_text('[[tower]]\nname = "Mine"\nmatch = ["x"]\nparadigms = ["Foo"]\n')
+    with pytest.raises(DataError, match="Foo"):
+        read_towers(own)
+    own.write_text('[[tower]]\nname = "Mine"\nmatch = ["("]\nparadigms = ["Con"]\n')
+    with pytest.raises(DataError, match=r"own\.toml"):
+        read_towers(own)
+
+
+def run(capsys, *words: str) -> dict:
+    status = main(["features", "alignment", *map(str, words), "--json"])
+    out, err = capsys.readouterr()
+    assert status == 0, err
+    return json.loads(out)
+
+
+def stored(folder: Path, one: Features) -> Path:
+    np.savez(
+        folder.with_suffix(".npz"),
+        features=one.values,
+        labels=one.labels.single,
+        split=one.split.astype(str),
+        ids=one.ids.astype(str),
+    )
+    return import_file(folder.with_suffix(".npz"), folder)
+
+
+def test_the_command_compares_stores_merges_them_and_makes_tables(tmp_path, capsys):
+    raw, aligned = stored(tmp_path / "raw", features(0.8)), stored(tmp_path / "aligned", features(2.5, 2))
+    told = run(capsys, raw, aligned, "--method", "ridge")
+    values = {one["name"]: one["value"] for one in told["metrics"]}
+    assert told["measure"] == "alignment"
+    assert values["difference/aligned-raw"] < 0
+    merged = run(capsys, raw, aligned, "--cross", "--method", "ridge")
+    assert {"raw/accuracy/merged", "aligned/astray"} <= {one["name"] for one in merged["metrics"]}
+    tables = run(capsys, raw, aligned, "--tables", "--method", "ridge")
+    assert any("no tower matches: raw, aligned" in one for one in tables["notes"])
+
+
+def test_the_command_extracts_a_model_before_and_behind_its_projector(tmp_path, capsys):
+    pytest.importorskip("torch")
+    for name, count in (("train", 100), ("test", 40)):
+        scans, labels = digits.split(name)
+        with (tmp_path / f"{name}.csv").open("w", newline="") as table:
+            for i in range(count):
+                Image.fromarray(digits.enlarged(scans[i], 48)).save(tmp_path / f"{name} {i}.png")
+                csv.writer(table, lineterminator="\n").writerow([f"{name} {i}.png", int(labels[i])])
+    splits = ["--split", tmp_path / "train.csv", "--split", tmp_path / "test.csv", "--images", tmp_path]
+    told = run(capsys, "--model", "embedded", *splits, "--out", tmp_path / "feats", "--method", "ridge")
+    values = {one["name"]: one["value"] for one in told["metrics"]}
+    assert told["settings"]["outputs"] == ["projector_input", "aligned"]
+    assert values["accuracy/raw"] > 0.7
+    assert values["accuracy/aligned"] > 0.5
+    again = run(capsys, tmp_path / "feats", "--method", "ridge")
+    assert {one["name"]: one["value"] for one in again["metrics"]} == values
