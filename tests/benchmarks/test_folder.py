@@ -17,6 +17,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.build.questions import Settings, generate
 from snellen.errors import DataError, UsageError
+from snellen.rescoring import score_answers
 from snellen.types import Prompt, Response, Sample, Text
 
 CLASSES = (
@@ -155,6 +156,34 @@ def test_a_missing_image_costs_its_own_question_and_says_which(source):
     assert lost == 8
     with pytest.raises(DataError, match="no images were given"):
         samples(folder)[0].prompt.parts[0].blob.read()
+
+
+def test_a_run_is_scored_when_its_images_are_gone_and_its_set_lies_elsewhere(source):
+    folder = built(source)
+    evaluate(str(folder), Knowing(), images=source / "images", out=source / "results")
+    (source / "images").rename(source / "away")
+    assert by(load_run(source / "results").metrics("official"))["accuracy"]["coverage"] == 1.0
+    with pytest.raises(DataError, match="nothing is at .*images"):
+        samples(folder, images=source / "images")[0].prompt.parts[0].blob.read()
+    folder.rename(source / "moved")
+    with pytest.raises(UsageError, match="birds") as gone:
+        score_answers(source / "results")
+    assert "--benchmark" in (gone.value.hint or "")
+    summary, _ = score_answers(source / "results", str(source / "moved"), profile="all")
+    assert summary.rows == summary.expected == 192
+    with pytest.raises(DataError, match="digest"):
+        score_answers(source / "results", str(built(source, images=source / "away", seed=1)))
+
+
+def test_levels_stand_coarse_to_fine_in_the_summary_whatever_came_first(source):
+    folder = built(source, kinds=("choice", "truth"))
+    run = evaluate(str(folder), Knowing(), images=source / "images", out=source / "results")
+    names = [metric["name"] for metric in run.metrics("strict").to_pylist()]
+    assert [name for name in names if name in ("accuracy/order", "accuracy/species")] == [
+        "accuracy/order",
+        "accuracy/species",
+    ]
+    assert names.index("accuracy/order/truth") < names.index("accuracy/species/choice_text")
 
 
 def test_scoring_reads_no_image_and_tells_how_near_a_wrong_answer_is(source):

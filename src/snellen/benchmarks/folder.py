@@ -19,7 +19,7 @@ from snellen.benchmarks.fgbmk.official import official
 from snellen.benchmarks.fgbmk.strict import strict
 from snellen.benchmarks.manifest import PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo, read_manifest
 from snellen.errors import DataError, UsageError
-from snellen.scoring.hierarchy import SEPARATOR, diagnosis
+from snellen.scoring.hierarchy import SEPARATOR, by_level, diagnosis
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores
 from snellen.sources import FolderTree, Tree, digest, open_tree
@@ -75,9 +75,7 @@ def open_folder(path: Path) -> Benchmark:
 def summarize(scores: Scores, profile: str) -> list[Metric]:
     """Accuracy by question and image with its baselines, by level and kind, and the diagnosis over the taxonomy."""
     metrics = summary.headline(scores, profile)
-    hierarchy = scores.where(ask="hierarchy")
-    if len(hierarchy):
-        metrics += breakdown(hierarchy, ("level",)) + breakdown(hierarchy, ("level", "kind"))
+    metrics += by_level(scores)
     for ask in ("bias", "attribute"):
         part = scores.where(ask=ask)
         if len(part):
@@ -131,13 +129,23 @@ def _notices(manifest: Manifest, data: Data) -> list[str]:
     return lines
 
 
+class Gone(Struct, frozen=True):
+    """Images that were given and are no longer there: answers are scored without them, and nothing else is."""
+
+    path: Path
+
+    def blob(self, name: str) -> Any:
+        """Raises DataError, always."""
+        raise DataError(f"nothing is at {self.path}", "Give --images.")
+
+
 class Picture(Struct, frozen=True):
     """An image of a set, looked for when it is read: a question that is only scored needs none.
 
     `name` is its place under the root, `at` the question, `tree` None where no images were given.
     """
 
-    tree: Tree | None
+    tree: Tree | Gone | None
     name: str
     at: str
 
@@ -199,9 +207,9 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     chosen = {(part.ask, part.level, part.kind) for part in _chosen(manifest, data)}
     whole = len(chosen) == len(manifest.parts)
     copied = manifest.copied and data.images is None
-    tree: Tree | None = FolderTree(folder / PICTURES) if copied else None
+    tree: Tree | Gone | None = FolderTree(folder / PICTURES) if copied else None
     if data.images is not None:
-        tree = open_tree(data.images)
+        tree = open_tree(data.images) if data.images.exists() else Gone(data.images)
     known = _known(folder, manifest)
     table = folder / QUESTIONS
     regular_file(table)
@@ -251,7 +259,9 @@ def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Know
     )
 
 
-def _sample(row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree: Tree | None, image: str) -> Sample:
+def _sample(
+    row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree: Tree | Gone | None, image: str
+) -> Sample:
     kind, ask = row["kind"], row["ask"]
     attribute = ask == "attribute"
     depth = row["depth"]

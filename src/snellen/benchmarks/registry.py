@@ -69,6 +69,8 @@ def find(name: str) -> Benchmark:
         if name not in points:
             near = difflib.get_close_matches(name, names(), n=3)
             hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            if Path(name).is_absolute():
+                hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
             raise UsageError(f"there is no benchmark {name!r}", f"{hint}`snellen list` shows all.")
         found = points[name].load()
     if not isinstance(found, Benchmark):

@@ -144,6 +144,44 @@ def test_the_longest_option_is_the_one_that_is_named(options, gold, reply, answe
     assert score.value == float(answer == gold)
 
 
+AIRCRAFT = ("T-6", "B-52", "C-135", "F-15")
+
+
+@pytest.mark.parametrize("gold", AIRCRAFT)
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("The answer is {gold}.", "correct"),
+        ("d) {gold}", "correct"),
+        ("<think>{other}?</think> {gold}", "correct"),
+        ("It is not {other}, it is {gold}.", "correct"),
+        ("It's a {gold}, not a {other}.", "correct"),
+        ("Two {gold}s", "correct"),
+        ("\\boxed{{{gold}}}", "correct"),
+        ("It is not {gold}, it is {other}.", "wrong"),
+        ("The answer is {other}.", "wrong"),
+        ("Both {gold} and {other}", "invalid"),
+        ("{other} or {gold}", "invalid"),
+        ("It is not a {gold}.", "invalid"),
+        ("The answer is A-10.", "invalid"),
+    ],
+)
+def test_a_name_that_looks_like_an_options_letter_is_read_as_a_name(gold, reply, verdict):
+    for other in set(AIRCRAFT) - {gold}:
+        score = strict(choice(gold, AIRCRAFT, "Which of these?"), reply.format(gold=gold, other=other))
+        assert score.verdict == verdict, (other, score)
+
+
+def test_a_short_answer_that_lists_several_classes_gives_none():
+    question = Prompt((Text("What is the species of the bird?"),))
+    names = Names(["rook", "fish crow", "common raven"], {"raven": "common raven"})
+    sample = Sample("s", question, "rook", "short", meta={"names": names})
+    for reply in ("rook, fish crow", "Rook; raven", "rooks\nfish crows", "Either rook or raven."):
+        assert strict(sample, reply).verdict == "invalid", reply
+    for reply in ("rook, not fish crow", "rook, a corvid", "rook, rook"):
+        assert strict(sample, reply).verdict == "correct", reply
+
+
 @pytest.mark.parametrize(
     ("gold", "reply", "verdict"),
     [

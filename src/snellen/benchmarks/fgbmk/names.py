@@ -16,6 +16,8 @@ from importlib.resources import files
 from snellen.scoring.names import stem
 
 _WORD = re.compile(r"[^\W_]+")
+_WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")
+_SEVERAL = re.compile(r"(?<=[0-9])s\b")
 _POSSESSIVE = re.compile(r"'s(?![a-z])|(?<=s)'(?![a-z])")
 _AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "sulphur": "sulfur"}
 
@@ -26,12 +28,14 @@ def tokens(name: str) -> tuple[str, ...]:
 
     >>> tokens("Chuck-will's-widows")
     ('chuck', 'will', 'widow')
+    >>> tokens("F-18s")
+    ('f', '18')
     """
     if not name.isascii():
         name = name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'")
         decomposed = unicodedata.normalize("NFKD", name)
         name = "".join(char for char in decomposed if not unicodedata.combining(char))
-    name = _POSSESSIVE.sub("", name.lower()).replace("'", "")
+    name = _SEVERAL.sub("", _POSSESSIVE.sub("", name.lower()).replace("'", ""))
     return tuple(_AMERICAN.get(word) or stem(word) for word in _WORD.findall(name))
 
 
@@ -85,6 +89,24 @@ class Names:
                     break
             else:
                 at += 1
+
+    def replaced(self, text: str, by: Mapping[str, str]) -> str:
+        """The text with a word of one's own in place of every name of a class, found as by `named`."""
+        spans = [(found.start(), found.end(), tokens(found[0])) for found in _WRITTEN.finditer(text)]
+        spans = [span for span in spans if span[2]]
+        out, end, at = [], 0, 0
+        while at < len(spans):
+            for length in range(min(self._longest, len(spans) - at), 0, -1):
+                words = [word for span in spans[at : at + length] for word in span[2]]
+                name = self._known.get("".join(words))
+                if name is not None:
+                    out += [text[end : spans[at][0]], by[name]]
+                    end = spans[at + length - 1][1]
+                    at += length
+                    break
+            else:
+                at += 1
+        return "".join([*out, text[end:]])
 
 
 @lru_cache(maxsize=8_192)

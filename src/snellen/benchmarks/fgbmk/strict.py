@@ -19,6 +19,9 @@ _DENIED = re.compile(r"\b(?:not|no|never|neither|nor|cannot|unlikely|unsure|uncl
 # Reasons for which a name that stands there is taken: an alias, or a name such as A-10 that looks like a letter.
 _MISSED = ("no answer", "contradicts itself: letter")
 _SPACES = re.compile(r"\s+")
+_BETWEEN = re.compile(r"(?:[\W_]|\b(?:and|or|either|both)\b)*", re.IGNORECASE)
+# A word of letters that no reply has, for each of 26 options.
+_WORDS = tuple(f"zo{letter}ik" for letter in "abcdefghijklmnopqrstuvwxyz")
 ECHO = "only repeats the question"
 
 
@@ -85,7 +88,11 @@ def _choice(sample: Sample, said: str, question: str) -> Score:
 def _option(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
     """The one option that a reply names by its text, or why there is none."""
     text = _LETTERED.sub("", said)
-    named = names.named(take_apart(text).text)
+    apart = take_apart(text)
+    named = names.named("\n".join([apart.text, *apart.boxes]))
+    if named and any(_like_a_letter(option) for option in options):
+        answer, reason = _by_words(text, question, options, names)
+        return answer, reason if answer or len(named) < 2 else f"two answers: {', '.join(named)}"
     reading = read("choice_text", text, question=question, options=options)
     if reading.value is None:
         if len(named) == 1 and (reading.reason or "").startswith(_MISSED) and not _DENIED.search(text):
@@ -99,6 +106,21 @@ def _option(said: str, question: str, options: Sequence[str], names: Names) -> t
     return answer, None
 
 
+def _like_a_letter(option: str) -> bool:
+    """Whether a name has a word that could be taken for an option's letter or place: F-15, T 6, 707-320."""
+    return any(len(word) == 1 or word.isdigit() for word in tokens(option))
+
+
+def _by_words(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+    """As `_option`, with a word in place of every name, so that the B of B-52 is never read as the second option."""
+    words = dict(zip(options, _WORDS, strict=False))
+    asked_about = names.replaced(question, words)
+    reading = read("choice_text", names.replaced(said, words), question=asked_about, options=list(words.values()))
+    if reading.value is None:
+        return None, reading.reason
+    return next(option for option, word in words.items() if word == reading.value), None
+
+
 def _short(sample: Sample, said: str, question: str) -> Score:
     accepted = [sample.target] if isinstance(sample.target, str) else list(sample.target)
     gold = str(accepted[0])
@@ -110,6 +132,9 @@ def _short(sample: Sample, said: str, question: str) -> Score:
     answer = names.exactly(said)
     if answer is not None:
         return _verdict(sample, answer, gold)
+    listed = _listed(take_apart(said).text, names)
+    if listed:
+        return Score(0.0, None, "invalid", f"two answers: {', '.join(listed[:4])}")
     reading = read("short", said, question=question)
     if reading.value is None:
         named = names.named(take_apart(said).text)
@@ -120,6 +145,12 @@ def _short(sample: Sample, said: str, question: str) -> Score:
     if len(set(named)) > 1:
         return Score(0.0, None, "invalid", f"two answers: {', '.join(named[:4])}")
     return _verdict(sample, named[0] if named else str(reading.value), gold, known=bool(named))
+
+
+def _listed(said: str, names: Names) -> list[str]:
+    """The classes of a reply that lists several and says nothing else: `rook, fish crow`."""
+    named = names.named(said)
+    return named if len(named) > 1 and _BETWEEN.fullmatch(names.replaced(said, dict.fromkeys(named, " "))) else []
 
 
 def _verdict(sample: Sample, answer: str, gold: str, *, known: bool = True) -> Score:

@@ -8,8 +8,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.scoring.hierarchy import diagnosis
-from snellen.scoring.metrics import accuracy, balanced_accuracy, breakdown, majority, share
+from snellen.scoring.hierarchy import by_level, diagnosis
+from snellen.scoring.metrics import accuracy, balanced_accuracy, majority, share
 from snellen.scoring.statistics import interval, macro_mean, scored
 from snellen.scoring.statistics.intervals import coverage
 from snellen.scoring.table import Scores
@@ -28,9 +28,7 @@ def of_all(scores: Scores, profile: str) -> list[Metric]:
     diagnosis of each data set, which needs one taxonomy, as `<data set>/<metric>`.
     """
     metrics = headline(scores, profile)
-    hierarchy = scores.where(ask="hierarchy")
-    if len(hierarchy):
-        metrics += breakdown(hierarchy, ("level",)) + breakdown(hierarchy, ("level", "kind"))
+    metrics += by_level(scores)
     for task, part in scores.by("task"):
         metrics += _named(task, [*headline(part, profile), *_attributes(part)])
     for dataset, part in scores.by("dataset"):
