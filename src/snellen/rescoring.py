@@ -12,8 +12,8 @@ from snellen.engine import rescore
 from snellen.engine.folder import RunFolder
 from snellen.engine.rescore import Scored, Summary
 from snellen.engine.verdicts import Replies, judged_by
-from snellen.errors import UsageError
-from snellen.evaluation import given_data, load_run
+from snellen.errors import DataError, UsageError
+from snellen.evaluation import Run, given_data, load_run
 from snellen.interop import open_answers
 from snellen.interop.answers import SHOWN, Problems
 
@@ -57,13 +57,16 @@ def score_answers(
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)
     if own and (benchmark is None or path.is_dir()) and id_field is None and reply_field is None:
-        run = load_run(folder.path, benchmark=benchmark if isinstance(benchmark, Benchmark) else None)
+        elsewhere = isinstance(benchmark, str) and Path(benchmark).is_dir()  # a built set that has moved since
+        given = benchmarks.find(str(benchmark)) if elsewhere else benchmark
+        run = load_run(folder.path, benchmark=given if isinstance(given, Benchmark) else None)
         moved = run.moved(data, images, benchmark_options)
-        if benchmark is not None and moved.benchmark.name != (getattr(benchmark, "name", benchmark)):
+        if given is not None and moved.benchmark.name != getattr(given, "name", given):
             raise UsageError(
                 f"{folder.path} is a run of {moved.benchmark.name}, not of {benchmark}",
                 f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
             )
+        _same_set(moved)
         said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
         summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
         return summary, [*moved.notes(), *(said.notes() if said is not None else ())]
@@ -92,6 +95,18 @@ def score_answers(
         verdicts=verdicts,
     )
     return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
+
+
+def _same_set(run: Run) -> None:
+    """Raises DataError for the run of a built set that was built anew since: its questions have other answers."""
+    if not Path(run.meta.spec.benchmark).is_absolute():
+        return
+    found, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
+    if found != recorded:
+        raise DataError(
+            f"{run.path}: the set that was asked had digest {recorded}, the one that is there now has {found}",
+            "Give the set that was asked: --benchmark FOLDER.",
+        )
 
 
 def _judging(summary: Summary, verdicts: Replies | None) -> list[str]:
