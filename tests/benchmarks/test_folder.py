@@ -163,7 +163,7 @@ def test_a_run_is_scored_when_its_images_are_gone_and_its_set_lies_elsewhere(sou
     evaluate(str(folder), Knowing(), images=source / "images", out=source / "results")
     (source / "images").rename(source / "away")
     assert by(load_run(source / "results").metrics("official"))["accuracy"]["coverage"] == 1.0
-    with pytest.raises(DataError, match="nothing is at .*images"):
+    with pytest.raises(DataError, match="nothing is at "):
         samples(folder, images=source / "images")[0].prompt.parts[0].blob.read()
     folder.rename(source / "moved")
     with pytest.raises(UsageError, match="birds") as gone:
