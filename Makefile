@@ -63,6 +63,7 @@ $(VENV)/.installed-local: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps torchattacks
 	@touch $@ $(VENV)/.installed-local
 
 chromium:
