@@ -54,6 +54,12 @@ class PreflightError(SnellenError):
     exit_code = 4
 
 
+class AgentInstallError(SnellenError):
+    """An agent could not be installed, or what is installed is not what was; the message holds npm's last words."""
+
+    exit_code = 3
+
+
 class RunError(SnellenError):
     """Something is wrong with a run folder: no run there, a file of it damaged beyond repair."""
 
@@ -100,6 +106,7 @@ class ModelError(SnellenError):
     def __init__(self, message: str, hint: str = "", *, retry_after_s: float | None = None) -> None:
         super().__init__(message, hint)
         self.retry_after_s = retry_after_s
+        self.trace: object = None  # how far it came, where a model knows: kept in traces/ like that of an answer
 
 
 class RateLimitError(ModelError):
@@ -173,6 +180,31 @@ class NoAnswerError(ModelError):
     """A replayed file holds no answer for this sample."""
 
     kind = "no_answer"
+
+
+class AgentTimeoutError(ModelError):
+    """An agent had not answered when its time was up; it was ended with all its processes."""
+
+    kind = "agent_timeout"
+    status: Status = "timeout"
+
+
+class AgentAbortedError(ModelError):
+    """An agent ended before its answer: it did not start, its model failed, or it broke off by itself."""
+
+    kind = "agent_aborted"
+
+
+class AgentLoopError(ModelError):
+    """An agent called one tool with the same arguments again and again, and was ended."""
+
+    kind = "agent_loop"
+
+
+class AgentNoAnswerError(ModelError):
+    """An agent came to its end and said nothing."""
+
+    kind = "agent_no_answer"
 
 
 class TooManyFailuresError(SnellenError):

@@ -60,6 +60,8 @@ class Asker:
                     wait_s = self._backoff.wait_s(attempt, error.retry_after_s, self._chance)
                     if await self._stop.pause(wait_s):
                         continue
+                if error.trace is not None:
+                    self._traces.add(sample.id, repeat, attempt, error.trace)
                 failure = Failure(error.kind, _recorded(error.message))
                 return Record(sample.id, error.status, repeat, None, failure, attempt, started, time.time())
             if response.trace is not None:

@@ -79,6 +79,9 @@ async def run(
             folder.results.touch()  # a benchmark without questions leaves a run that can be read all the same
             folder.write_meta(meta := structs.replace(meta, state=_ended(benchmark, meta.spec, spec, folder)))
             return meta
+        attach = getattr(model, "attach", None)
+        if attach is not None:  # a model that keeps files of its own beside the answers (agents: sessions/)
+            attach(folder.path)
         work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)

@@ -28,6 +28,9 @@ class ModelOptions(Struct, frozen=True):
         revision: hub revision of a local model.
         prices: file with prices per model, for cost and `--max-cost`.
         seed: the run's seed, for a local model that samples; an endpoint is sent that of `generation`.
+        agent_model: PROVIDER/MODEL that an agent asks, behind `base_url`.
+        sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
+        sif: the image file for apptainer.
     """
 
     generation: Generation = Generation()
@@ -44,6 +47,9 @@ class ModelOptions(Struct, frozen=True):
     revision: str | None = None
     prices: str | None = None
     seed: int = 0
+    agent_model: str | None = None
+    sandbox: str = "auto"
+    sif: str | None = None
 
 
 class Model(Protocol):
@@ -52,7 +58,9 @@ class Model(Protocol):
     `name` is what the user typed after `--model`. `identity` is what goes into the fingerprint: everything that can
     change an answer, and never a key. A model may have `in_flight: int`, the number of prompts that keep it busy; the
     engine then asks no fewer at once, whatever `concurrency` says. One that gives the same answer to the same prompt
-    and seed has `seed: int`, the run's; the engine then asks each repeat of a question with a seed of its own.
+    and seed has `seed: int`, the run's; the engine then asks each repeat of a question with a seed of its own. One
+    that knows samples by id has `answer_for(sample_id, repeat, prompt)`, asked in place of `answer`; one that keeps
+    files beside the answers has `attach(folder)`, called with the run's folder before preflight.
     """
 
     name: str
