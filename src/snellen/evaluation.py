@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
 from snellen.engine.progress import Display
@@ -128,7 +128,9 @@ def perform(
 
     meta = _in_loop(whole())
     done = Run(folder, meta, asked)
-    if not done.summary_is_current():
+    if spec.benchmark == JUDGED:
+        done.write_verdicts()
+    elif not done.summary_is_current():
         done.summarize("all")
     return done
 
@@ -335,6 +337,30 @@ class Run:
             self._save(summary, judge)
         return summary
 
+    def write_verdicts(self) -> None:
+        """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""
+        from snellen.engine.judge import verdict_row
+
+        rows: list[dict[str, Any]] = []
+
+        def each(scored: Scored) -> None:
+            (score,) = scored.scores.values()
+            rows.append(verdict_row(scored.sample, scored.record, score))
+
+        self.summarize("all", each=each)
+        if self._writable:
+            content = b"".join(
+                msgspec.json.encode(row) + b"\n" for row in sorted(rows, key=lambda row: row["sample_id"])
+            )
+            self.folder.write(self.path / "verdicts.jsonl", content)
+
+    def headline(self, metrics: Mapping[str, Sequence[Metric]]) -> Headline | None:
+        """The metrics of the first profile in one line, where the benchmark has one."""
+        if self.benchmark.headline is None:
+            return None
+        first = metrics.get(next(iter(self.benchmark.score)))
+        return None if first is None else self.benchmark.headline(first)
+
     def _save(self, summary: Summary, judge: Verdicts | None) -> None:
         """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
         if not self._writable:
@@ -362,7 +388,8 @@ class Run:
         if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
             kept = {one["profile"]: one for one in old["profiles"]} | rows
             new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
-        content = {**new, **head}
+        headline = self.headline(summary.metrics)
+        content = {**({} if headline is None else headline.figures), **new, **head}
         self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 

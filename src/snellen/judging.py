@@ -33,6 +33,7 @@ def judge(
     base_url: str | None = None,
     key_env: str | None = None,
     with_images: bool = False,
+    rule: bool = False,
     limit: int | None = None,
     seed: int = 0,
     concurrency: int = 16,
@@ -55,6 +56,7 @@ def judge(
         base_url: the judge's endpoint; None: JUDGE_BASE_URL.
         key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
         with_images: the judge sees the pictures of the question too.
+        rule: what the benchmark's own rule takes for correct is not judged (`judge_source` is then `rule`).
         limit: only the first so many replies.
         seed: that of the marks around replies.
         concurrency, generation, model_options: as for `evaluate`.
@@ -87,7 +89,9 @@ def judge(
     asked = benchmark or find_benchmark(about.spec)
     if rubric is None:
         rubric = "match" if asked.rubric is None else room.OWN
-    chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {})}
+    if rule and asked.ruled_correct is None:
+        raise UsageError(f"{asked.name} has no rule that could stand before a judge", "Judge without --rule.")
+    chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     data = Data(path=source.path, options=chosen, seed=seed)
     judged = room.benchmark(data, asked)
     if rubric == room.OWN and next(judged.samples(data), None) is None:

@@ -69,7 +69,9 @@ def score_answers(
         _same_set(moved)
         said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
         summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
-        return summary, [*moved.notes(), *(said.notes() if said is not None else ())]
+        headline = moved.headline(summary.metrics)
+        lines = [*([] if headline is None else [headline.text]), *moved.notes()]
+        return summary, [*lines, *(said.notes() if said is not None else ())]
     if benchmark is None:
         raise UsageError(
             f"{path} is not a run's folder, so it does not say which benchmark it answers", "Name it: --benchmark NAME."

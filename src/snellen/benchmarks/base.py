@@ -38,6 +38,20 @@ ResultReader: TypeAlias = "Callable[[Path, Data, Problems], Answered | None]"
 Exporter: TypeAlias = "Writer"
 
 
+class Judged(Struct, frozen=True):
+    """What a judge sees of one answer where that is not all of it: `question` and `reply`, as they are put before it."""
+
+    question: str
+    reply: str
+
+
+class Headline(Struct, frozen=True):
+    """A summary in one line for people (`text`), and as flat figures for the top of summary.json (name to JSON)."""
+
+    text: str
+    figures: Mapping[str, Any] = {}
+
+
 class PublishedRow(Struct, frozen=True):
     """One row of a published table: `kind` is chance, human or model; `values` stand in the order of the columns."""
 
@@ -91,6 +105,13 @@ class Benchmark:
         notices: what is odd about the data, one line each (counts that differ from the known ones, halves of pairs).
         rubric: the rubric by which a judge decides this sample; None: its reply is scored without one. A benchmark
             with rubrics is scored from the verdicts of its judged run, and is unscored until there is one.
+        judged_text: what a judge sees of this sample and reply, in place of the whole prompt and the whole reply; None:
+            there is no answer in the reply, so that no judge is asked, and the scorer says what is wrong with it.
+        ruled_correct: whether a rule takes this reply for correct without a judge; used only where the user asks for it
+            (`snellen judge --rule`), and marked `judge_source` = `rule`.
+        headline: the metrics in one line; None where nothing is figured yet.
+        variables: environment variables that stand in for options of `snellen run`, variable to option (`DATA_ZIP` to
+            `data`): snellen.cli.variables says which options these may be.
         published: tables to show beside a run.
         exports: format name to a writer of a run in that format, beside those of `snellen.interop.exports`, where it
             says what a writer gets and returns.
@@ -111,5 +132,9 @@ class Benchmark:
     results: ResultReader | None = None
     notices: Callable[[Data], Sequence[str]] = lambda data: ()
     rubric: Callable[[Sample], Rubric | None] | None = None
+    judged_text: Callable[[Sample, str], Judged | None] | None = None
+    ruled_correct: Callable[[Sample, str], bool] | None = None
+    headline: Callable[[Sequence[Metric]], Headline | None] | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     published: Sequence[Published] = ()
     exports: Mapping[str, Exporter] = field(default_factory=dict)

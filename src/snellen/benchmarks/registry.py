@@ -15,6 +15,7 @@ BUILT_IN = {
     "chart": "snellen.benchmarks.chart:CHART",
     "chart/digits": "snellen.benchmarks.chart:DIGITS",
     "chart/creatures": "snellen.benchmarks.chart:CREATURES",
+    "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
     "vlm2/gc-mat": "snellen.benchmarks.vlm2:GC_MAT",
     "vlm2/gc-trk": "snellen.benchmarks.vlm2:GC_TRK",

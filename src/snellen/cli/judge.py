@@ -28,6 +28,10 @@ def judge(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None,
     with_images: Annotated[bool, typer.Option("--with-images", help="Show the judge the pictures too.")] = False,
+    rule: Annotated[
+        bool,
+        typer.Option("--rule", help="Ask nobody about what the benchmark's own rule takes for correct; it is marked."),
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,
     seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what a local judge samples.")] = 0,
     max_tokens: given.MaxTokens = None,
@@ -64,6 +68,7 @@ def judge(
         base_url=base_url,
         key_env=key_env,
         with_images=with_images,
+        rule=rule,
         limit=limit,
         seed=seed,
         concurrency=concurrency,

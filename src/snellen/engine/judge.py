@@ -22,10 +22,11 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import rescore
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
-from snellen.errors import JudgeError
+from snellen.errors import JudgeError, ModelError
 from snellen.models.base import Model
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
+    SOURCE,
     WITHHELD,
     Rubric,
     Schema,
@@ -36,6 +37,7 @@ from snellen.scoring.judge import (
     parse_rubric,
     places,
     read_verdict,
+    ruled,
     score_verdict,
     shortened,
     strike,
@@ -49,7 +51,7 @@ NAME = "judged"
 PROFILE = "judge"
 OWN = ""
 """The value of the option `rubric` where the judged run's benchmark says by which rubric each reply is judged."""
-UNANSWERED = "unanswered"
+UNANSWERED, NO_ANSWER = "unanswered", "no answer in the reply"
 MOST_PARTS = 20
 RUBRIC_BYTES = 1 << 20
 
@@ -63,12 +65,14 @@ class Question(Text, frozen=True, tag="question"):
         forms: what must not be written; empty: nothing is sealed.
         verdict: what a verdict looks like.
         shape: the same in words, for the second question.
+        ruled: the verdict of a rule, which leaves the judge nothing to say; empty: there is none.
     """
 
     opened: str = ""
     forms: tuple[str, ...] = ()
     verdict: Schema = Schema()
     shape: str = ""
+    ruled: str = ""
 
 
 def question_of(prompt: Prompt) -> Question | None:
@@ -99,7 +103,8 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
 
     Args:
         data: `path` is the judged run's folder, options `rubric` (a name or a file; empty: the run's benchmark has its
-            own, and replies that it has none for are not judged) and `images`, `seed` that of the marks around replies.
+            own, and replies that it has none for are not judged), `images` and `rule`, `seed` that of the marks around
+            replies.
         source: the judged run's benchmark, where it is not a registered one.
 
     Raises:
@@ -128,7 +133,7 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
         for sample, record in rescore.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
             rubric = rubric_of(sample)
             if rubric is not None:
-                one = judged_sample(sample, record, rubric, settings, sealed=asked.restricted)
+                one = judged_sample(sample, record, rubric, settings, asked)
                 yield one if given is not None else as_asked(one, sample, record)
 
     def score(sample: Sample, reply: str) -> Score:
@@ -138,7 +143,7 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
         why = sample.meta[UNANSWERED]
         if given is not None:
             return Score(0.0, None, "wrong", f"no answer to judge: {why}")
-        return Score(0.0, None, "invalid" if why == "refused" else "error", why)
+        return Score(0.0, None, "invalid" if why in ("refused", NO_ANSWER) else "error", why)
 
     def summary(scores: Scores, profile: str) -> list[Metric]:
         return summarize(scores, given.verdict) if given is not None else summarize_own(scores, asked)
@@ -153,8 +158,13 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
         profiles={PROFILE: f"the judge's verdict: {rubric_text}"},
         size=lambda _: expected(meta, asked) if given is not None else own()[0] * meta.spec.repeats,
         digest=lambda _: f"{digest(folder.results)} rubric {own()[1] if given is None else given.digest}",
-        options={"rubric": "name or file of the rubric", "images": "yes: the judge sees the pictures too"},
+        options={
+            "rubric": "name or file of the rubric",
+            "images": "yes: the judge sees the pictures too",
+            "rule": "yes: what the benchmark's rule takes for correct is not judged",
+        },
         restricted=asked.restricted,
+        headline=asked.headline if given is None else None,
         about={
             "description": f"verdicts on {folder.path}",
             "rubric": rubric_text if given is None else given.name,
@@ -168,8 +178,11 @@ def expected(meta: RunMeta, source: Benchmark) -> int:
     return rescore.count(source, meta.spec.data) * meta.spec.repeats
 
 
-def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, *, sealed: bool) -> Sample:
-    """The question to the judge about one record; without parts where there is no reply to judge."""
+def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, asked: Benchmark) -> Sample:
+    """The question to the judge about one record; without parts where there is no reply to judge, or no answer in it.
+
+    The benchmark may narrow what the judge sees (`judged_text`); the gold of a restricted one is sealed.
+    """
     name = rescore.judged_name(sample, record)
     meta: dict[str, Any] = {
         k: v for k, v in sample.meta.items() if isinstance(v, (str, int, float)) and k not in _NOT_SHOWN
@@ -179,12 +192,22 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, *,
     if record.status != "ok" or record.response is None:
         meta[UNANSWERED] = record.error.kind if record.error is not None else record.status
         return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
-    values = places(rubric, sample, record.response.text, data.seed)
+    shown_sample, reply = sample, record.response.text
+    if asked.judged_text is not None:
+        narrowed = asked.judged_text(sample, reply)
+        if narrowed is None:
+            meta[UNANSWERED] = NO_ANSWER
+            return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
+        reply = narrowed.reply
+        shown_sample = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
+    values = places(rubric, shown_sample, reply, data.seed)
     text = fill(rubric.template, values)
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
     system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
     part = Question(text, verdict=rubric.verdict, shape=rubric.shape)
-    if sealed:
+    if data.options.get("rule") and asked.ruled_correct is not None and asked.ruled_correct(sample, reply):
+        part = structs.replace(part, ruled=ruled(rubric.verdict))
+    if asked.restricted:
         shown = fill(rubric.template, {**values, "gold": WITHHELD})
         part = structs.replace(part, text=shown, opened=text, forms=gold_forms(sample))
     pictures = tuple(p for p in sample.prompt.parts if not isinstance(p, Text)) if data.options.get("images") else ()
@@ -206,6 +229,23 @@ def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
 @cache
 def _generation(max_tokens: int | None) -> Generation | None:
     return None if max_tokens is None else Generation(max_tokens=max_tokens)
+
+
+def verdict_row(sample: Sample, record: Record, score: Score) -> dict[str, Any]:
+    """One line of verdicts.jsonl: whose verdict it is, which, and who gave it.
+
+    `judge_verdict` is a label or number of the rubric; `error` or `invalid` where the judged run holds no answer, about
+    which nobody was asked; `judge_error` where the judge failed or gave no verdict.
+    """
+    why = sample.meta.get(UNANSWERED)
+    if why is not None:
+        found: Any = "invalid" if why in ("refused", NO_ANSWER) else "error"
+        return {"sample_id": sample.id, "judge_verdict": found, SOURCE: "none", "reason": why}
+    if record.status != "ok" or record.response is None or score.value is None:
+        reason = record.error.kind if record.error is not None else "no verdict"
+        return {"sample_id": sample.id, "judge_verdict": "judge_error", SOURCE: "judge", "reason": reason}
+    row = {"sample_id": sample.id, "judge_verdict": score.extracted, SOURCE: score.detail.get(SOURCE, "judge")}
+    return row if not record.response.model else {**row, "judge_model": record.response.model}
 
 
 _NOT_SHOWN = {"kind", "target", "gold", "answer", "aliases", "chance", UNANSWERED}
@@ -287,6 +327,8 @@ class Asking:
         question = question_of(prompt)
         if question is None:
             return Response("")  # nothing to judge; the score says why
+        if question.ruled:
+            return Response(question.ruled)
         response = await self._ask(sample_id, 1, prompt, question.forms)
         try:
             read_verdict(response.text, question.verdict)
@@ -317,7 +359,11 @@ class Asking:
         line = {"sample_id": sample_id, "attempt": attempt}
         inputs.append({**line, "system": prompt.system, "text": redact("\n".join(texts)), "images": pictures})
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
-        response = await self._model.answer(structs.replace(prompt, parts=opened))
+        try:
+            response = await self._model.answer(structs.replace(prompt, parts=opened))
+        except ModelError as error:  # servers quote requests that they do not like, and the error is written down
+            error.message = strike(error.message, forms)
+            raise
         said = redact(strike(response.text, forms))
         outputs.append({**line, "text": said, "model": response.model, "finish_reason": response.finish_reason})
         return response

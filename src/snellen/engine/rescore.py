@@ -80,8 +80,10 @@ def judged_name(sample: Sample, record: Record) -> str:
 
 
 def rubric_for(benchmark: Benchmark, sample: Sample, record: Record) -> Rubric | None:
-    """The benchmark's rubric for this reply; None where none decides it: there is no such rubric, or no reply."""
+    """The benchmark's rubric for this reply; None where none decides it: no such rubric, no reply, no answer in it."""
     if benchmark.rubric is None or record.status != "ok" or record.response is None:
+        return None
+    if benchmark.judged_text is not None and benchmark.judged_text(sample, record.response.text) is None:
         return None
     return benchmark.rubric(sample)
 

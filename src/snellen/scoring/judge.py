@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
@@ -20,15 +21,19 @@ from msgspec import Struct
 from snellen.errors import JudgeError
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba")
+BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika")
 NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
 REPLY_CHARACTERS = 20_000
 WITHHELD = "[gold withheld]"
+SOURCE, RULE = "judge_source", "rule"
+"""The member of a verdict that says who gave it, and its value where that was no judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff]"
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -214,14 +219,36 @@ def shortened(text: str, characters: int) -> str:
 
 
 def strike(text: str, forms: tuple[str, ...]) -> str:
-    """The text without the gold answer, for benchmarks whose gold must not be written anywhere."""
-    for form in sorted((form for form in forms if form.strip()), key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", WITHHELD, text, flags=re.IGNORECASE)
+    """The text without the gold answer, for benchmarks whose gold must not be written anywhere.
+
+    Whole words only; Chinese and Japanese are written without spaces, so that there each place counts.
+    """
+    for form in sorted((form.strip() for form in forms if form.strip()), key=len, reverse=True):
+        before = "" if _UNSPACED.match(form[0]) else f"(?<!{_LETTER})"
+        after = "" if _UNSPACED.match(form[-1]) else f"(?!{_LETTER})"
+        text = re.sub(f"{before}{re.escape(form)}{after}", WITHHELD, text, flags=re.IGNORECASE)
     return text
 
 
+def quotes(text: str, forms: Iterable[str]) -> bool:
+    """Whether a text quotes one of the forms, whatever its case, spacing and punctuation.
+
+    A form of one or two letters must be the whole text: it is in every other.
+    """
+    plain = plain_letters(text)
+    for form in map(plain_letters, forms):
+        if form and (form == plain or ((len(form) > 2 or _UNSPACED.match(form)) and form in plain)):
+            return True
+    return False
+
+
+def plain_letters(text: str) -> str:
+    """Letters and digits alone, compatible forms as one (NFKC), without case: what a rule compares names by."""
+    return "".join(one for one in unicodedata.normalize("NFKC", text).casefold() if one.isalnum())
+
+
 class Read(Struct, frozen=True):
-    """A verdict that could be read: `found` is the label or number, `value` its score.
+    """A verdict that could be read: `found` is the label or number, `value` its score, `source` who gave it.
 
     Behind a marker a number outside its range is a verdict too: its value then lies below 0 or above 1.
     """
@@ -229,6 +256,7 @@ class Read(Struct, frozen=True):
     found: str | float
     value: float
     reason: str
+    source: str = "judge"
 
 
 def read_verdict(reply: str, schema: Schema) -> Read:
@@ -263,7 +291,7 @@ def read_verdict(reply: str, schema: Schema) -> Read:
     if schema.range is None:
         if not isinstance(found, str) or found not in schema.labels:
             raise ValueError(f"{schema.field!r} is {_shown(found)}; expected one of {', '.join(schema.labels)}")
-        return Read(found, schema.labels[found], reason)
+        return Read(found, schema.labels[found], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
     low, high = schema.range
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not low <= found <= high:
         raise ValueError(f"{schema.field!r} is {_shown(found)}; expected a number from {low:g} to {high:g}")
@@ -302,17 +330,31 @@ def marked_or_object(found: str | float, schema: Schema) -> str:
     return msgspec.json.encode({schema.field: found}).decode()
 
 
+def ruled(schema: Schema) -> str:
+    """The reply that stands for a judge's where a rule has found an answer correct: the first label that scores 1.
+
+    Raises:
+        JudgeError: the rubric asks for a number, so that no label says "correct".
+    """
+    label = next((label for label, value in schema.labels.items() if value == 1.0), None)
+    if label is None:
+        raise JudgeError("the rubric has no label worth 1, which a rule could give", "Judge without --rule.")
+    return msgspec.json.encode({schema.field: label, SOURCE: RULE}).decode()
+
+
 def score_verdict(reply: str, schema: Schema) -> Score:
     """The judge's reply as a score; unscored, with the reason, where it holds no verdict.
 
-    A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1.
+    A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1. Where there are
+    more labels than two, the label stands in `detail` as `judge_verdict`, with its `judge_source`.
     """
     try:
         read = read_verdict(reply, schema)
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
-    return Score(read.value, read.found, verdict, read.reason or None)
+    detail = {"judge_verdict": read.found, SOURCE: read.source} if len(schema.labels) > 2 else {}
+    return Score(read.value, read.found, verdict, read.reason or None, detail)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

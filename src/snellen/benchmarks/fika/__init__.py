@@ -1,0 +1,46 @@
+"""FIKA-Bench: name the fine-grained thing on a picture, with or without tools, strictly judged.
+
+Source: Li and Peng 2026, arXiv 2605.13193; the data set oking0197/FIKA-Bench is gated. What its sources do not say (names of
+fields, prompt, rubric) is ours and lies in data files: docs/fika.md.
+"""
+
+from __future__ import annotations
+
+from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.fika import data, scoring
+
+VERSION = "1"
+PROFILES = {
+    "strict": "a judge compares the answer with the gold one and its aliases; only `correct` counts, and no answer is wrong"
+}
+VARIABLES = {
+    "DATA_ZIP": "data",
+    "LIMIT": "limit",
+    "OUT_DIR": "out",
+    "MODEL_PATH": "model",
+    "HF_CACHE_DIR": "hub cache",
+}
+
+FIKA = Benchmark(
+    name="fika",
+    version=VERSION,
+    samples=data.samples,
+    score={"strict": scoring.unjudged},
+    summarize=scoring.summarize,
+    profiles=PROFILES,
+    size=data.size,
+    digest=data.digest,
+    options=data.OPTIONS,
+    restricted=True,
+    about={
+        "description": "FIKA-Bench: 311 pictures, name the fine-grained thing; gold answers are restricted.",
+        "source": "Li and Peng 2026, FIKA-Bench, arXiv 2605.13193; oking0197/FIKA-Bench on the hub, gated",
+        "licence": "its own: non-commercial evaluation, no redistribution of data or gold answers",
+    },
+    notices=data.notices,
+    rubric=scoring.rubric,
+    judged_text=scoring.judged_text,
+    ruled_correct=scoring.ruled_correct,
+    headline=scoring.headline,
+    variables=VARIABLES,
+)

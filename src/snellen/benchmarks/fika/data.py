@@ -1,0 +1,238 @@
+"""The questions of FIKA-Bench as samples. The gold answer is a sample's target and stands nowhere else.
+
+What cannot be read costs its own sample and no other: the sample is there, holds an `Unreadable` that names file and
+line, and fails when it is asked. Evidence links and labels are not read into samples at all.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b, sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.fika import fields, pictures, where
+from snellen.benchmarks.fika.fields import Fields
+from snellen.benchmarks.fika.where import MEND, Questions
+from snellen.benchmarks.vlm2 import contents
+from snellen.errors import DataError, UsageError
+from snellen.scoring.judge import plain_letters, quotes
+from snellen.sources import Unreadable
+from snellen.sources.confine import regular_file
+from snellen.sources.rows import Row
+from snellen.types import Image, Prompt, Sample, Text
+
+OPTIONS = {
+    "fields": "file that says which field of a row holds what (docs/fika.md)",
+    "language": "en or zh: which text is taken where a row has both; the first one if not given",
+    "manifest": "name of the manifest in the data, where there are several",
+    "prompt": "file with another prompt (docs/fika.md)",
+}
+PARTS = ("domain", "subcategory", "source", "language")
+PLACE = "{question}"
+DAMAGED = "damaged"
+
+
+class Asked(Text, frozen=True, tag="fika"):
+    """The whole prompt, and in it the data set's own `question`."""
+
+    question: str = ""
+
+
+def samples(data: Data) -> Iterator[Sample]:
+    """One sample a row, in the order of the manifest.
+
+    Raises:
+        UsageError: no data was given, or an option's file cannot be used.
+        DataError: there is no manifest, nothing of it can be read, or the archive is not the one that its side file
+            says.
+    """
+    found = where.questions(data)
+    known, template = fields_of(data), template_of(data)
+    language = _language(data)
+    seen: dict[str, int] = {}
+    for line, row in found.rows(known):
+        at = f"{found.file}, line {line:,}"
+        one = (
+            _lost(at, line, row)
+            if isinstance(row, DataError)
+            else _sample(row, at, line, found, known, language, template)
+        )
+        turn = seen[one.id] = seen.get(one.id, 0) + 1
+        yield one if turn == 1 else msgspec.structs.replace(one, id=f"{one.id}#{turn}")
+
+
+def size(data: Data) -> int | None:
+    """How many rows the manifest has; None where no data is given."""
+    return None if data.path is None else sum(1 for _ in where.questions(data).rows(fields_of(data)))
+
+
+def digest(data: Data) -> str:
+    """Over the manifest, the pictures by size and CRC-32, and the map of fields; equal for the zip and its folder.
+
+    Raises:
+        UsageError, DataError: as `samples`.
+    """
+    found, known = where.questions(data), fields_of(data)
+    tree, start = found.pictures
+    shown = (
+        one
+        for _, row in found.rows(known)
+        if not isinstance(row, DataError)
+        for one in pictures.members(known.found(row, "image"), tree, start)
+    )
+    manifest = sha256(found.tree.read(found.manifest)).hexdigest()
+    own = "" if known is fields.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
+    return contents.digest(manifest + own, shown, f"{found.file}\0fika")
+
+
+def notices(data: Data) -> list[str]:
+    """What is odd about the data: counts that differ from the benchmark's, rows and pictures that cannot be used."""
+    found, known = where.questions(data), fields_of(data)
+    counted: dict[str, set[str]] = {name: set() for name in ("domains", "subcategories", "targets")}
+    rows = damaged = renamed = 0
+    for sample in samples(data):
+        rows += 1
+        if sample.meta.get(DAMAGED):
+            damaged += 1
+            continue
+        damaged += any(isinstance(one.blob, Unreadable) for one in sample.prompt.parts if isinstance(one, Image))
+        renamed += sample.id.startswith("row-")
+        counted["targets"].add(sample.group)
+        for name, part in (("domains", "domain"), ("subcategories", "subcategory")):
+            counted[name] |= {sample.meta[part]} if part in sample.meta else set()
+    actual = {"samples": rows, **{name: len(values) for name, values in counted.items()}}
+    wanted = msgspec.structs.asdict(known.expected)
+    lines = [
+        f"{actual[name]:,} {name} were read; the whole benchmark has {number:,}"
+        for name, number in wanted.items()
+        if number is not None and actual[name] != number
+    ]
+    if damaged:
+        lines.append(f"{damaged:,} samples have a damaged row or no picture; each is recorded as failed")
+    if renamed:
+        lines.append(f"{renamed:,} samples have no id, or one that quotes the answer; they go by their row (row-N)")
+    if found.others:
+        lines.append(f"{found.others:,} other manifests were passed over; -o manifest=NAME takes another one")
+    if found.tree.left_out:
+        lines.append(f"{len(found.tree.left_out):,} members of the archive are not safe to read and were left out")
+    if found.checked is not None:
+        lines.append(f"the archive has the SHA-256 that {found.checked.name} says")
+    return lines
+
+
+def fields_of(data: Data) -> Fields:
+    """The map of fields that the options ask for. Raises UsageError where it cannot be used."""
+    given = data.options.get("fields")
+    return fields.read(None if given is None else Path(given))
+
+
+def template_of(data: Data) -> str:
+    """The prompt that the options ask for, with a place for the question.
+
+    Raises:
+        UsageError: the file cannot be read, or has no place for the question.
+    """
+    given = data.options.get("prompt")
+    if given is None:
+        return _built_in()
+    try:
+        regular_file(Path(given))
+        return _template(Path(given).read_text("utf-8"), given)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"-o prompt={given}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
+
+
+@cache
+def _built_in() -> str:
+    return _template(files(__package__).joinpath("prompt.toml").read_text("utf-8"), "prompt.toml")
+
+
+def _template(text: str, name: str) -> str:
+    hint = 'It is a TOML file with template = """...""", in which {question} stands once.'
+    try:
+        found = tomllib.loads(text).get("template")
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"prompt {name}: {error}", hint) from error
+    if not isinstance(found, str) or found.count(PLACE) != 1:
+        raise UsageError(f"prompt {name}: there is no template with one {PLACE} in it", hint)
+    return found.strip()
+
+
+def _language(data: Data) -> str:
+    wanted = data.options.get("language", "")
+    if wanted not in ("", "en", "zh"):
+        raise UsageError(f"-o language={wanted}: en or zh was expected")
+    return wanted
+
+
+def _lost(at: str, line: int, error: DataError) -> Sample:
+    blob = Unreadable(at, error.message if at in error.message else f"{at}: {error.message}", error.hint)
+    return Sample(f"row-{line}", Prompt((Image(blob),)), None, "short", meta={DAMAGED: "yes"})
+
+
+def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, language: str, template: str) -> Sample:
+    question = _question(row, known, language)
+    gold = tuple(gold_of(row, known, language))
+    missing = [name for name, value in (("question", question), ("answer", gold)) if not value]
+    if missing:
+        names = ", ".join(known.fields.get(missing[0], ()))
+        why = f"{at}: it has no {missing[0]} (looked for {names})"
+        return _lost(at, line, DataError(why, f"{MEND} Or name the field: -o fields=FILE."))
+    tree, start = found.pictures
+    blobs = pictures.shown(known.found(row, "image"), tree, start, at)
+    prompt = Prompt((*map(Image, blobs), Asked(template.replace(PLACE, question), question=question)))
+    target = fields.text(known.found(row, "target")) or gold[0]
+    hidden = (*gold, *_labels(row, known))
+    return Sample(
+        id=_id(row, line, known, hidden),
+        prompt=prompt,
+        target=gold,
+        kind="short",
+        group=blake2b(plain_letters(target).encode(), digest_size=8).hexdigest(),
+        meta=_meta(row, question, known, hidden, language),
+    )
+
+
+def _question(row: Row, known: Fields, language: str) -> str:
+    if language:
+        for name in known.fields.get("question", ()):
+            if name.endswith(f"_{language}") and (found := fields.text(row.get(name))):
+                return found
+    return fields.text(known.found(row, "question"), language)
+
+
+def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
+    """The gold answer in each accepted form, once each, the answer itself first."""
+    seen = set()
+    for value in (known.found(row, "answer"), *known.all(row, "aliases")):
+        for form in fields.texts(value, language):
+            if form not in seen:
+                seen.add(form)
+                yield form
+
+
+def _labels(row: Row, known: Fields) -> Iterator[str]:
+    """Fine-grained labels, which give the answer away as the answer does; ids of targets do not."""
+    for name in known.fields.get("target", ()):
+        if not name.endswith("id"):
+            yield from fields.texts(row.get(name))
+
+
+def _id(row: Row, line: int, known: Fields, gold: tuple[str, ...]) -> str:
+    """The row's own id, unless it quotes the answer: ids are written everywhere."""
+    found = fields.text(known.found(row, "id"))
+    return f"row-{line}" if not found or quotes(found, gold) else found
+
+
+def _meta(row: Row, question: str, known: Fields, gold: tuple[str, ...], language: str) -> dict[str, Any]:
+    """What results are broken down by; a value that quotes the answer is left out."""
+    found = {name: known.spelled(name, fields.text(known.found(row, name), "en")) for name in PARTS}
+    found["language"] = language or found["language"] or fields.language_of(question)
+    return {name: value for name, value in found.items() if value and not quotes(value, gold)}

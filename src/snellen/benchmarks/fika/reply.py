@@ -1,0 +1,112 @@
+"""The answer in a reply: the first JSON object that has one, else a short last line, else none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import Struct
+
+CHARACTERS = 200_000
+TRIES = 2_000
+LINE_CHARACTERS = 200
+_THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
+_LABEL = re.compile(
+    r"\A(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\s*[:：]\s*|\A(?:最终)?答案(?:是|为)?\s*[:：]\s*", re.IGNORECASE
+)
+_MARKUP = "*_`#>- \t"
+
+
+class Reply(Struct, frozen=True):
+    """What a reply says, as far as it could be read.
+
+    Attributes:
+        answer: the name given; empty where there is none.
+        confidence: 0 to 1, None where none was given.
+        evidence: (url, note) of each piece.
+        reasoning: in the model's words.
+        how: where the answer stands: in the JSON object, on the last line, or nowhere.
+        fault: why there is no answer.
+    """
+
+    answer: str = ""
+    confidence: float | None = None
+    evidence: tuple[tuple[str, str], ...] = ()
+    reasoning: str = ""
+    how: Literal["object", "last line", "nowhere"] = "nowhere"
+    fault: str = ""
+
+
+def read(reply: str) -> Reply:
+    """The answer of a reply.
+
+    Thoughts (up to the last `</think>`) and code fences are left out. The first balanced object that is JSON and has
+    `answer` counts, whatever stands around it; an empty answer in it is none. Without such an object the last line
+    counts, without a label such as `Answer:`, if it has at most 200 characters and is no piece of JSON.
+    """
+    said = _THOUGHT.sub("", reply[-CHARACTERS:])
+    if "<think>" in said:
+        return Reply(fault="it ends within its thoughts")
+    said = _FENCE.sub("", said).strip()
+    if not said:
+        return Reply(fault="it is empty")
+    for found in objects(said):
+        if "answer" in found:
+            return _of_object(found)
+    line = said.splitlines()[-1].strip(_MARKUP)
+    line = _LABEL.sub("", line).strip(_MARKUP).strip("\"'“”")
+    if not any(one.isalnum() for one in line) or line[0] in "{[}]" or line.endswith(("}", "]", ",")):
+        return Reply(fault="no JSON object with an answer, and no answer on the last line")
+    if len(line) > LINE_CHARACTERS:
+        return Reply(fault=f"no JSON object with an answer, and a last line of {len(line):,} characters")
+    return Reply(line, how="last line")
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """JSON objects in a text, outer before inner, in the order in which they begin; at most 2,000 places are tried."""
+    decode = json.JSONDecoder().raw_decode
+    at = text.find("{")
+    for _ in range(TRIES):
+        if at < 0:
+            return
+        try:
+            found, _ = decode(text, at)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            yield found
+        at = text.find("{", at + 1)
+
+
+def _of_object(found: dict[str, Any]) -> Reply:
+    answer = _text(found["answer"])
+    if not answer:
+        return Reply(fault="its answer is empty")
+    confidence = found.get("confidence")
+    number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1
+    pieces = found.get("evidence")
+    return Reply(
+        answer,
+        float(confidence) if number else None,  # type: ignore[arg-type]
+        tuple(_piece(one) for one in pieces) if isinstance(pieces, list) else (),
+        _text(found.get("reasoning")),
+        "object",
+    )
+
+
+def _piece(one: Any) -> tuple[str, str]:
+    return (_text(one.get("url")), _text(one.get("note"))) if isinstance(one, dict) else (_text(one), "")
+
+
+def _text(value: Any) -> str:
+    """A value as text; several names stay several, and it is for the judge to say what that is worth."""
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_text, value)))
+    found = value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # JSON can write half a surrogate pair, which no file and no request takes.
+    return found.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,143 @@
+"""How answers to FIKA-Bench count: by a strict judge alone, and only `correct` counts.
+
+The released figures are shares of all 311 samples whose `judge_verdict` is `correct`; a sample without an answer stays
+in the denominator. Verdict classes and wording of the rubric are ours (snellen/scoring/rubrics/fika.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from snellen.benchmarks.base import Headline, Judged
+from snellen.benchmarks.fika import reply as replies
+from snellen.benchmarks.fika.data import PARTS, Asked
+from snellen.scoring import metrics, statistics
+from snellen.scoring.judge import SOURCE, Rubric, built_in, gold_forms, plain_letters
+from snellen.scoring.table import Scores
+from snellen.types import Metric, Sample, Score, Text
+
+NAME, CLUSTERED = "strict_accuracy", "strict_accuracy_by_target"
+JUDGED = "judge_verdict"
+
+
+@cache
+def _rubric() -> Rubric:
+    return built_in("fika")
+
+
+def rubric(sample: Sample) -> Rubric:
+    """The rubric of every sample: those that cannot be read stay in the denominator too."""
+    return _rubric()
+
+
+def judged_text(sample: Sample, reply: str) -> Judged | None:
+    """The data set's question and the answer as it was read; None where the reply has no answer.
+
+    Neither the reasoning nor the evidence goes to the judge, nor what we asked around the question.
+    """
+    found = replies.read(reply)
+    if not found.answer:
+        return None
+    asked = next((part.question for part in sample.prompt.parts if isinstance(part, Asked)), None)
+    return Judged(asked if asked is not None else _all_text(sample), found.answer)
+
+
+def unjudged(sample: Sample, reply: str) -> Score:
+    """A reply without an answer is invalid, and worth 0; one with an answer is unscored until a judge has read it."""
+    found = replies.read(reply)
+    if not found.answer:
+        return Score(0.0, None, "invalid", found.fault)
+    return Score(None, found.answer, "unscored", "not judged yet: snellen judge RUN")
+
+
+def ruled_correct(sample: Sample, answer: str) -> bool:
+    """Whether the answer is the gold answer or an alias: the same letters and digits in order, and nothing else."""
+    plain = plain_letters(answer)
+    return bool(plain) and plain in map(plain_letters, gold_forms(sample))
+
+
+def summarize(scores: Scores, profile: str) -> list[Metric]:
+    """Strict accuracy with both of its intervals, its parts, and the share of each class of verdict.
+
+    Shares are of all samples; a sample without a verdict (`unjudged`) is not in the accuracy and lowers its coverage.
+    """
+    found = [_alone(scores, NAME), _known(scores, statistics.mean(CLUSTERED, scores))]
+    for part in PARTS:
+        column = scores.meta.get(part)
+        for value, rows in scores.by(part) if column is not None else ():
+            found.append(_alone(rows, f"{NAME}/{part}/{value}"))
+    for label in _rubric().verdict.labels:
+        found.append(_share(scores, JUDGED, label, label))
+    found += [metrics.share(scores, verdict, verdict) for verdict in ("invalid", "error")]
+    found.append(metrics.share(scores, "unscored", "unjudged"))
+    if SOURCE in scores.meta and "rule" in scores.meta[SOURCE].names:
+        found.append(_share(scores, SOURCE, "rule", "by_rule"))
+    return found
+
+
+def _alone(scores: Scores, name: str) -> Metric:
+    """The mean with Wilson's interval: samples taken as independent, repeats of one as a cluster."""
+    return _known(scores, statistics.mean(name, replace(scores, group=scores.question)))
+
+
+def _known(scores: Scores, metric: Metric) -> Metric:
+    """Without a figure where no answer was judged: the ones that could not be read are no accuracy by themselves."""
+    unjudged = bool(scores.has("unscored").any()) and not bool((scores.has("correct") | scores.has("wrong")).any())
+    return structs.replace(metric, value=None, ci95=None, n=0, coverage=0.0) if unjudged else metric
+
+
+def _share(scores: Scores, column: str, value: str, name: str) -> Metric:
+    """The share of rows with a value in a column, of all rows."""
+    held = scores.meta.get(column)
+    code = held.names.index(value) if held is not None and value in held.names else -2
+    hits = (held.codes == code).astype(np.float64) if held is not None else np.zeros(len(scores))
+    rows = replace(scores, value=hits, verdict=np.zeros_like(scores.verdict), group=scores.question)
+    return statistics.mean(name, rows)
+
+
+def headline(found: Sequence[Metric]) -> Headline | None:
+    """`strict accuracy 12.54 % [9.3, 16.7]: 39 of 311 correct`, and the same as flat figures."""
+    by_name = {metric.name: metric for metric in found}
+    whole, clustered = by_name.get(NAME), by_name.get(CLUSTERED)
+    if whole is None or whole.value is None:
+        return None
+    correct = round(whole.value * whole.n)
+    text = f"strict accuracy {100 * whole.value:.2f} %{_percent(whole)}: {correct:,} of {whole.n:,} correct"
+    if clustered is not None and clustered.ci95 is not None:
+        text += f"; by target{_percent(clustered)}"
+    unjudged = by_name.get("unjudged")
+    lost = 0 if unjudged is None or unjudged.value is None else round(unjudged.value * unjudged.n)
+    if lost:
+        text += f"; {lost:,} have no verdict and are not counted"
+    labels = [*_rubric().verdict.labels, "invalid", "error"]
+    figures: dict[str, Any] = {
+        NAME: whole.value,
+        "ci95": whole.ci95,
+        "ci95_by_target": None if clustered is None else clustered.ci95,
+        "n_total": whole.n + lost,
+        "n_correct": correct,
+        "verdict_counts": {**{name: _count(by_name.get(name)) for name in labels}, "judge_error": lost},
+    }
+    for part in PARTS:
+        head = f"{NAME}/{part}/"
+        rows = {name.removeprefix(head): one for name, one in by_name.items() if name.startswith(head)}
+        figures[f"by_{part}"] = {name: {NAME: one.value, "n": one.n, "ci95": one.ci95} for name, one in rows.items()}
+    return Headline(text, figures)
+
+
+def _count(metric: Metric | None) -> int:
+    return 0 if metric is None or metric.value is None else round(metric.value * metric.n)
+
+
+def _percent(metric: Metric) -> str:
+    return "" if metric.ci95 is None else f" [{100 * metric.ci95[0]:.1f}, {100 * metric.ci95[1]:.1f}]"
+
+
+def _all_text(sample: Sample) -> str:
+    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
