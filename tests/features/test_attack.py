@@ -395,3 +395,33 @@ def test_the_command_compares_a_general_set_and_leads_to_a_class(asked, split):
     assert values["general/clean_accuracy"] == values["clean_accuracy"]
     led = asked("--eps", "16/255", "--steps", "10", "--limit", "10", "--target", "3")
     assert {one["name"]: one["value"] for one in led["metrics"]}["target_rate@16/255"] > 0.5
+
+
+def test_from_pictures_to_an_attacked_probe_the_accuracy_without_attack_is_the_probes(split, tmp_path, capsys):
+    def run(*words: object) -> dict:
+        status = main(["features", *map(str, words), "--json"])
+        out, err = capsys.readouterr()
+        assert status == 0, err
+        return json.loads(out)
+
+    scans, labels = digits.split("train")
+    with (tmp_path / "train.csv").open("w", newline="") as table:
+        for i in range(80):
+            Image.fromarray(digits.enlarged(scans[i], 96)).save(split / f"train {i}.png")
+            csv.writer(table, lineterminator="\n").writerow([f"train {i}.png", int(labels[i])])
+    both = ["--split", tmp_path / "train.csv", "--split", split / "test.csv"]
+    store = tmp_path / "store"
+    run("extract", "--encoder", "embedded", "--outputs", "patch_mean", *both, "--images", split, "--out", store)
+    probed = run("probe", store, "--save", "--c", "1")
+    attacked = ["attack", "--head", store, "--split", split / "test.csv", "--images", split, "--eps", "0,2/255"]
+    told = run(*attacked, "--encoder", "embedded", "--steps", "2", "--no-random-start")
+    values = {one["name"]: one["value"] for one in told["metrics"]}
+    assert values["clean_accuracy"] == values["accuracy@0"] == probed["metrics"][0]["value"]
+    assert told["settings"]["output"] == "patch_mean"
+    assert told["notes"] == []
+    # A store whose pictures were prepared otherwise: no attack on a head that never saw such pictures.
+    meta = store / "store.json"
+    meta.write_text(meta.read_text().replace('"bicubic"', '"bilinear"'))
+    status = main(["features", *map(str, attacked), "--encoder", "embedded"])
+    assert status == 5
+    assert "prepared otherwise" in capsys.readouterr().err

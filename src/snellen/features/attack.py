@@ -180,7 +180,6 @@ def fgbmk_legacy(
         raise UsageError(f"fgbmk-legacy has 10 or 20 steps; {steps} were asked for.", "Choose one of the two.")
     clean, wanted, _ = _inputs(images, labels, None, (0.0, 1.0))
     shift, scale = (torch.tensor(one, dtype=clean.dtype).view(1, -1, 1, 1) for one in (list(mean), list(std)))
-
     device = _device(logits, images)
 
     def normalised(values: torch.Tensor) -> torch.Tensor:
@@ -288,6 +287,7 @@ def _restarted(
             seen = _finite(logits(points.to(device)), first).cpu()
         classes = seen.shape[1]
         _require_columns(toward, classes)
+        _require_columns(labels, classes)
         guess = seen.argmax(1)
         loss = margin(seen, toward) * (1 if aims is None else -1)
         done = guess != labels[open_] if aims is None else guess == toward
