@@ -18,11 +18,11 @@ from snellen.errors import InterruptedRunError, SnellenError, UsageError
 def run(
     benchmark: Annotated[list[str], typer.Argument(metavar="BENCHMARK", help="What to ask; see `snellen list`.")],
     model: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--model", "-m", metavar="KIND:NAME", help="Who answers; may be repeated. embedded, api:NAME, local:NAME, …"
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,11 +90,14 @@ def run(
     What a benchmark declares as a setting is an option of this command too: `snellen run vlm2 --help` lists them.
     """
     from snellen.benchmarks.base import Data
+    from snellen.cli import variables
     from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
     from snellen.evaluation import default_folder, perform
     from snellen.models.base import ModelOptions
 
+    said = variables.filled(variables.Given(data, limit, out, tuple(model or ())), benchmark)
+    data, limit, out = said.data, said.limit, said.out
     settings = ModelOptions(
         generation=given.generation(max_tokens, temperature, top_p, stop),
         media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video, corrupt),
@@ -122,7 +125,7 @@ def run(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    specs = [structs.replace(asked, benchmark=b, model=m) for b in _once(benchmark) for m in _once(model)]
+    specs = [structs.replace(asked, benchmark=b, model=m) for b in _once(benchmark) for m in _once(list(said.model))]
     folders = [
         out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
     ]

@@ -1,0 +1,81 @@
+"""Environment variables in the place of options of `snellen run`, for benchmarks whose own scripts are driven by them.
+
+A benchmark names them (`Benchmark.variables`); they count where it is the only one that is run, and only where the option
+is not given. What they may stand for:
+
+    data       --data
+    limit      --limit; 0 is all
+    out        --out
+    model      --model local:PATH
+    hub cache  the folder in which the hub's client keeps what it fetches (HF_HOME, unless that is set)
+
+JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are those of `snellen judge`, for any benchmark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.cli.output import note
+from snellen.errors import UsageError
+
+
+class Given(Struct, frozen=True):
+    """The options that variables may stand in for; None: not given."""
+
+    data: Path | None = None
+    limit: int | None = None
+    out: Path | None = None
+    model: tuple[str, ...] = ()
+
+
+def filled(given: Given, benchmarks: Sequence[str], environment: MutableMapping[str, str] | None = None) -> Given:
+    """What is given, and for the rest what the variables of the benchmark say; each that is used is named on stderr.
+
+    Raises:
+        UsageError: LIMIT is not a number, or there is no model.
+    """
+    environment = os.environ if environment is None else environment
+    named = _variables(benchmarks)
+    set_ = {option: (name, environment[name]) for name, option in named.items() if environment.get(name)}
+    data, limit, out, model = given.data, given.limit, given.out, given.model
+    used = []
+    if data is None and "data" in set_:
+        data = Path(set_["data"][1])
+        used.append(set_["data"])
+    if limit is None and "limit" in set_:
+        limit = _limit(*set_["limit"])
+        used.append(set_["limit"])
+    if out is None and "out" in set_:
+        out = Path(set_["out"][1])
+        used.append(set_["out"])
+    if not model and "model" in set_:
+        model = (f"local:{set_['model'][1]}",)
+        used.append(set_["model"])
+    if "hub cache" in set_ and not environment.get("HF_HOME"):
+        environment["HF_HOME"] = set_["hub cache"][1]
+        used.append(set_["hub cache"])
+    for name, value in used:
+        note(f"note: {name}={value} is used, from the environment")
+    if not model:
+        other = next((f", or set {name}" for name, option in named.items() if option == "model"), "")
+        raise UsageError("no model is named", f"Give --model KIND:NAME{other}; `snellen list` shows the kinds.")
+    return Given(data, limit, out, model)
+
+
+def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:
+    if len(set(benchmarks)) != 1:
+        return {}
+    from snellen.benchmarks import registry
+
+    return registry.find(benchmarks[0]).variables
+
+
+def _limit(name: str, value: str) -> int | None:
+    if not value.strip().isdecimal():
+        raise UsageError(f"{name}={value}: a number of questions was expected, 0 for all", f"Unset {name}, or mend it.")
+    return int(value) or None

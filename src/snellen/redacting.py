@@ -1,0 +1,162 @@
+"""A run as it may be published where the gold answers may not: what was answered and how it was judged, and no gold.
+
+The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no picture. An answer that
+quotes its gold answer (a right one does) is withheld; its verdict stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.engine.folder import RunFolder
+from snellen.engine.journal import storage_error
+from snellen.engine.judge import UNANSWERED
+from snellen.engine.rescore import Scored
+from snellen.errors import UsageError
+from snellen.evaluation import JUDGED, Run, summary_json
+from snellen.scoring.judge import WITHHELD, gold_forms, quotes
+from snellen.types import Sample
+
+RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
+GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target", UNANSWERED})
+LEFT_OUT = (
+    "gold answers, and predictions that quote them",
+    "evidence and reasoning",
+    "judge's reasons and raw exchanges",
+    "traces, sessions and pictures",
+    "messages of errors",
+    "paths and endpoints",
+)
+
+
+def redact(run: Run, folder: str | Path) -> list[Path]:
+    """Write results.jsonl, summary.json and run_meta.json of a run without gold answers, and return their paths.
+
+    Args:
+        run: the run; its verdicts are those of <run>_judged beside it.
+        folder: where to write; must be empty, hold only an earlier redaction, or not be there.
+
+    Raises:
+        UsageError: the run is a judge's, or the folder holds other files.
+        SnellenError: the run's samples cannot be read again, or the folder cannot be written.
+    """
+    if run.meta.spec.benchmark == JUDGED:
+        raise UsageError(f"{run.path} holds verdicts", "Give the run that they are about; its verdicts come along.")
+    target = RunFolder(folder)
+    _require_free(target.path, run.path)
+    profile = next(iter(run.benchmark.score))
+    rows: list[dict[str, Any]] = []
+    summary = run.summarize("all", each=lambda scored: rows.append(_row(run, scored, profile)), save=False)
+    headline = run.headline(summary.metrics)
+    files = {
+        RESULTS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
+        SUMMARY: _pretty({**({} if headline is None else headline.figures), **summary_json(summary)}),
+        META: _pretty(_meta(run)),
+    }
+    try:
+        target.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(target.path, error) from error
+    for name, content in files.items():
+        target.write(target.path / name, content)
+    return [target.path / name for name in files]
+
+
+def _require_free(folder: Path, run: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir() or folder.resolve() == run.resolve():
+        raise UsageError(f"--redact {folder}: a folder of its own is needed", "Name one that is not there yet.")
+    others = sorted({path.name for path in folder.iterdir()} - {RESULTS, SUMMARY, META})
+    meta = folder / META
+    own = not meta.exists() or b'"redacted"' in meta.read_bytes()
+    if others or not own:
+        found = others[0] if others else META
+        raise UsageError(
+            f"--redact {folder}: it holds {found}, which is no part of a redacted run",
+            "Name a folder that is empty or not there yet: all that lies in it is to be published.",
+        )
+
+
+def _row(run: Run, scored: Scored, profile: str) -> dict[str, Any]:
+    sample, record, score = scored.sample, scored.record, scored.scores[profile]
+    forms = gold_forms(sample)
+    prediction = _prediction(run, scored, profile)
+    row: dict[str, Any] = {"sample_id": sample.id}
+    if record.repeat:
+        row["repeat"] = record.repeat
+    row["status"] = record.status
+    row["prediction"] = WITHHELD if prediction is not None and quotes(prediction, forms) else prediction
+    row["verdict"] = score.verdict
+    row["value"] = score.value
+    for name, value in score.detail.items():
+        if isinstance(value, str) and not quotes(value, forms):
+            row[name] = value
+    if record.error is not None:
+        row["error"] = record.error.kind
+    if record.response is not None:
+        row["input_tokens"] = record.response.usage.input_tokens
+        row["output_tokens"] = record.response.usage.output_tokens
+        row["latency_s"] = round(record.response.latency_s, 3)
+        row["finish_reason"] = record.response.finish_reason
+    row["attempts"] = record.attempts
+    row["meta"] = dict(_told(sample, forms))
+    return row
+
+
+def _prediction(run: Run, scored: Scored, profile: str) -> str | None:
+    """The answer as it was read from the reply; None where there is none."""
+    response = scored.record.response
+    if response is None:
+        return None
+    if run.benchmark.judged_text is not None:
+        judged = run.benchmark.judged_text(scored.sample, response.text)
+        return None if judged is None else judged.reply
+    extracted = scored.scores[profile].extracted
+    return None if extracted is None else str(extracted)
+
+
+def _told(sample: Sample, forms: tuple[str, ...]) -> Iterator[tuple[str, str | int | float]]:
+    for name, value in sample.meta.items():
+        if name not in GOLD and isinstance(value, (str, int, float)) and not quotes(str(value), forms):
+            yield name, value
+
+
+def _meta(run: Run) -> dict[str, Any]:
+    """What was run, without where it lay: paths and endpoints are nobody's business."""
+    meta, spec = run.meta, run.meta.spec
+    judge = run.verdicts()
+    return {
+        "redacted": list(LEFT_OUT),
+        "benchmark": run.benchmark.name,
+        "benchmark_version": run.benchmark.version,
+        "model": _model(spec.model),
+        "fingerprint": meta.fingerprint,
+        "data": meta.identity.get("data"),
+        "prompts": meta.identity.get("prompts"),
+        "options": {name: value for name, value in spec.data.options.items() if not set("/\\") & set(value)},
+        "generation": msgspec.to_builtins(spec.options.generation),
+        "media": msgspec.to_builtins(spec.options.media),
+        "seed": spec.data.seed,
+        "repeats": spec.repeats,
+        "coverage": msgspec.to_builtins(meta.coverage),
+        "state": meta.state,
+        "totals": msgspec.to_builtins(meta.totals),
+        "versions": meta.environment.get("versions", {}),
+        "judge": None if judge is None else judge.model,
+    }
+
+
+def _model(name: str) -> str:
+    """KIND:NAME; of a model in a folder only the folder's own name."""
+    kind, colon, rest = name.partition(":")
+    own = Path(rest).name if Path(rest).is_absolute() or rest.startswith((".", "~")) else rest
+    return f"{kind}{colon}{own}"
+
+
+def _pretty(content: dict[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
