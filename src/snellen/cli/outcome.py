@@ -128,7 +128,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
         table.add_column("metric", no_wrap=True)
         for name in ("value", "95 % interval", "n", "coverage", "chance"):
             table.add_column(name, justify="right", no_wrap=True)
-        for metric in metrics:
+        for metric in _shown(metrics):
             table.add_row(
                 metric.name,
                 _number(metric.value, metric.unit),
@@ -137,14 +137,30 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
                 f"{metric.coverage:.1%}",
                 "" if metric.chance is None else f"{metric.chance:.3f}",
             )
-        return table
+        return _with_rest(table, len(metrics) - table.row_count, [run.path])
     table = Table(title=first.benchmark.name, title_justify="left")
     table.add_column("metric", no_wrap=True)
     for run, profile, _ in columns:
         table.add_column(f"{run.meta.spec.model}\n{profile}{_part(run)}", justify="right")
-    by_name = [{metric.name: metric for metric in metrics} for _, _, metrics in columns]
+    by_name = [{metric.name: metric for metric in _shown(metrics)} for _, _, metrics in columns]
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):
         table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
+    every = {metric.name for _, _, metrics in columns for metric in metrics}
+    return _with_rest(table, len(every) - table.row_count, list(dict.fromkeys(run.path for run, _ in rows)))
+
+
+def _shown(metrics: list[Metric]) -> list[Metric]:
+    """All but a diagnosis, of which the drops from level to level stay: it would push the accuracies off the screen."""
+    from snellen.scoring.hierarchy import is_diagnosis
+
+    return [one for one in metrics if not is_diagnosis(one.name) or "drop" in one.name.split("/")[:-1]]
+
+
+def _with_rest(table: Table, left_out: int, runs: list[Path]) -> Table:
+    """The table, and below it where the metrics are that it leaves out."""
+    if left_out:
+        table.caption = f"{left_out:,} more by class, kinship and wording: snellen score {' or '.join(map(str, runs))}"
+        table.caption_justify = "left"
     return table
 
 
