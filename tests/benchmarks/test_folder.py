@@ -16,6 +16,7 @@ from snellen import evaluate, load_run, rerun
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.build.questions import Settings, generate
+from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.rescoring import score_answers
 from snellen.types import Prompt, Response, Sample, Text
@@ -184,6 +185,18 @@ def test_levels_stand_coarse_to_fine_in_the_summary_whatever_came_first(source):
         "accuracy/species",
     ]
     assert names.index("accuracy/order/truth") < names.index("accuracy/species/choice_text")
+
+
+def test_a_runs_table_shows_where_it_falls_and_says_where_the_rest_of_the_diagnosis_is(source, monkeypatch, capsys):
+    built(source)
+    monkeypatch.chdir(source)
+    assert main(["run", "birds", "--model", "embedded", "--images", "images", "--out", "one"]) == 0
+    shown = capsys.readouterr().out
+    assert "accuracy/order" in shown and "drop/order-species/short" in shown
+    assert "class_worst/" not in shown and "kinship/" not in shown and "stem/" not in shown
+    assert "snellen score one" in shown
+    assert main(["score", "one"]) == 0
+    assert "class_worst/species/short" in capsys.readouterr().out
 
 
 def test_scoring_reads_no_image_and_tells_how_near_a_wrong_answer_is(source):

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import pytest
 from engine.stubs import ARITHMETIC, Calculator
 from snellen import evaluate
 from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.folder import RunFolder
 from snellen.errors import StorageError
-from snellen.types import Score
+from snellen.types import Prompt, Sample, Score, Text
 
 
 def lenient(sample: Any, reply: str) -> Score:
@@ -187,3 +188,26 @@ def test_a_run_on_a_disk_that_cannot_be_written_is_scored_and_its_summary_left_a
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     assert run.folder.summary.read_bytes() == before
+
+
+def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Snellen, monkeypatch: pytest.MonkeyPatch):
+    def of(classes: int) -> Benchmark:
+        def samples(data: Data) -> Iterator[Sample]:
+            for i in range(2_100):
+                meta = {"level": "species", "label": f"class {i % classes}"}
+                yield Sample(f"q{i}", Prompt((Text(f"Which of 7 is {i}?"),)), i % 7, "count", meta=meta)
+
+        return replace(SUMS, samples=samples, size=lambda data: 2_100)
+
+    file = answers("a.jsonl", [right(i) if i % 3 else {"id": f"q{i}", "reply": "9"} for i in range(2_100)])
+    monkeypatch.setitem(registry.BUILT_IN, "few", f"{__name__}:FEW")
+    monkeypatch.setitem(registry.BUILT_IN, "many", f"{__name__}:MANY")
+    monkeypatch.setitem(globals(), "FEW", of(3))
+    monkeypatch.setitem(globals(), "MANY", of(2_001))
+    few = json.loads(snellen("score", file, "--benchmark", "few", "--json", "--profile", "all").out)
+    for profile in few["profiles"]:
+        rows = profile["classes"]
+        assert [row["label"] for row in rows] == ["class 0", "class 1", "class 2"]
+        assert [row["accuracy"] for row in rows] == [0.0, 1.0, 1.0] and rows[0]["n"] == 700
+    many = snellen("score", file, "--benchmark", "many", "--json")
+    assert "classes" not in json.loads(many.out)["profiles"][0] and "more than 2,000 classes" in many.err

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
@@ -81,12 +82,14 @@ def score(
     from snellen.engine.per_sample import PerSampleFile, disagreement
     from snellen.evaluation import summary_json
     from snellen.rescoring import score_answers
+    from snellen.scoring.hierarchy import ClassTables
 
     if disagreements and profile is None:
         profile = "all"
     if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
         raise UsageError("--disagreements compares profiles, and one was named", "Name two by comma, or --profile all.")
     seen = differing = 0
+    classes = ClassTables() if as_json else None
 
     with ExitStack() as files:
         writer = None if per_sample is None else files.enter_context(PerSampleFile(per_sample))
@@ -94,6 +97,8 @@ def score(
         def each(scored: Scored) -> None:
             nonlocal seen, differing
             seen += 1
+            if classes is not None:
+                classes.add(scored.sample, scored.scores)
             if writer is not None:
                 writer.add(scored)
             if disagreements and (lines := disagreement(scored)):
@@ -111,13 +116,22 @@ def score(
             id_field=id_field,
             reply_field=reply_field,
             id_is=id_is,
-            each=each if writer is not None or disagreements else None,
+            each=each if writer is not None or disagreements or classes is not None else None,
             judge_replies=judge_replies,
         )
     if disagreements:
         notes = [f"the profiles differ on {differing:,} of {seen:,} answers", *notes]
-    if as_json:
-        show_json(summary_json(summary))
+    if classes is not None:
+        found = summary_json(summary)
+        for one in found["profiles"]:
+            if rows := classes.rows(one["profile"]):
+                one["classes"] = [structs.asdict(row) for row in rows]
+        if classes.too_many:
+            notes = [
+                *notes,
+                f"more than {classes.most:,} classes: their table is left out (docs/diagnosis.md makes it)",
+            ]
+        show_json(found)
     else:
         show(_table(summary))
     for line in [*summary.unread_lines(), *notes]:

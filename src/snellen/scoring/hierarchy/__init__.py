@@ -3,7 +3,7 @@
 docs/diagnosis.md says what each number means and how it is made.
 """
 
-from snellen.scoring.hierarchy.classes import BINS, ClassRow, class_table
+from snellen.scoring.hierarchy.classes import BINS, ClassRow, ClassTables, class_table
 from snellen.scoring.hierarchy.collapse import by_level
 from snellen.scoring.hierarchy.confusion import RELATIONS
 from snellen.scoring.hierarchy.diagnosis import HEADS, diagnosis, is_diagnosis
@@ -17,6 +17,7 @@ __all__ = [
     "RELATIONS",
     "SEPARATOR",
     "ClassRow",
+    "ClassTables",
     "by_level",
     "class_table",
     "coarse_to_fine",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.scoring.hierarchy.collapse import POINTS
 from snellen.scoring.hierarchy.parts import BIAS, Part, parts
 from snellen.scoring.statistics import interval, spread
-from snellen.scoring.table import Scores
-from snellen.types import Metric
+from snellen.scoring.table import ScoreBuilder, Scores
+from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
 """Bins of accuracy in percent; the lower bound is within, and so is 100."""
@@ -73,6 +73,43 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
                 )
             )
         yield from sorted(found, key=lambda row: (row.accuracy, row.label))
+
+
+class ClassTables:
+    """The class tables of a run, by profile, collected while it is scored, and no more of them than `most` classes."""
+
+    def __init__(self, most: int = 2_000) -> None:
+        self.most = most
+        self._labels: set[str] | None = set()
+        self._by_profile: dict[str, ScoreBuilder] = {}
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there were more classes than `most`; what was collected of them was then dropped."""
+        return self._labels is None
+
+    def add(self, sample: Sample, scores: Mapping[str, Score]) -> None:
+        """One scored answer; nothing is kept of one whose sample has no level and label."""
+        label = sample.meta.get("label")
+        if self._labels is None or not isinstance(label, str) or "level" not in sample.meta:
+            return
+        self._labels.add(label)
+        if len(self._labels) > self.most:
+            self._labels = None
+            self._by_profile.clear()
+            return
+        own = structs.replace(sample, meta={name: sample.meta[name] for name in _NEEDED if name in sample.meta})
+        for profile, score in scores.items():
+            plain = structs.replace(score, detail={})
+            self._by_profile.setdefault(profile, ScoreBuilder()).add(own, plain)
+
+    def rows(self, profile: str) -> list[ClassRow]:
+        """The class table of a profile; empty where nothing was collected."""
+        found = self._by_profile.get(profile)
+        return [] if found is None else list(class_table(found.build()))
+
+
+_NEEDED = ("level", "depth", "ask", "label", "path")
 
 
 def class_metrics(found: list[Part]) -> list[Metric]:
