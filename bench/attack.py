@@ -2,7 +2,7 @@
 
 No random start, so both take the same steps. Each attack runs in a process of its own, in turns; CPU seconds are those
 of the attack, peak memory that of the process. The last lines multiply the head's logits by 100, which changes no
-decision: torchattacks' softmax in float32 then loses the gradient, and pictures seem to withstand.
+decision: torchattacks' softmax in float32 then follows wrong gradients, and more pictures seem to withstand.
 
 torchattacks is a peer of this script and of one test alone: pip install --no-deps torchattacks
 
