@@ -1,0 +1,242 @@
+"""Stage 2, leakage audit: is the picture tied to its answer on the web?
+
+Each picture is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
+hit names the answer in its title, its address or a file name; it is a copy where a hit, or another candidate, shows the very
+same picture. Which of these drop a candidate is a setting; all are recorded, and shown to the reviewers.
+
+Hits are kept by the picture's digest: with other aliases or settings the decision is made anew without searching again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from snellen.build.curate import likeness
+from snellen.build.curate.candidates import Candidate
+from snellen.build.curate.mentions import find, in_address
+from snellen.build.curate.work import Decision, Work
+from snellen.engine import journal
+from snellen.errors import MediaError, UsageError
+
+Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
+"""`search(picture, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""
+
+KINDS = ("named", "copy", "twin")
+DROPPING = ("named", "twin")
+MOST_BYTES = 8 << 20
+
+
+class Hit(Struct, frozen=True, omit_defaults=True):
+    """One hit of a reverse image search, as it came.
+
+    `thumbnail` is an address or a data URI; `similarity` is 0 to 1, None where the engine gives none.
+    """
+
+    url: str = ""
+    title: str = ""
+    thumbnail: str = ""
+    similarity: float | None = None
+    source: str = ""
+
+
+class Searched(Struct, frozen=True):
+    """One line of leaks/searches.jsonl: the answer to one search. `at` is seconds since the epoch, UTC."""
+
+    sha256: str
+    engine: str
+    k: int
+    hits: tuple[Hit, ...]
+    at: float
+
+
+class Leak(Struct, frozen=True):
+    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or source, `form` the name found."""
+
+    kind: str
+    where: str
+    hit: Hit
+    form: str = ""
+    quote: str = ""
+    distance: int | None = None
+
+
+class Rule(Struct, frozen=True):
+    """Settings of the audit.
+
+    Attributes:
+        k: hits that are asked for.
+        drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture), twin
+            (an earlier candidate with the same question does).
+        near: copies differ in at most so many of 64 bits of their hashes.
+        similar: a hit of at least this similarity is a copy by the engine's own word.
+    """
+
+    k: int = 20
+    drop: tuple[str, ...] = DROPPING
+    near: int = likeness.NEAR
+    similar: float = 0.95
+
+    def checked(self) -> Rule:
+        """Raises UsageError for a finding that there is none of."""
+        for one in self.drop:
+            if one not in KINDS:
+                raise UsageError(f"there is no finding {one!r}", f"Findings: {', '.join(KINDS)}.")
+        return self
+
+
+def recorded(work: Work, engine: str, k: int) -> dict[str, Searched]:
+    """The last search of this engine for at least k hits, by picture."""
+    path = work.folder("leaks") / "searches.jsonl"
+    return {one.sha256: one for one in journal.read(path, Searched) if one.engine == engine and one.k >= k}
+
+
+async def search_all(
+    work: Work,
+    candidates: Sequence[Candidate],
+    search: Search,
+    engine: str,
+    k: int,
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Searched]:
+    """Search for every picture that this engine has not been asked about; each answer is on disk before the next search.
+
+    Args:
+        search: the reverse image search.
+        engine: what it is called; goes into the record.
+        tell: gets one line for a search that failed; its candidate stays undecided and is searched for again.
+
+    Returns:
+        What is known, by the digest of the picture.
+    """
+    known = recorded(work, engine, k)
+    left = {one.sha256: one for one in candidates if one.sha256 not in known}
+    if not left:
+        return known
+    book = journal.Journal(work.folder("leaks") / "searches.jsonl")
+    try:
+        for sha256, one in left.items():
+            try:
+                found = await search(work.image(one).read_bytes(), k)
+                hits = tuple(msgspec.convert([_plain(hit) for hit in found[:k]], tuple[Hit, ...], strict=False))
+            except (OSError, ValueError, TypeError, msgspec.ValidationError) as error:
+                tell(f"{one.id}: the search failed: {type(error).__name__}: {error}")
+                continue
+            line = Searched(sha256, engine, k, hits, round(time.time(), 3))
+            book.append(line)
+            known[sha256] = line
+    finally:
+        book.close()
+    return known
+
+
+def _plain(hit: Any) -> dict[str, Any]:
+    """A hit as a mapping of its known fields; a struct or an object with these attributes will do."""
+    names = Hit.__struct_fields__
+    if isinstance(hit, Mapping):
+        return {name: hit[name] for name in names if hit.get(name) is not None}
+    return {name: value for name in names if (value := getattr(hit, name, None)) is not None}
+
+
+class Audit(Struct, frozen=True):
+    """What was found about one candidate."""
+
+    leaks: tuple[Leak, ...] = ()
+    twin: str = ""
+    hits: int = 0
+    engine: str = ""
+    at: float | None = None
+    shown: tuple[Hit, ...] = field(default_factory=tuple)
+
+
+def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, rule: Rule) -> Audit:
+    """Hold the hits against the candidate's names and its picture."""
+    own: tuple[int, int] | None = None
+    leaks: list[Leak] = []
+    for hit in searched.hits[: rule.k]:
+        named = _named(candidate.forms, hit)
+        if named is not None:
+            leaks.append(named)
+        bits = None
+        thumbnail = _embedded(hit.thumbnail)
+        if thumbnail is not None:
+            own = own or likeness.hashes(picture)
+            try:
+                bits = likeness.distance(own, likeness.hashes(thumbnail))
+            except MediaError:
+                bits = None  # a thumbnail that is no picture says nothing
+        if (bits is not None and bits <= rule.near) or (hit.similarity is not None and hit.similarity >= rule.similar):
+            leaks.append(Leak("copy", "thumbnail" if bits is not None else "similarity", hit, distance=bits))
+    shown = tuple(searched.hits[: rule.k])
+    return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown)
+
+
+def _named(forms: Sequence[str], hit: Hit) -> Leak | None:
+    found = find(hit.title, forms)
+    if found is not None:
+        return Leak("named", "title", hit, found.form, found.quote)
+    addresses = {"address": hit.url, "source": hit.source}
+    if not hit.thumbnail.startswith("data:"):
+        addresses["thumbnail"] = hit.thumbnail
+    for where, address in addresses.items():
+        found = in_address(address, forms) if address else None
+        if found is not None:
+            return Leak("named", where, hit, found.form, found.quote)
+    return None
+
+
+def _embedded(thumbnail: str) -> bytes | None:
+    if not thumbnail.startswith("data:image/") or len(thumbnail) > MOST_BYTES:
+        return None
+    try:
+        return base64.b64decode(thumbnail.partition(",")[2], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
+    """Candidates that ask the same about a copy of an earlier candidate's picture: id to the earlier one's id."""
+    found = likeness.copies([work.image(one).read_bytes() for one in candidates], near)
+    pairs = ((candidates[late], candidates[early]) for late, early in found.items())
+    return {late.id: early.id for late, early in pairs if late.question == early.question}
+
+
+def decide(candidate: Candidate, found: Audit | None, rule: Rule) -> Decision:
+    """Keep, drop or undecided; the audit itself goes into the detail, flagged or not."""
+    if found is None:
+        return Decision(candidate.id, "undecided", "no search for its picture has succeeded")
+    detail = msgspec.to_builtins(found)
+    reasons = []
+    for leak in found.leaks:
+        if leak.kind in rule.drop:
+            what = f"names {leak.form!r}" if leak.kind == "named" else "shows the same picture"
+            reasons.append(f"{leak.where} of {leak.hit.url or leak.hit.source or 'a hit'} {what}")
+    if found.twin and "twin" in rule.drop:
+        reasons.append(f"the same picture and question as {found.twin}")
+    if reasons:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return Decision(candidate.id, "drop", reasons[0] + more, detail)
+    flags = sorted({leak.kind for leak in found.leaks} | ({"twin"} if found.twin else set()))
+    return Decision(candidate.id, "keep", f"flagged: {', '.join(flags)}" if flags else "", detail)
+
+
+def audit_all(
+    work: Work, candidates: Sequence[Candidate], searched: Mapping[str, Searched], rule: Rule
+) -> list[Decision]:
+    """The decisions on all candidates, from what was searched for."""
+    same = twins(work, candidates, rule.near)
+    found = []
+    for one in candidates:
+        line = searched.get(one.sha256)
+        report = None
+        if line is not None:
+            report = audit(one, work.image(one).read_bytes(), line, same.get(one.id, ""), rule)
+        found.append(decide(one, report, rule))
+    return found
