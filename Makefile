@@ -13,6 +13,24 @@ demo: $(VENV)/.installed-local
 	$(BIN)/snellen run chart --model embedded --out results/demo --report
 	@$(MAKE) --no-print-directory results/demo-questions/benchmark.json
 	$(BIN)/snellen run results/demo-questions --model embedded --out results/demo-levels --report
+	@$(MAKE) --no-print-directory demo-features
+
+# What it sees: the scanned digits through the embedded encoder, and what the model says about the same scans. The
+# encoder is so small that its threads would only wait for each other.
+SEES := OMP_NUM_THREADS=1 $(BIN)/snellen features
+DIGITS := results/demo-digits
+.PHONY: demo-features
+demo-features: $(DIGITS)/classes.txt
+	$(SEES) extract --encoder embedded --images $(DIGITS) --split $(DIGITS)/train.csv --split $(DIGITS)/test.csv --out $(DIGITS)-features
+	$(SEES) retrieval $(DIGITS)-features
+	$(SEES) knn $(DIGITS)-features
+	$(SEES) probe $(DIGITS)-features --save
+	$(SEES) attack --encoder embedded --head $(DIGITS)-features --images $(DIGITS) --split $(DIGITS)/test.csv --limit 60 --eps 1/255,2/255,4/255,8/255,16/255 --json > $(DIGITS)-attack.json
+	$(BIN)/snellen run chart/digits --model embedded -o questions=120 --out $(DIGITS)-answers --quiet
+	$(SEES) report $(DIGITS)-features --with $(DIGITS)-answers --measured $(DIGITS)-attack.json --out $(DIGITS)-features/report.html
+
+results/demo-digits/classes.txt: | $(VENV)/.installed-local
+	$(BIN)/python examples/digits_set.py $(@D)
 
 results/demo-creatures/taxonomy.csv: | $(VENV)/.installed-local
 	@rm -rf $(@D)
@@ -57,7 +75,7 @@ $(BIN)/python:
 # torch first and alone, so that a failure of the largest download is seen at once.
 $(VENV)/.installed-local: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[local]'
+	$(PIP) --editable '.[local,features]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -261,10 +261,7 @@ def _point(
     left, right = sees.of(name), says.of(name)
     seen, said = left.above(), right.above()
     probe_ci, answer_ci = interval(left.value, left.cluster), interval(right.value, right.cluster)
-    if paired:
-        gap_ci = _shares_span(seen - said, left.cluster)
-    else:
-        gap_ci = _difference(probe_ci, answer_ci, left, right)
+    gap_ci = _difference(probe_ci, answer_ci, left, right, paired)
     over, under = float(seen.mean()), float(said.mean())
     lost = 1.0 - under
     lost_seeing = min(max(1.0 - over, 0.0), lost)
@@ -304,27 +301,26 @@ def _clear(span: tuple[float, float] | None, side: _Side, level: float) -> bool:
     return span is not None and not span[0] < edge <= span[1]
 
 
-def _shares_span(differences: NDArray[np.float64], cluster: NDArray[np.int64]) -> tuple[float, float] | None:
-    """95 % interval of a mean of differences: brought to 0 to 1 for `interval`, and back."""
-    if len(differences) < 2:
-        return None
-    low, high = min(-1.0, float(differences.min())), max(1.0, float(differences.max()))
-    span = interval((differences - low) / (high - low), cluster)
-    return None if span is None else (low + span[0] * (high - low), low + span[1] * (high - low))
-
-
 def _difference(
-    probe: tuple[float, float] | None, answer: tuple[float, float] | None, left: _Side, right: _Side
+    probe: tuple[float, float] | None, answer: tuple[float, float] | None, left: _Side, right: _Side, paired: bool
 ) -> tuple[float, float] | None:
-    """Interval of a difference of independent shares from theirs (Newcombe 1998, Statistics in Medicine 17:873)."""
+    """Interval of a difference above chance from the intervals of its two sides, by squares that are added.
+
+    Newcombe 1998, Statistics in Medicine 17:873 (method 10), and with the correlation of pairs 17:2635; it holds
+    where nothing varies, as in a class of ten pictures that are all right. Where a side does not vary, the correlation
+    is taken as 0, which makes the interval wider.
+    """
     if probe is None or answer is None:
         return None
     a, b = _above(float(left.value.mean()), left), _above(float(right.value.mean()), right)
     low_a, high_a = (_above(one, left) for one in probe)
     low_b, high_b = (_above(one, right) for one in answer)
-    down = float(np.hypot(a - low_a, high_b - b))
-    up = float(np.hypot(high_a - a, b - low_b))
-    return a - b - down, a - b + up
+    r = 0.0
+    if paired and np.ptp(left.value) > 0.0 and np.ptp(right.value) > 0.0:
+        r = float(np.clip(np.corrcoef(left.value, right.value)[0, 1], 0.0, 1.0))
+    down, up = (a - low_a, high_b - b), (high_a - a, b - low_b)
+    below, beyond = (float(np.sqrt(max(0.0, x * x + y * y - 2.0 * r * x * y))) for x, y in (down, up))
+    return a - b - below, a - b + beyond
 
 
 def _above(share: float, side: _Side) -> float:
@@ -339,10 +335,13 @@ def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
         _mean("answer_accuracy", says.value, says.cluster, float(says.chance.mean())),
     ]
     seen, said = sees.above(), says.above()
-    gap = float(seen.mean() - said.mean())
+    probe_ci, answer_ci = found[0].ci95, found[1].ci95
+    gap_ci = _difference(probe_ci, answer_ci, sees, says, paired)
+    found.append(Metric("gap", float(seen.mean() - said.mean()), len(said), gap_ci))
+    lost_ci = None if answer_ci is None else (1.0 - _above(answer_ci[1], says), 1.0 - _above(answer_ci[0], says))
+    found.append(Metric("lost", float(1.0 - said.mean()), len(said), lost_ci))
     if not paired:
-        return [*found, Metric("gap", gap, len(said))]
-    found.append(Metric("gap", gap, len(said), _shares_span(seen - said, sees.cluster)))
+        return found
     for name, rows in (("said_of_seen", sees.value >= 0.5), ("said_of_unseen", sees.value < 0.5)):
         if rows.any():
             found.append(_mean(name, says.value[rows], says.cluster[rows], float(says.chance[rows].mean())))
@@ -357,7 +356,6 @@ def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
 
     value, span = of_sums(np.stack([1.0 - seen, 1.0 - said], axis=1), sees.cluster, share)
     known = bool(np.isfinite(value))
-    found.append(Metric("lost", float(1.0 - said.mean()), len(said), _shares_span(1.0 - said, says.cluster)))
     found.append(Metric("lost/seeing", value if known else None, len(said), span if known else None))
     turned = None if span is None else (1.0 - span[1], 1.0 - span[0])
     found.append(Metric("lost/saying", 1.0 - value if known else None, len(said), turned if known else None))

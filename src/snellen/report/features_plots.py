@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _BARS = 30
 _NAMED_CLASSES = 12
-_LABELLED = 14
+_LABELLED = 10
+_CROSSES = 15
 _MARKS = ("o", "s", "^", "D", "v", "P")
 _TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=True))
 _SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
@@ -159,16 +160,24 @@ def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Pl
             alpha=0.6,
             lw=0,
         )
-    for place, name in enumerate(one for one in classes if one in told):
+    wide, high = (float(np.ptp(found.points[:, one])) or 1.0 for one in (0, 1))
+    unit = (0.0185 * wide, 0.042 * high)
+    names_at: list[Box] = []
+    for place, name in enumerate([one for one in classes if one in told]):
         mine = found.points[of == name]
         middle = np.median(mine, axis=0)
-        near = mine[((mine - middle) ** 2).sum(axis=1) <= np.quantile(((mine - middle) ** 2).sum(axis=1), 0.8)]
-        spot = (float(middle[0]), float(near[:, 1].max()) + 0.025 * float(np.ptp(found.points[:, 1])))
+        away = ((mine - middle) ** 2).sum(axis=1)
+        near, text = mine[away <= np.quantile(away, 0.8)], short(name, 20)
+        heights = [float(near[:, 1].max()) + 0.03 * high, float(near[:, 1].min()) - 0.03 * high, float(middle[1])]
+        free = [y for y in heights if _free(_box(float(middle[0]), y, text, "center", unit), names_at)]
+        if not free and not few:
+            told.discard(name)
+            continue
+        spot = (float(middle[0]), (free or heights)[0])
+        names_at.append(_box(*spot, text, "center", unit))
         # A halo of the page's own colour keeps a name legible among the points.
-        box = {"facecolor": COLOURS["paper"], "alpha": 0.82, "edgecolor": "none", "pad": 1.6}
-        axes.text(
-            *spot, short(name, 16), color=colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=box
-        )  # fmt: skip
+        halo = {"facecolor": COLOURS["paper"], "alpha": 0.8, "edgecolor": "none", "pad": 1.2}
+        axes.text(*spot, text, color=colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=halo)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -179,7 +188,7 @@ def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Pl
         if found.explained is None
         else f"The first two principal axes: {found.explained:.0%} of the variance. With scikit-learn installed this is a t-SNE."
     )
-    which = "" if few else f" The {len(told)} largest of {len(classes):,} classes are named."
+    which = "" if few else f" Of {len(classes):,} classes {len(names_at)} of the largest are named."
     return Plot(
         f"Map of the features{label}", f"{shown}. {much}{which}", inline(figure, f"map-{number}", "Features in the plane")
     )  # fmt: skip
@@ -228,13 +237,15 @@ def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
     percent_axis(axes, "x")
     percent_axis(axes, "y")
     axes.set_xlim(-0.03, 1.03)
-    axes.set_ylim(-0.05, 1.05)
+    lowest = min(found.settings.answer_chance, *(one.answer for one in found.classes))
+    low = max(0.0, lowest - 0.1) if lowest > 0.3 else 0.0
+    axes.set_ylim(low - 0.1 * (1.0 - low), 1.0 + 0.05 * (1.0 - low))
     axes.grid(visible=False)
     axes.axvline(x_edge, color=COLOURS["ink"], lw=1.0)
     axes.axhline(y_edge, color=COLOURS["ink"], lw=1.0)
     axes.axvline(found.settings.probe_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
     axes.axhline(found.settings.answer_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
-    bars = len(found.classes) <= 40
+    bars = len(found.classes) <= _CROSSES
     for one in found.classes:
         tint = COLOURS[_TINTS[one.quadrant]]
         if bars and one.probe_ci95 is not None and one.answer_ci95 is not None:
@@ -246,29 +257,24 @@ def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
             axes.scatter(
                 [one.probe for one in mine],
                 [one.answer for one in mine],
-                s=30 if bars else 16,
+                s=30 if bars else 20,
                 color=COLOURS[_TINTS[quadrant]],
                 marker=_SHAPES[quadrant],
-                alpha=0.85 if bars else 0.6,
+                alpha=0.85,
                 lw=0,
                 zorder=3,
             )
-    _name_points(axes, found.classes)
+    _name_points(axes, found.classes, low)
     axes.set_xlabel("sees: accuracy of the probe")
     axes.set_ylabel("says: accuracy of the answers")
     axes.spines[["left", "bottom"]].set_visible(False)
     counts = found.quadrants
-    corners = (("left", 0.012, 0.012), ("left", 0.012, -0.012), ("right", -0.012, 0.012), ("right", -0.012, -0.012))
-    for name, (side, right, up) in zip(QUADRANTS, corners, strict=True):
-        axes.text(
-            x_edge + right,
-            y_edge + up,
-            f"{name} · {counts[name]:,}",
-            ha=side,
-            va="bottom" if up > 0 else "top",
-            fontsize=8.5,
-            color=COLOURS[_TINTS[name]],
-        )
+    place = axes.get_xaxis_transform()
+    corners = ((0.99, 1.015, "right"), (0.99, 0.015, "right"), (0.0, 1.015, "left"), (0.0, 0.015, "left"))
+    for name, (x, y, side) in zip(QUADRANTS, corners, strict=True):
+        tint = COLOURS[_TINTS[name]]
+        text = f"{name} · {counts[name]:,}"
+        axes.text(x, y, text, ha=side, va="bottom", transform=place, fontsize=9, color=tint, weight="bold")
     return Plot(
         f"Says against sees{label}",
         "Each class a point. The crossing lines are the thresholds, dotted is what guessing reaches; the classes with "
@@ -277,29 +283,41 @@ def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
     )
 
 
-def _name_points(axes: Axes, classes: Sequence[ClassPoint]) -> None:
-    """Names beside the points, those of the largest gaps first, where they do not lie on each other."""
-    taken: list[tuple[float, float]] = []
-    points = [(one.probe, one.answer) for one in classes]
-    order = sorted(classes, key=lambda one: -abs(one.gap))
-    for one in order:
-        if len(taken) >= _LABELLED:
-            return
-        left = one.probe > 0.72
-        for lift in (0.0, 0.045, -0.045, 0.09, -0.09):
-            spot = (one.probe + (-0.022 if left else 0.022), one.answer + lift)
-            if not -0.03 <= spot[1] <= 1.03:
+Box = tuple[float, float, float, float]
+
+
+def _box(x: float, y: float, text: str, side: str, unit: tuple[float, float]) -> Box:
+    """Where a text of 9 points lies, from its anchor; `unit` is the width of a character and the height of a line."""
+    wide = len(text) * unit[0]
+    left = x if side == "left" else x - wide if side == "right" else x - wide / 2
+    return left, left + wide, y - unit[1] / 2, y + unit[1] / 2
+
+
+def _free(box: Box, taken: Sequence[Box]) -> bool:
+    return not any(box[0] < b[1] and b[0] < box[1] and box[2] < b[3] and b[2] < box[3] for b in taken)
+
+
+def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
+    """Names beside the points, those of the largest gaps first, where they lie neither on names nor on points."""
+    unit = (0.0168, 0.042 * (1.0 - low))
+    dots: list[Box] = [
+        (one.probe - 0.012, one.probe + 0.012, one.answer - 0.012, one.answer + 0.012) for one in classes
+    ]
+    names: list[Box] = []
+    for one in sorted(classes, key=lambda one: -abs(one.gap)):
+        text = short(one.name, 20)
+        spots = [("left", 0.02, 0.0), ("right", -0.02, 0.0)]
+        spots += [("center", 0.0, lift * unit[1]) for lift in (0.85, -0.85)]
+        spots += [(side, shift, lift * unit[1]) for side, shift in (("left", 0.015), ("right", -0.015)) for lift in (0.7, -0.7)]  # fmt: skip
+        for side, right, up in spots:
+            box = _box(one.probe + right, one.answer + up, text, side, unit)
+            if box[0] < -0.03 or box[1] > 1.05 or box[2] < low or box[3] > 1.05 or not _free(box, [*names, *dots]):
                 continue
-            reach = 0.02 * min(len(one.name), 18) + 0.02
-            near = (-reach, 0.02) if left else (-0.02, reach)
-            if any(abs(y - spot[1]) < 0.042 and abs(x - spot[0]) < 0.26 for x, y in taken):
-                continue
-            mine = (one.probe, one.answer)
-            if any(abs(y - spot[1]) < 0.03 and near[0] < x - spot[0] < near[1] for x, y in points if (x, y) != mine):
-                continue
-            axes.annotate(short(one.name, 18), spot, ha="right" if left else "left", va="center", fontsize=8.5)
-            taken.append(spot)
+            axes.text(one.probe + right, one.answer + up, text, ha=side, va="center", fontsize=8.5)
+            names.append(box)
             break
+        if len(names) >= _LABELLED:
+            return
 
 
 def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
@@ -314,7 +332,7 @@ def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
         return None
     figure, axes = canvas(0.95 + 0.36 * len(rows))
     for row, (_, lost, share) in enumerate(rows):
-        edges = (0.0, 1.0 - lost, 1.0 - lost * (1.0 - share), 1.0)
+        edges = (0.0, 1.0 - lost, 1.0 - lost * share, 1.0)
         tints = (("right", 0.55), ("wrong", 0.6), ("muted", 0.45))
         for (low, high), (tint, alpha) in zip(pairwise(edges), tints, strict=True):
             width = max(high, 0.0) - max(low, 0.0)

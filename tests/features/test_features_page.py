@@ -1,0 +1,283 @@
+"""The features report: stores and runs on disk to one page that asks no network for anything."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+
+from snellen.cli import main
+from snellen.errors import DataError, UsageError
+from snellen.evaluation import Run, evaluate
+from snellen.features.plots import plane, precision_recall, sheet
+from snellen.features.retrieval import retrieval
+from snellen.features.store import Features, import_file, open_store
+from snellen.features_report import Choices, answers, write
+from snellen.types import Prompt, Response
+
+NAMES = ("wren", "tern", "gull")
+HOSTILE = "<script>window.owned=1</script>"
+PER_CLASS = 12
+
+
+def save(folder: Path, *, seed: int = 0, noise: float = 0.6, hostile: bool = False) -> Path:
+    """A store of three classes, half of it train, whose rows are called <number>.png."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(3), 2 * PER_CLASS)
+    values = np.eye(3, 8)[labels] + noise * rng.normal(size=(len(labels), 8)) / np.sqrt(8)
+    names = (*NAMES[:2], HOSTILE) if hostile else NAMES
+    file = folder.with_suffix(".npz")
+    np.savez(
+        file,
+        features=values.astype(np.float32),
+        labels=labels,
+        split=np.array(["train", "test"] * (len(labels) // 2)),
+        ids=np.array([f"{row}.png" for row in range(len(labels))]),
+        class_names=np.array(names),
+    )
+    return import_file(file, folder)
+
+
+def draw(folder: Path, rows: int) -> Path:
+    folder.mkdir()
+    for row in range(rows):
+        Picture.new("RGB", (12, 12), (row * 3 % 256, 90, 40)).save(folder / f"{row}.png")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return save(tmp_path / "feats")
+
+
+def page_of(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def test_a_page_loads_nothing_and_runs_nothing(tmp_path: Path, store: Path) -> None:
+    page = page_of(write([store], tmp_path / "page.html")[0])
+    assert "default-src 'none'" in html.unescape(page)
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page)
+    assert " style=" not in page and "<script" not in page
+
+
+def test_the_same_store_gives_the_same_page_byte_for_byte(tmp_path: Path, store: Path) -> None:
+    first, second = (write([store], tmp_path / name)[0].read_bytes() for name in ("one.html", "two.html"))
+    assert first == second
+
+
+def test_names_of_classes_reach_the_page_as_text(tmp_path: Path) -> None:
+    page = page_of(write([save(tmp_path / "feats", hostile=True)], tmp_path / "page.html")[0])
+    assert HOSTILE not in page
+    assert "&lt;script&gt;window.owned" in page
+
+
+def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Path) -> None:
+    other = save(tmp_path / "other", seed=1, noise=3.0)
+    path, told = write([store, other], tmp_path / "page.html")
+    page = page_of(path)
+    assert [(one["store"], one["measure"]) for one in told["stores"]] == [
+        (str(folder), measure) for folder in (store, other) for measure in ("retrieval", "knn", "probe")
+    ]
+    for name in ("map", "recall@1", "knn@1", "accuracy"):
+        row = page.split(f'<th scope="row"><bdi>{name}</bdi></th>')[1].split("</tr>")[0]
+        assert row.count('class="value"') == 2
+    for title in ("Precision and recall", "Map of the features · feats", "Map of the features · other"):
+        assert f"<h3>{title}</h3>" in page
+
+
+def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tmp_path: Path) -> None:
+    noisy = save(tmp_path / "noisy", noise=4.0)
+    images = draw(tmp_path / "images", 6 * PER_CLASS)
+    page = page_of(write([noisy], tmp_path / "page.html", choices=Choices(images=images))[0])
+    right, wrong = page.count('class="shown-one right"'), page.count('class="shown-one wrong"')
+    assert right and wrong and right + wrong == 8 * 10
+    assert page.count('src="data:image/png') == 8 * 11
+
+
+def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, store: Path) -> None:
+    page = page_of(write([store], tmp_path / "page.html")[0])
+    assert '<div class="frame">wren</div>' in page
+    assert "name the folder of the pictures with --images" in page
+    with pytest.raises(UsageError, match="there is nothing there"):
+        write([store], tmp_path / "page.html", choices=Choices(images=tmp_path / "nowhere"))
+
+
+def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store: Path) -> None:
+    told = {
+        "store": str(store),
+        "measure": "attack",
+        "settings": {"attack": "PGD", "norm": "linf", "eps": ["1/255", "4/255"]},
+        "metrics": [
+            {"name": "clean_accuracy", "value": 0.9, "n": 40, "ci95": [0.8, 0.95]},
+            {"name": "accuracy@1/255", "value": 0.5, "n": 40, "ci95": [0.3, 0.6]},
+            {"name": "accuracy@4/255", "value": 0.0, "n": 40, "ci95": None},
+        ],
+    }
+    file = tmp_path / "attack.json"
+    file.write_text(json.dumps(told), encoding="utf-8")
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    assert "Accuracy under attack" in page and "4/255" in page
+    assert "<bdi>PGD/accuracy@1/255</bdi>" in page
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match="its measure is another"):
+        write([store], tmp_path / "page.html", choices=Choices(measured=[file]))
+
+
+def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
+    # One query; the gallery in the order of similarity is: right, wrong, right, wrong.
+    values = np.array([[1, 0], [1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], dtype=np.float32)
+    from snellen.features.labels import from_array
+
+    labels = from_array(np.array([0, 0, 1, 0, 1]), None, "labels", str)
+    features = Features(values, labels, np.array(list("qabcd"), dtype=object), np.array([""] * 5, dtype=object))
+    curve = precision_recall(features, np.array([0]), np.arange(1, 5))
+    assert curve.queries == 1
+    assert curve.precision[:51] == pytest.approx(1.0)
+    assert curve.precision[51:] == pytest.approx(2 / 3)
+    assert curve.chance == pytest.approx(0.5)
+
+
+def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query_to_itself(store: Path) -> None:
+    features = open_store(store)
+    found = retrieval(features.values, features.labels)
+    quality = found.values["map"]
+    asked = sheet(features, found.rows, np.arange(len(features)), quality, shown=5, neighbours=4)
+    values = [quality[one.query.row] for one in asked]
+    assert values == sorted(values) and len(asked) == 5
+    assert values[0] == quality.min() and values[-1] == quality.max()
+    for one in asked:
+        assert len(one.found) == 4 and one.query.row not in {near.row for near in one.found}
+        assert all(near.right == (near.name == one.query.name) for near in one.found)
+
+
+@pytest.mark.parametrize("sklearn", [True, False])
+def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
+    store: Path, sklearn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not sklearn:
+        real = importlib.util.find_spec
+        monkeypatch.setattr("snellen.features.plots.find_spec", lambda name: None if name == "sklearn" else real(name))
+    features = open_store(store)
+    flat = plane(features, np.arange(len(features)))
+    assert flat.reducer == ("t-SNE" if sklearn else "PCA")
+    assert (flat.explained is None) == sklearn
+    labels = features.labels.single
+    assert labels is not None
+    distance = np.linalg.norm(flat.points[:, None] - flat.points[None], axis=2) + np.eye(len(labels)) * 1e9
+    assert (labels[distance.argmin(axis=1)] == labels).mean() > 0.9
+    few = plane(features, np.arange(len(features)), most=20)
+    assert (len(few.points), few.of) == (20, len(features))
+
+
+class Always:
+    """Says 3 whatever it is shown."""
+
+    name = "always"
+
+    def identity(self) -> dict[str, str]:
+        return {"says": "3"}
+
+    async def preflight(self) -> None:
+        return None
+
+    async def answer(self, prompt: Prompt) -> Response:
+        return Response("3")
+
+    async def close(self) -> None:
+        return None
+
+
+def digits_store(folder: Path) -> Path:
+    """The chart's scans as features: their 64 grey levels."""
+    from snellen.benchmarks.chart.digits import split
+
+    parts = {name: split(name) for name in ("train", "test")}
+    file = folder.with_suffix(".npz")
+    np.savez(
+        file,
+        features=np.concatenate([scans.reshape(-1, 64) for scans, _ in parts.values()]).astype(np.float32),
+        labels=np.concatenate([labels for _, labels in parts.values()]).astype(np.int64),
+        split=np.array([name for name, (_, labels) in parts.items() for _ in labels]),
+        ids=np.array([f"{name}/digit-{i:04}.png" for name, (_, labels) in parts.items() for i in range(len(labels))]),
+    )
+    return import_file(file, folder)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return evaluate("chart/digits", Always(), out=tmp_path / "run", benchmark_options={"questions": "100"})
+
+
+def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) -> None:
+    path, told = write(
+        [digits_store(tmp_path / "digits")], tmp_path / "page.html", runs=[run], choices=Choices(method="lda")
+    )
+    (joined,) = told["says_sees"]
+    assert joined["settings"]["matched"] == "file names without folder and ending"
+    classes = {one.name: one for one in joined["classes"]}
+    assert sum(one.images for one in classes.values()) == 100
+    # One of three questions is which digit it is: only threes are answered, and nothing else is ever said.
+    assert classes["3"].answer > max(one.answer for name, one in classes.items() if name != "3")
+    assert all(one.probe > 0.7 for one in classes.values())
+    assert classes["7"].quadrant == "sees but does not say"
+    notes = " ".join(joined["notes"])
+    assert "100 answers are about several pictures or none and are left out." in notes
+    assert "499 pictures that the probe was tested on" in notes
+    page = page_of(path)
+    assert "Says against sees" in page and "Where accuracy is lost" in page and "sees but does not say" in page
+
+
+def test_questions_are_chosen_by_level_and_profile(run: Run) -> None:
+    said = answers(run)
+    assert (said.level, len(said.says.value)) == ("digit", 300) or said.level == "all"
+    assert set(np.round(said.says.chance, 3)) == {0.1, 0.25, 0.5}
+    with pytest.raises(UsageError, match="asks nothing at level 'species'"):
+        answers(run, level="species")
+    with pytest.raises(UsageError, match="takes one profile"):
+        answers(run, profile="all")
+
+
+def test_the_command_prints_one_json_object(
+    tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    out = tmp_path / "page.html"
+    assert main(["features", "report", str(store), "--out", str(out), "--json", "--method", "ridge"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["page"] == str(out) and out.exists()
+    assert {one["measure"] for one in told["stores"]} == {"retrieval", "knn", "probe"}
+    assert all({"name", "value", "n", "ci95"} <= one.keys() for part in told["stores"] for one in part["metrics"])
+
+
+@pytest.mark.slow
+def test_digits_go_from_pictures_to_says_against_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    import runpy
+
+    digits = tmp_path / "digits"
+    example = Path(__file__).parents[2] / "examples" / "digits_set.py"
+    assert runpy.run_path(str(example))["write"](digits) == 1_797
+    feats, said = tmp_path / "feats", tmp_path / "answers"
+    splits = [f"--split={digits}/{name}.csv" for name in ("train", "test")]
+    steps = [
+        ["features", "extract", "--encoder", "embedded", *splits, "--images", str(digits), "--out", str(feats)],
+        ["features", "retrieval", str(feats), "--json"],
+        ["features", "probe", str(feats), "--save", "--method", "lda", "--json"],
+        ["run", "chart/digits", "--model", "embedded", "-o", "questions=60", "--out", str(said), "--quiet"],
+        ["features", "report", str(feats), "--with", str(said), "--out", str(tmp_path / "page.html"), "--json", "--method", "lda"],
+    ]  # fmt: skip
+    outputs = []
+    for step in steps:
+        assert main(step) == 0
+        outputs.append(capsys.readouterr().out)
+    (joined,) = json.loads(outputs[-1])["says_sees"]
+    values = {one["name"]: one["value"] for one in joined["metrics"]}
+    assert values["probe_accuracy"] > 0.9 and values["answer_accuracy"] > 0.9
+    assert sum(one["images"] for one in joined["classes"]) == 60
+    assert "data:image/png" in page_of(tmp_path / "page.html")
