@@ -209,9 +209,10 @@ def _question(row: Row, known: Fields, language: str) -> str:
 
 
 def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
-    """The gold answer in each accepted form, once each, the answer itself first."""
+    """The gold answer in each accepted form, once each, the answer itself first; none where the row has no answer."""
     seen = set()
-    for value in (known.found(row, "answer"), *known.all(row, "aliases")):
+    answer = known.found(row, "answer")
+    for value in (answer, *known.all(row, "aliases")) if fields.text(answer) else ():
         for form in fields.texts(value, language):
             if form not in seen:
                 seen.add(form)
