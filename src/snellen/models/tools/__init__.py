@@ -1,0 +1,27 @@
+"""Tools for models that may look things up: `web_search`, `fetch_url`, `reverse_image_search`, `crop_zoom`, `view_image`.
+
+The same five for every agent (as an MCP server or a skill) and for our own loop, `--model tools:NAME`. They work on a
+local collection, on the record of an earlier run, or on the network. They never see an answer that is to be found.
+"""
+
+from snellen.models.tools.base import Context, Tool, ToolError, ToolResult
+from snellen.models.tools.catalogue import all_tools
+from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.settings import Limits, Settings, load, needed, prepare, write
+from snellen.models.tools.skill import write_skill
+
+__all__ = [
+    "Context",
+    "Limits",
+    "Pictures",
+    "Settings",
+    "Tool",
+    "ToolError",
+    "ToolResult",
+    "all_tools",
+    "load",
+    "needed",
+    "prepare",
+    "write",
+    "write_skill",
+]

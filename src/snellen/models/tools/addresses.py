@@ -1,0 +1,114 @@
+"""Which addresses a model may reach: public ones, and no other.
+
+A model chooses addresses by what it reads, and what it reads may be made to misuse it. So a name is resolved once,
+every address that it resolves to must be public, and the connection is made to just these addresses: a name that
+resolves otherwise a moment later gains nothing. Redirects are followed one at a time, each checked like the first.
+
+Sources: IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and its updates), IANA multicast registries;
+168.63.129.16 is a public address at which Azure's machines find their host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from snellen.models.tools.base import ToolError
+
+PORTS = frozenset({80, 443, 8080, 8443})
+LONGEST = 2000
+
+Permitted: TypeAlias = Callable[[str, str], bool]
+
+_CLOSED_4 = tuple(
+    IPv4Network(block)
+    for block in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
+    )
+)  # fmt: skip
+# Only 2000::/3 is given out for the public network. Within it: Teredo and other protocol blocks, documentation, 6to4
+# (which wraps IPv4 addresses). Mapped, compatible and NAT64 forms of IPv4 lie outside of it.
+_OPEN_6 = IPv6Network("2000::/3")
+_CLOSED_6 = tuple(IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+# What inet_aton takes for an address: one to four numbers, decimal, octal or hexadecimal. No public name ends so.
+_NUMERIC = re.compile(r"(?:0x[0-9a-f]*|\d+)\.?", re.IGNORECASE)
+
+
+def public(host: str, address: str) -> bool:
+    """Whether an address (as text) is one of the public network. The host's name does not matter here."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, IPv4Address):
+        return not any(found in block for block in _CLOSED_4)
+    return _open_6(found)
+
+
+def _open_6(found: IPv6Address) -> bool:
+    return found.scope_id is None and found in _OPEN_6 and not any(found in block for block in _CLOSED_6)
+
+
+def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = PORTS) -> URL:
+    """The address as it will be used, or an error that the model can read.
+
+    Refused: other schemes than http and https, user names and passwords, other ports than 80, 443, 8080 and 8443, hosts
+    that are numbers in any but the plain form, and literal addresses that are not public.
+
+    Raises:
+        ToolError: with the rule that it breaks.
+    """
+    if len(url) > LONGEST:
+        raise ToolError(f"the address is longer than {LONGEST:,} characters")
+    try:
+        found = URL(url.strip())
+        host, port = found.host or "", found.port
+    except (ValueError, UnicodeError) as error:
+        raise ToolError(f"not an address: {error}") from None
+    if found.scheme not in ("http", "https") or not host:
+        raise ToolError("an address must begin with http:// or https:// and name a host")
+    if found.user is not None or found.password is not None:
+        raise ToolError("an address must not hold a user name or password")
+    if port not in ports:
+        raise ToolError(f"port {port} is not reached; only {', '.join(map(str, sorted(ports)))}")
+    if ":" in host or _is_plain(host):
+        if not permitted(host, host):
+            raise ToolError(f"{host} is not an address of the public network; it is not reached")
+    elif _NUMERIC.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        raise ToolError(f"{host} is a number and not a name; it is not reached")
+    elif "." not in host.rstrip(".") and not permitted(host, ""):
+        raise ToolError(f"{host} is not a name of the public network; it is not reached")
+    return found
+
+
+def _is_plain(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names for a connector, and gives no address that is not permitted: one bad address refuses the name."""
+
+    def __init__(self, inner: AbstractResolver, permitted: Permitted = public) -> None:
+        self._inner = inner
+        self._permitted = permitted
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
+        found: Sequence[ResolveResult] = await self._inner.resolve(host, port, family)  # type: ignore[arg-type]
+        for one in found:
+            if not self._permitted(host, one["host"]):
+                raise ToolError(f"{host} resolves to {one['host']}, which is not public; it is not reached")
+        return list(found)
+
+    async def close(self) -> None:
+        await self._inner.close()

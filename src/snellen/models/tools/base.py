@@ -1,0 +1,104 @@
+"""What a tool is: a name, a schema, a coroutine; and what it is called with, the context of one conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from snellen.models.tools.pictures import Pictures
+
+
+class ToolError(Exception):
+    """Why a tool gave nothing. The model reads the message and may try otherwise; the conversation goes on.
+
+    `transient` says that the same call may succeed later (a timeout, a server that was down).
+    """
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.transient = transient
+
+
+class ToolResult(Struct, frozen=True):
+    """What a model gets to see of a call: text, and pictures as encoded bytes (JPEG, PNG, WebP or GIF)."""
+
+    text: str
+    images: tuple[bytes, ...] = ()
+    error: bool = False
+
+
+class Context:
+    """One conversation: its pictures, and how many calls it has made."""
+
+    def __init__(self, pictures: Pictures, calls: int = 0) -> None:
+        self.pictures = pictures
+        self.calls = calls
+
+
+Call: TypeAlias = Callable[[object, Context], Awaitable[ToolResult]]
+
+
+class Tool(Struct, frozen=True):
+    """A tool as every agent gets it.
+
+    Attributes:
+        name: as the model calls it.
+        description: one or two sentences for the model.
+        parameters: JSON schema of the arguments, an object.
+        call: (arguments as decoded JSON, context) to a result; faults come back as a result with `error`.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Call
+
+
+class Hit(Struct, frozen=True, omit_defaults=True):
+    """A page that a search found; `snippet` is a piece of its text around the words searched for."""
+
+    url: str
+    title: str
+    snippet: str = ""
+
+
+class ImageHit(Struct, frozen=True, omit_defaults=True):
+    """A picture that looks like the one searched for.
+
+    `url` is the page it stands on, `image` the address of the picture itself, `similarity` 0 to 100 (0 where an engine
+    does not say), `source` the engine.
+    """
+
+    url: str
+    title: str
+    image: str = ""
+    similarity: float = 0.0
+    source: str = ""
+
+
+class Page(Struct, frozen=True, omit_defaults=True):
+    """What was fetched: text with its title, links and pictures by address; or a picture, as `data`.
+
+    `cut` says that the page was larger than the limit and only its beginning was read.
+    """
+
+    url: str
+    title: str = ""
+    text: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    images: tuple[tuple[str, str], ...] = ()
+    cut: bool = False
+    data: bytes = b""
+
+
+class Backend(Protocol):
+    """Where pages and pictures come from. Every method may raise ToolError; none may take for ever."""
+
+    async def search(self, query: str, k: int) -> list[Hit]: ...
+
+    async def fetch(self, url: str) -> Page: ...
+
+    async def reverse(self, data: bytes, k: int) -> list[ImageHit]: ...

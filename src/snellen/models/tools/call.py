@@ -1,0 +1,118 @@
+"""One call of one tool from a shell, for agents that run commands: `python -m snellen.models.tools.call --config FILE TOOL --query …`.
+
+The result's text goes to standard output; pictures are written beside the sample's own, and the text names them. Calls
+are counted in a file there, since every call is a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from snellen.errors import SnellenError, UsageError
+from snellen.models.tools.base import Context, Tool, ToolResult
+from snellen.models.tools.catalogue import all_tools
+from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.settings import load
+from snellen.secrets import redact
+
+COUNT = ".tool-calls"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command; 0 for a result, 1 for a fault that the tool reports, 2 for a call that cannot be read."""
+    given = list(sys.argv[1:] if words is None else words)
+    try:
+        if given[:1] != ["--config"] or len(given) < 2:
+            raise UsageError("--config FILE comes first.")
+        settings = load(given[1])
+        for notice in settings.notices():
+            print(notice, file=sys.stderr)
+        tools = {tool.name: tool for tool in all_tools(settings)}
+        if len(given) < 3 or given[2] in ("-h", "--help"):
+            print("\n".join(usage(tool) for tool in tools.values()))
+            return 0
+        tool = tools.get(given[2])
+        if tool is None:
+            raise UsageError(f"there is no tool {given[2]!r}.", f"Tools: {', '.join(tools)}.")
+        arguments = read_arguments(tool, given[3:])
+        folder = Path(settings.images)
+        result = asyncio.run(_call(tool, arguments, folder))
+    except SnellenError as error:
+        print(f"{error.message} {error.hint}".strip())
+        return error.exit_code
+    print(redact(result.text))
+    return 1 if result.error else 0
+
+
+async def _call(tool: Tool, arguments: dict[str, Any], folder: Path) -> ToolResult:
+    """The call; a picture that it gives lies in the folder afterwards, and the text says under which name."""
+    pictures = Pictures(folder=folder, out=folder)
+    before = set(pictures.names())
+    context = Context(pictures, calls=_count(folder))
+    result = await tool.call(arguments, context)
+    new = [name for name in pictures.names() if name not in before]
+    for data in result.images:
+        if not any(pictures.read(name) == data for name in new):
+            new.append(pictures.add(data))
+    if not new:
+        return result
+    files = "\n".join(f"Saved as {folder / name}" for name in new)
+    return ToolResult(f"{result.text}\n{files}\nRead the file to see it.", result.images, result.error)
+
+
+def _count(folder: Path) -> int:
+    """How many calls came before this one; one byte a call, appended, so that calls at the same time count too."""
+    handle = os.open(folder / COUNT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        before = os.fstat(handle).st_size
+        os.write(handle, b".")
+    finally:
+        os.close(handle)
+    return before
+
+
+def read_arguments(tool: Tool, words: Sequence[str]) -> dict[str, Any]:
+    """Arguments of a tool from `--name value` and `--name=value`; a list of numbers is written with commas.
+
+    Raises:
+        UsageError: an argument that the tool does not have, or one without a value.
+    """
+    known = tool.parameters["properties"]
+    found: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        field = name.removeprefix("--")
+        if not name.startswith("--") or field not in known or not (equals or rest):
+            raise UsageError(f"{tool.name}: {name!r} is not an argument with its value.", usage(tool))
+        if not equals:
+            value = rest.pop(0)
+        is_list = known[field].get("type") == "array"
+        found[field] = [part.strip() for part in value.strip("[] ").split(",")] if is_list else value
+    return found
+
+
+def usage(tool: Tool) -> str:
+    """How a tool is called, on one line, and what it does."""
+    required = tool.parameters["required"]
+    pieces = [
+        f"--{name} {_form(about)}" if name in required else f"[--{name} {_form(about)}]"
+        for name, about in tool.parameters["properties"].items()
+    ]
+    return f"{tool.name} {' '.join(pieces)}\n    {tool.description}"
+
+
+def _form(about: dict[str, Any]) -> str:
+    kind = about.get("type")
+    if kind == "array":
+        return "LEFT,TOP,RIGHT,BOTTOM"
+    return {"string": "TEXT", "integer": "N", "number": "X"}.get(str(kind), "VALUE")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

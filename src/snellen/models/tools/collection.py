@@ -1,0 +1,191 @@
+"""The local collection: a folder of pages and pictures, indexed once into the user's cache.
+
+Pages: `.html`, `.htm`, `.txt`, `.md`, and `.json` or `.jsonl` with `url`, `title`, `text` and, where a page shows
+pictures, `images` (paths under the folder). A page without an address gets `https://pages.invalid/PATH`, a picture the
+same; that name never resolves (RFC 2606), so it cannot be taken for the real one. The index lies under the digest of the
+folder: a folder that changed gets an index of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError, MediaError, StorageError
+from snellen.media import open_image
+from snellen.models.tools.base import Page
+from snellen.models.tools.hashes import Words, stacked, variants
+from snellen.models.tools.markup import decoded, read_page, tidy
+from snellen.models.tools.pictures import MOST_PIXELS, SUFFIXES
+from snellen.models.tools.words import postings
+from snellen.sources import cache_folder, digest, within
+from snellen.sources.blobs import FileBlob
+from snellen.types import Image, MediaSettings
+
+# Goes into the index's name: an index of another form is made anew.
+FORM = "1"
+HOST = "https://pages.invalid/"
+LARGEST_PAGE = 20_000_000
+_PICTURES = frozenset(f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff"))
+_TABLES = """
+create table pages (id integer primary key, url text unique, title text, text text, links text, images text);
+create table pictures (id integer primary key, url text unique, path text, page text, title text);
+create table terms (word text primary key, first integer, last integer) without rowid;
+"""
+
+
+class _Row(Struct, frozen=True):
+    """A page as JSON holds it."""
+
+    text: str
+    url: str = ""
+    title: str = ""
+    images: tuple[str, ...] = ()
+
+
+def address(path: str) -> str:
+    """The address of a file of the collection that has none of its own; `path` is relative, with `/`."""
+    return HOST + quote(path)
+
+
+def build(folder: Path) -> Path:
+    """The folder of the collection's index, made where it is not there yet.
+
+    Raises:
+        DataError: no such folder, a page that cannot be read (with its line), two pages with one address, or no page
+            and no picture at all.
+        StorageError: the cache cannot be written.
+    """
+    if not folder.is_dir():
+        raise DataError(f"the collection {folder} is not a folder", "Name a folder of pages and pictures.")
+    place = cache_folder() / "tools" / f"{digest(folder).rpartition(':')[2][:32]}-{FORM}"
+    if (place / "pages.sqlite").exists():
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix="building-", dir=place.parent))
+    except OSError as error:
+        raise StorageError(f"the index cannot be written to {place.parent}: {error.strerror}") from error
+    try:
+        _write(folder, part)
+        try:
+            part.rename(place)
+        except OSError:
+            if not (place / "pages.sqlite").exists():  # otherwise somebody else was faster, with the same index
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return place
+
+
+def _write(folder: Path, part: Path) -> None:
+    names = sorted(_names(folder))
+    database = sqlite3.connect(part / "pages.sqlite")
+    try:
+        database.executescript(_TABLES)
+        shown: dict[str, tuple[str, str]] = {}
+        texts: list[tuple[str, str]] = []
+        for name in names:
+            for page, own in _pages(folder, name):
+                row = (len(texts), page.url, page.title, page.text, _json(page.links), _json(page.images))
+                try:
+                    database.execute("insert into pages values (?, ?, ?, ?, ?, ?)", row)
+                except sqlite3.IntegrityError:
+                    raise DataError(f"{folder / name}: a second page has the address {page.url}") from None
+                texts.append((page.title, page.text))
+                for picture in own:
+                    shown.setdefault(picture, (page.url, page.title))
+        hashes, rows = _pictures(folder, names, shown)
+        if not texts and not rows:
+            raise DataError(
+                f"the collection {folder} holds no page and no picture", "docs/tools.md says what it reads."
+            )
+        database.executemany("insert into pictures values (?, ?, ?, ?, ?)", rows)
+        found = postings(texts)
+        database.executemany("insert into terms values (?, ?, ?)", found.terms)
+        database.commit()
+    finally:
+        database.close()
+    np.save(part / "postings.npy", found.pages)
+    np.save(part / "scores.npy", found.scores)
+    np.save(part / "hashes.npy", stacked(hashes))
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            if not name.startswith("."):
+                yield (Path(top) / name).relative_to(folder).as_posix()
+
+
+def _pages(folder: Path, name: str) -> Iterator[tuple[Page, list[str]]]:
+    """The pages of one file, each with the pictures under the folder that it shows."""
+    kind = Path(name).suffix.lower()
+    if kind not in (".html", ".htm", ".txt", ".md", ".json", ".jsonl"):
+        return
+    path = within(folder, name)
+    data = path.read_bytes()
+    if len(data) > LARGEST_PAGE and kind != ".jsonl":
+        raise DataError(f"{path} has {len(data):,} bytes; a page has at most {LARGEST_PAGE:,}")
+    if kind in (".json", ".jsonl"):
+        yield from _rows(folder, name, data, lines=kind == ".jsonl")
+    elif kind in (".html", ".htm"):
+        page = read_page(decoded(data, None), address(name))
+        own = [unquote(url.removeprefix(HOST)) for url, _ in page.images if url.startswith(HOST)]
+        yield (page if page.title else msgspec.structs.replace(page, title=Path(name).stem)), own
+    else:
+        text = tidy(data.decode("utf-8", "replace"))
+        first = text.partition("\n")[0].lstrip("# ")
+        yield Page(address(name), first[:300] or Path(name).stem, text), []
+
+
+def _rows(folder: Path, name: str, data: bytes, lines: bool) -> Iterator[tuple[Page, list[str]]]:
+    pieces = [line for line in data.splitlines() if line.strip()] if lines else [data]
+    for number, piece in enumerate(pieces, 1):
+        where = f"{folder / name}, line {number}" if lines else str(folder / name)
+        try:
+            row = msgspec.json.decode(piece, type=_Row)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise DataError(f"{where}: not a page: {error}", "It must be an object with text, url and title.") from None
+        own = []
+        for picture in row.images:
+            if not within(folder, picture).is_file():
+                raise DataError(f"{where}: the picture {picture!r} is not under {folder}")
+            own.append(Path(picture).as_posix())
+        url = row.url or address(name) + (f"#{number}" if lines else "")
+        yield Page(url, row.title, row.text, images=tuple((address(one), "") for one in own)), own
+
+
+def _pictures(
+    folder: Path, names: list[str], shown: dict[str, tuple[str, str]]
+) -> tuple[list[Words], list[tuple[int, str, str, str, str]]]:
+    """Hashes and rows of all pictures, in the same order. Flat and damaged ones cannot be searched for and are left out."""
+    hashes: list[Words] = []
+    rows: list[tuple[int, str, str, str, str]] = []
+    for name in names:
+        if Path(name).suffix.lower() not in _PICTURES:
+            continue
+        path = within(folder, name)
+        try:
+            found = variants(open_image(Image(FileBlob(path)), MediaSettings(), MOST_PIXELS))
+        except MediaError:
+            continue
+        if found is not None:
+            page, title = shown.get(name, ("", ""))
+            rows.append((len(rows), address(name), name, page, title))
+            hashes.append(found)
+    return hashes, rows
+
+
+def _json(pairs: tuple[tuple[str, str], ...]) -> str:
+    return msgspec.json.encode(pairs).decode()

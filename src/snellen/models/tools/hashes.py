@@ -1,0 +1,135 @@
+"""Perceptual hashes of 256 bits: the signs of a picture's low frequencies around their median.
+
+After Zauner 2010, "Implementation and benchmarking of perceptual image hash functions", section 3.2.1 (DCT hash), with
+32 x 32 pixels and 64 bits made 64 x 64 and 256. A mirrored picture is hashed without being drawn: mirroring turns the
+sign of every odd column of its cosine transform (shown in the tests).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+SIDE, KEPT = 64, 16
+BITS, WORDS = KEPT * KEPT, KEPT * KEPT // 64
+# What is cut off at the left and right, and at the top and bottom: fractions of width and height. The first is the
+# whole picture. Symmetrical, so that a mirrored crop is a crop of the mirrored picture.
+CROPS = ((0.0, 0.0), (0.05, 0.05), (0.025, 0.025), (0.05, 0.0), (0.0, 0.05))
+# Standard deviation of grey levels (0 to 255) under which a picture is flat: its hash would be noise.
+FLAT = 1.5
+
+Words: TypeAlias = NDArray[np.uint64]
+
+
+def variants(picture: Picture, mirrored: bool = False) -> Words | None:
+    """The hashes of a picture and of its crops.
+
+    Returns:
+        Shape (5, 4), or with `mirrored` (2, 5, 4), the second half mirrored; None where the picture is flat.
+    """
+    grey = picture.convert("L")
+    grey.thumbnail((512, 512), reducing_gap=2.0)
+    if float(np.asarray(grey, dtype=np.float32).std()) < FLAT:
+        return None
+    width, height = grey.size
+    boxes = ((width * x, height * y, width * (1 - x), height * (1 - y)) for x, y in CROPS)
+    cuts = [np.asarray(grey.resize((SIDE, SIDE), _bilinear(), box), dtype=np.float32) for box in boxes]
+    waves = _cosines()
+    low = waves @ np.stack(cuts) @ waves.T
+    if not mirrored:
+        return _packed(low)
+    turned = low.copy()
+    turned[:, :, 1::2] *= -1
+    return np.stack([_packed(low), _packed(turned)])
+
+
+def _packed(low: NDArray[np.float32]) -> Words:
+    values = low.reshape(len(low), -1)[:, _order()]
+    # The mean of the picture (the first coefficient) is no part of the median: it says how bright it is.
+    bits = values > np.median(values[:, 1:], axis=1, keepdims=True)
+    return np.packbits(bits, axis=1).view(np.uint64)
+
+
+@cache
+def _cosines() -> NDArray[np.float32]:
+    """The first 16 rows of the cosine transform (type II, orthonormal) of 64 values, shape (16, 64)."""
+    at = np.arange(SIDE)
+    waves = np.sqrt(2 / SIDE) * np.cos(np.pi * (2 * at[None] + 1) * np.arange(KEPT)[:, None] / (2 * SIDE))
+    return np.asarray(waves, dtype=np.float32)
+
+
+@cache
+def _order() -> NDArray[np.intp]:
+    """Low frequencies first, so that the first 64 bits are a small hash of their own."""
+    row, column = np.divmod(np.arange(BITS), KEPT)
+    return np.argsort(row**2 + column**2, kind="stable")
+
+
+def _bilinear() -> Any:
+    from PIL import Image as pillow
+
+    return pillow.Resampling.BILINEAR
+
+
+class HashIndex:
+    """Near-duplicates among many pictures, by exhaustive comparison of their hashes.
+
+    Args:
+        words: shape (5, 4, n): crop, word, picture. `stacked` makes it; it may be mapped from a file.
+
+    A picture is compared mirrored and not, its whole with the five crops of every picture held, and its crops with the
+    whole of them: so a crop is found by its original, and an original by its crop.
+    """
+
+    # Of 64 bits: what differs more is not compared further. Of 256: what differs more is not a near-duplicate.
+    FIRST = 22
+    FARTHEST = 72
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._size = words.shape[2]
+
+    def nearest(self, hashes: Words, k: int, farthest: int = FARTHEST) -> list[tuple[int, int]]:
+        """The k nearest pictures as (number, distance in bits of 256), nearest first, ties by number.
+
+        Args:
+            hashes: of the picture searched for, mirrored ones with them: shape (2, 5, 4).
+            k: how many at most.
+            farthest: pictures with a larger distance are left out.
+        """
+        best = np.full(self._size, BITS, dtype=np.int16)
+        for turned in hashes:
+            for crop in range(len(CROPS)):
+                self._compare(crop, turned[0], best)
+            for crop in range(1, len(CROPS)):
+                self._compare(0, turned[crop], best)
+        near = np.flatnonzero(best <= farthest)
+        chosen = near[np.argsort(best[near], kind="stable")[:k]]
+        return [(int(number), int(best[number])) for number in chosen]
+
+    def _compare(self, crop: int, hashed: Words, best: NDArray[np.int16]) -> None:
+        words = self._words[crop]
+        first = np.bitwise_count(words[0] ^ hashed[0])
+        rows = np.flatnonzero(first <= self.FIRST)
+        distance = first[rows].astype(np.int16)
+        for word in range(1, WORDS):
+            distance += np.bitwise_count(words[word][rows] ^ hashed[word])
+        best[rows] = np.minimum(best[rows], distance)
+
+
+def stacked(hashes: list[Words]) -> Words:
+    """What `HashIndex` takes, from the variants of each picture."""
+    if not hashes:
+        return np.empty((len(CROPS), WORDS, 0), dtype=np.uint64)
+    return np.ascontiguousarray(np.stack(hashes).transpose(1, 2, 0))
+
+
+def similarity(distance: int) -> float:
+    """0 to 100 for a distance of 128 (as far as two random hashes) to 0 bits."""
+    return round(max(0.0, 100 * (1 - distance / 128)), 1)

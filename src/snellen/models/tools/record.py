@@ -1,0 +1,141 @@
+"""A backend whose answers are kept, so that a run repeats offline: what was given once is given again, faults included.
+
+One JSON file a call, under the SHA-256 of the tool and its arguments (a picture by its own SHA-256); pictures lie beside
+them by digest. The first answer stays: two conversations that ask the same at the same time are told the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.errors import StorageError
+from snellen.models.tools.base import Backend, Hit, ImageHit, Page, ToolError
+
+T = TypeVar("T")
+
+
+class _Entry(Struct, frozen=True, omit_defaults=True):
+    """One call. `picture` is the digest of the bytes that were fetched; `fault` why there is no result."""
+
+    tool: str
+    arguments: Any
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    picture: str = ""
+    fault: str = ""
+    transient: bool = False
+
+
+class Recorded:
+    """A backend between the tools and another one.
+
+    Args:
+        inner: who is asked; None: nobody, and a call that is not kept is a fault that the model sees.
+        folder: where answers are kept; None: nowhere.
+        seconds: after which a call of `inner` has failed.
+    """
+
+    def __init__(self, inner: Backend | None, folder: Path | None, seconds: float) -> None:
+        self._inner = inner
+        self._folder = folder
+        self._seconds = seconds
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        return await self._call("web_search", {"query": query, "k": k}, lambda inner: inner.search(query, k), list[Hit])
+
+    async def fetch(self, url: str) -> Page:
+        return await self._call("fetch_url", {"url": url}, lambda inner: inner.fetch(url), Page)
+
+    async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
+        arguments = {"image": sha256(data).hexdigest(), "k": k}
+        return await self._call("reverse_image_search", arguments, lambda inner: inner.reverse(data, k), list[ImageHit])
+
+    async def _call(self, tool: str, arguments: Any, ask: Callable[[Backend], Awaitable[T]], kind: type[T]) -> T:
+        kept = self._read(tool, arguments)
+        if kept is not None and not (kept.transient and self._inner is not None):
+            return self._result(kept, kind)
+        if self._inner is None:
+            raise ToolError(f"this call was not recorded, and nothing is asked anew: {tool}")
+        try:
+            async with asyncio.timeout(self._seconds):
+                result = await ask(self._inner)
+        except (TimeoutError, ToolError) as error:
+            fault = (
+                error
+                if isinstance(error, ToolError)
+                else ToolError(f"{tool} took more than {self._seconds:g} s", transient=True)
+            )
+            self._keep(_Entry(tool, arguments, fault=fault.message, transient=fault.transient), kept is not None)
+            raise fault from None
+        picture = ""
+        shown: Any = result
+        if isinstance(result, Page) and result.data and self._folder is not None:
+            picture = sha256(result.data).hexdigest()
+            self._write(self._folder / "pictures" / picture, result.data, False)
+            shown = structs.replace(result, data=b"")
+        entry = _Entry(tool, arguments, msgspec.Raw(msgspec.json.encode(shown)), picture)
+        first = self._keep(entry, kept is not None)
+        return result if first is None else self._result(first, kind)
+
+    def _result(self, entry: _Entry, kind: type[T]) -> T:
+        if entry.fault:
+            raise ToolError(entry.fault, transient=entry.transient)
+        result = msgspec.json.decode(entry.result, type=kind)
+        if entry.picture and isinstance(result, Page) and self._folder is not None:
+            path = self._folder / "pictures" / entry.picture
+            data = path.read_bytes() if path.is_file() else b""
+            if sha256(data).hexdigest() != entry.picture:
+                raise ToolError("the recorded picture is missing or damaged")
+            result = structs.replace(result, data=data)
+        return result
+
+    def _path(self, tool: str, arguments: Any) -> Path | None:
+        if self._folder is None:
+            return None
+        key = sha256(msgspec.json.encode([tool, arguments], order="sorted")).hexdigest()
+        return self._folder / key[:2] / f"{key}.json"
+
+    def _read(self, tool: str, arguments: Any) -> _Entry | None:
+        path = self._path(tool, arguments)
+        if path is None or not path.is_file():
+            return None
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Entry)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ToolError(f"the recorded call {path.name} cannot be read: {type(error).__name__}") from None
+
+    def _keep(self, entry: _Entry, again: bool) -> _Entry | None:
+        """Write an entry; where another one came first, that one."""
+        path = self._path(entry.tool, entry.arguments)
+        if path is None or self._write(path, msgspec.json.encode(entry), again):
+            return None
+        return self._read(entry.tool, entry.arguments)
+
+    def _write(self, path: Path, data: bytes, again: bool) -> bool:
+        """Write a file whole or not at all; False where it was there and is not to be written `again`."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, part = tempfile.mkstemp(prefix=".part-", dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                if again:
+                    Path(part).replace(path)
+                    return True
+                try:
+                    path.hardlink_to(part)
+                except FileExistsError:
+                    return False
+                return True
+            finally:
+                Path(part).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"the tools' record cannot be written to {path.parent}: {error.strerror}") from error

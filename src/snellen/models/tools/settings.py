@@ -1,0 +1,190 @@
+"""How the tools are set: one small JSON file, which holds no key and nothing of a sample but where its pictures lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from snellen.errors import UsageError
+
+VARIABLE = "SNELLEN_TOOLS"
+NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
+# Engines of PicImageSearch that look for photographs of anything; the others know drawings and films only.
+ENGINES = ("Bing", "Copyseeker", "Google", "GoogleLens", "Tineye", "Yandex")
+
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a conversation may use.
+
+    Attributes:
+        calls: tool calls in one conversation.
+        turns: replies of the model in one conversation (only our own loop).
+        seconds: of one call.
+        page_bytes: of a page, unpacked; the rest is not read.
+        text_chars: of one result.
+        image_bytes: of a picture that is fetched.
+        image_side: pixels of the longer side of a picture that a model is shown.
+        results: hits of one search.
+    """
+
+    calls: Positive = 40
+    turns: Positive = 20
+    seconds: Annotated[float, Meta(gt=0)] = 20.0
+    page_bytes: Positive = 2_000_000
+    text_chars: Positive = 12_000
+    image_bytes: Positive = 10_000_000
+    image_side: Positive = 1536
+    results: Positive = 10
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the tools work on.
+
+    Attributes:
+        backend: `local`: a folder of pages and pictures; `web`: the network.
+        pages: the folder of the local backend. Without one, only the tools that need no search are given.
+        index: the folder of its index; made and filled in by `prepare`.
+        searxng: address of a SearXNG server that answers JSON, for `web_search` over the network. It is the user's
+            choice and not the model's, so it may lie on loopback.
+        reverse_engines: engines of PicImageSearch for `reverse_image_search` over the network. Each of them is a third
+            party that the picture is sent to; none is asked unless it is named here.
+        record: folder that keeps what every call gave back.
+        replay: only what `record` holds is given back, nothing is asked; a call that it does not hold is an error.
+        tools: the tools that are given; empty: all that the other settings allow.
+        limits: what a conversation may use.
+        images: folder of the sample's pictures, relative to the file (only for the server and the skill).
+    """
+
+    backend: Literal["local", "web"] = "local"
+    pages: str | None = None
+    index: str | None = None
+    searxng: str | None = None
+    reverse_engines: tuple[str, ...] = ()
+    record: str | None = None
+    replay: bool = False
+    tools: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    images: str = "."
+
+    def __post_init__(self) -> None:
+        for field, known in (("tools", NAMES), ("reverse_engines", ENGINES)):
+            for name in getattr(self, field):
+                if name not in known:
+                    raise ValueError(f"{field}: there is no {name!r}; known are {', '.join(known)}")
+        if self.replay and not self.record:
+            raise ValueError("replay needs `record`, the folder to replay from")
+        if self.backend == "local" and (self.reverse_engines or self.searxng):
+            raise ValueError("reverse_engines and searxng go over the network: they need backend 'web'")
+
+    def given(self) -> tuple[str, ...]:
+        """The names of the tools that these settings allow, in a fixed order.
+
+        Raises:
+            UsageError: a tool is asked for by name that they cannot give.
+        """
+        local = self.backend == "local" and bool(self.pages or self.index)
+        possible = {
+            "web_search": local or self.replay or (self.backend == "web" and self.searxng is not None),
+            "fetch_url": local or self.replay or self.backend == "web",
+            "reverse_image_search": local or self.replay or bool(self.reverse_engines),
+            "crop_zoom": True,
+            "view_image": True,
+        }
+        for name in self.tools:
+            if not possible[name]:
+                raise UsageError(f"tools: {name} cannot be given with these settings.", _WANTS[name])
+        return tuple(name for name in NAMES if possible[name] and (not self.tools or name in self.tools))
+
+    def notices(self) -> list[str]:
+        """What a user must know before a run: who gets the pictures."""
+        if not self.reverse_engines or self.replay:
+            return []
+        return [
+            "reverse_image_search sends the sample's picture to third parties: " + ", ".join(self.reverse_engines) + "."
+        ]
+
+
+_WANTS = {
+    "web_search": "Name a folder of pages (`pages`), or backend 'web' and a SearXNG server (`searxng`).",
+    "fetch_url": "Name a folder of pages (`pages`), or backend 'web'.",
+    "reverse_image_search": "Name a folder of pages (`pages`), or backend 'web' and `reverse_engines`.",
+}
+
+
+def load(path: Path | str) -> Settings:
+    """Settings from a JSON file. Folders in it are relative to the file.
+
+    Raises:
+        UsageError: no such file, or a field that is not known or has another form.
+    """
+    path = Path(path)
+    try:
+        settings = msgspec.json.decode(path.read_bytes(), type=Settings)
+    except OSError as error:
+        raise UsageError(f"cannot read the tool settings {path}: {error.strerror}") from None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UsageError(
+            f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
+        ) from None
+    home = path.absolute().parent
+    places = {
+        field: str(home / place)
+        for field in ("pages", "index", "record", "images")
+        if (place := getattr(settings, field)) is not None
+    }
+    return structs.replace(settings, **places)
+
+
+def from_environment() -> Settings:
+    """Settings from the file that SNELLEN_TOOLS names; the defaults, which touch no network, where it is not set."""
+    path = os.environ.get(VARIABLE)
+    return load(path) if path else Settings()
+
+
+def write(settings: Settings, path: Path) -> None:
+    """Write settings so that `load` reads them from anywhere: folders become absolute, but for a relative `images`."""
+    places = {
+        field: str(Path(place).absolute())
+        for field in ("pages", "index", "record")
+        if (place := getattr(settings, field)) is not None
+    }
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(structs.replace(settings, **places)), indent=2) + b"\n")
+
+
+def prepare(settings: Settings) -> Settings:
+    """The settings with the index of their pages built, where it is not there yet.
+
+    Do this once before many servers or skills are started: they then open the index and look at no page.
+
+    Raises:
+        DataError: the folder of pages cannot be read, or holds none.
+    """
+    settings.given()
+    if settings.backend != "local" or settings.pages is None or settings.index is not None or settings.replay:
+        return settings
+    from snellen.models.tools.collection import build
+
+    return structs.replace(settings, index=str(build(Path(settings.pages))))
+
+
+def needed(settings: Settings) -> list[Path]:
+    """Folders that a sandbox must show, for reading; `record` also for writing."""
+    return [Path(place) for place in (settings.pages, settings.index, settings.record) if place is not None]
+
+
+def identity(settings: Settings) -> dict[str, Any]:
+    """What of the settings can change an answer: all but where things lie; a folder of pages by its digest."""
+    from snellen.sources.digests import digest
+
+    fields: dict[str, Any] = msgspec.to_builtins(settings)
+    for place in ("pages", "index", "record", "images"):
+        fields.pop(place, None)
+    if settings.backend == "local" and settings.pages is not None:
+        fields["pages"] = digest(settings.pages)
+    return {**fields, "tools": list(settings.given()), "recorded": settings.record is not None}
