@@ -269,3 +269,22 @@ def test_the_number_of_blas_threads_is_put_back():
     with single_threaded() as arranged, single_threaded():
         assert not arranged or all(get() == 1 for _, get in _switches())
     assert [get() for _, get in _switches()] == before
+
+
+def test_one_row_far_from_all_others_leaves_the_order_of_the_rest_as_it_is():
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((40, 6))
+    labels = np.arange(40) % 4
+    alone = retrieval(features, labels, similarity="l2")
+    far = np.vstack([features, np.full((1, 6), 1e9)])
+    with_outlier = retrieval(far, np.append(labels, 9), similarity="l2", ties="pessimistic")
+    np.testing.assert_allclose(with_outlier.values["map"][:40], alone.values["map"], atol=1e-12)
+
+
+def test_features_of_any_scale_are_ranked_alike_by_distance():
+    rng = np.random.default_rng(4)
+    features = rng.standard_normal((30, 5))
+    labels = np.arange(30) % 3
+    wanted = retrieval(features, labels, similarity="l2").values["map"]
+    for scale in (1e-170, 1e140):
+        np.testing.assert_allclose(retrieval(features * scale, labels, similarity="l2").values["map"], wanted)

@@ -23,7 +23,7 @@ from snellen.types import Metric
 
 Vote: TypeAlias = Literal["weighted", "majority"]
 
-_EQUAL = 1e-12
+_EQUAL = 1e-14
 """Votes that differ by at most this share of the larger are equal: the order of adding decides nothing."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.features.ranking import SMALL
-from snellen.features.similarity import Space, exact_block, exact_pairs, float32_error, tie_width
+from snellen.features.similarity import Space, differenced, exact_block, exact_pairs, float32_error, tie_width
 
 _CELLS = 4_000_000
 _SPARE = 16
@@ -61,14 +61,14 @@ def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDA
             if len(sure):
                 found = np.sort(found[safe], axis=1)
                 exact = exact_pairs(queries, gallery, np.repeat(sure, found.shape[1]), found.reshape(-1))
-                _put(queries, gallery, sure, found, exact.reshape(found.shape), k, places, scores)
+                _put(queries, gallery, sure, found, exact.reshape(found.shape), k, places, scores, True)
             left = left[~safe]
         for first in range(0, len(left), max(1, _CELLS // (4 * count))):
             some = left[first : first + max(1, _CELLS // (4 * count))]
             for run in np.split(some, np.flatnonzero(np.diff(some) != 1) + 1):
                 exact = exact_block(queries, gallery, int(run[0]), int(run[-1]) + 1)
                 found = np.broadcast_to(np.arange(count), exact.shape)
-                _put(queries, gallery, run, found, exact, k, places, scores)
+                _put(queries, gallery, run, found, exact, k, places, scores, differenced(queries, gallery))
 
     list(pool.map(one, range(0, len(queries), step)))
     return places, scores
@@ -83,15 +83,23 @@ def _put(
     k: int,
     places: NDArray[np.int64],
     scores: NDArray[np.float64],
+    differences: bool,
 ) -> None:
-    """Sort candidates (ascending in place) by score, runs of equal scores by place, and keep the first k."""
+    """Sort candidates (ascending in place) by score, runs of equal scores by place, and keep the first k.
+
+    A run takes the score of its first, so that equal neighbours have equal votes. `differences`: scores for l2 are
+    sums of squared differences.
+    """
     order = np.argsort(-exact, axis=1, kind="stable")
     sorted_items = np.take_along_axis(items, order, axis=1)
     sorted_scores = np.take_along_axis(exact, order, axis=1)
-    width = tie_width(queries, gallery, np.repeat(asked, items.shape[1]), sorted_items.reshape(-1))
+    fine = sorted_scores.reshape(-1) if differences else None
+    width = tie_width(queries, gallery, np.repeat(asked, items.shape[1]), sorted_items.reshape(-1), fine)
     # Scores that differ by rounding alone are one run; within a run the lower place comes first.
     new = np.diff(sorted_scores, axis=1) < -width.reshape(sorted_scores.shape)[:, 1:]
     run = np.concatenate((np.zeros((len(asked), 1), dtype=np.int64), np.cumsum(new, axis=1)), axis=1)
     order = np.lexsort((sorted_items, run), axis=1)[:, :k]
     places[asked] = np.take_along_axis(sorted_items, order, axis=1)
-    scores[asked] = np.take_along_axis(sorted_scores, order, axis=1)
+    first = np.concatenate((np.ones((len(asked), 1), dtype=bool), new), axis=1)
+    begin = np.maximum.accumulate(np.where(first, np.arange(items.shape[1]), 0), axis=1)
+    scores[asked] = np.take_along_axis(sorted_scores, begin, axis=1)[:, :k]

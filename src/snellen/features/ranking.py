@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from snellen.errors import UsageError
 from snellen.features.blas import single_threaded
 from snellen.features.relevance import Relevance
-from snellen.features.similarity import Error, Space, exact_block, exact_pairs, float32_error, tie_width
+from snellen.features.similarity import (
+    Error,
+    Space,
+    differenced,
+    exact_block,
+    exact_pairs,
+    float32_error,
+    tie_width,
+)
 
 Ties: TypeAlias = Literal["pessimistic", "optimistic", "index"]
 TIES: tuple[Ties, ...] = ("pessimistic", "optimistic", "index")
@@ -216,7 +224,7 @@ def _unit(
         here = places[row[close]]
         exact = exact_pairs(queries, gallery, np.concatenate((here, here[asked])), np.concatenate((item[close], other)))
         true, rival = exact[: len(close)], exact[len(close) :]
-        tie = tie_width(queries, gallery, here, item[close])
+        tie = tie_width(queries, gallery, here, item[close], true)
         first = rival > (true + tie)[asked]
         if ties != "optimistic":
             level = ~first & (rival >= (true - tie)[asked])
@@ -247,7 +255,8 @@ def _exactly(
         if not len(row):
             continue
         scores = exact_block(queries, gallery, start, start + len(some))
-        width = tie_width(queries, gallery, some[row], item)
+        differences = scores[row, item] if differenced(queries, gallery) else None
+        width = tie_width(queries, gallery, some[row], item, differences)
         over, about, limits, others = _above(scores, relevance.selves[some], row, item, width)
         if ties == "pessimistic":
             over = about

@@ -25,6 +25,7 @@ High: TypeAlias = NDArray[np.float64]
 
 _ROWS = 1024
 _PAIRS = 256
+_DIFFERENCES = 50_000_000
 _UNIT = 2.0**-24
 """Unit roundoff of float32."""
 
@@ -69,6 +70,10 @@ class Space(Struct, frozen=True, eq=False):
             scaled -= self.centre.astype(np.float32)
             return scaled
         return (block.astype(np.float64) * factor - self.centre).astype(np.float32)
+
+    def given(self, places: NDArray[np.int64]) -> High:
+        """[k, d] rows in float64 as they were given."""
+        return take(self.values, self.rows[places]).astype(np.float64)
 
     def high(self, places: NDArray[np.int64] | slice) -> High:
         """[k, d] rows in float64: of length 1 for cosine, centred for l2."""
@@ -187,8 +192,11 @@ def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, what
         kept = squares > 1e-280
         return np.asarray((sample[kept] / np.sqrt(squares[kept])[:, None]).sum(axis=0) / len(sample)), 1.0
     centre = sample.mean(axis=0)
-    spread = float(np.sqrt(((sample - centre) ** 2).sum(axis=1).mean()))
-    constant = 1.0 / spread if spread > 0.0 else 1.0
+    away = sample - centre
+    # By the largest difference first: squares of differences below 1e-162 are 0.
+    largest = float(np.abs(away).max())
+    spread = largest * float(np.sqrt(((away / largest) ** 2).sum(axis=1).mean())) if largest > 0.0 else 0.0
+    constant = 1.0 / spread if spread > 1e-300 else 1.0
     return centre * constant, constant
 
 
@@ -201,19 +209,30 @@ def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray
     for start in range(0, len(a), _PAIRS):
         part = slice(start, start + _PAIRS)
         some, at = np.unique(a[part], return_inverse=True)
-        left, right = queries.high(some)[at], gallery.high(b[part])
         if queries.metric == "l2":
-            left -= right
-            scores[part] = np.einsum("ij,ij->i", left, left) / -2.0
+            # Of the values as given: centred ones have lost digits where one row lies far from all others.
+            apart = queries.given(some)[at] - gallery.given(b[part])
+            apart *= gallery.factor[0]
+            scores[part] = np.einsum("ij,ij->i", apart, apart) / -2.0
         else:
-            scores[part] = np.einsum("ij,ij->i", left, right)
+            scores[part] = np.einsum("ij,ij->i", queries.high(some)[at], gallery.high(b[part]))
     return scores
 
 
 def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
     """[stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
-    left = queries.high(slice(start, stop))
     scores = np.empty((stop - start, len(gallery)))
+    if differenced(queries, gallery):
+        asked = queries.given(np.arange(start, stop))
+        for first in range(0, len(gallery), _PAIRS):
+            some = np.arange(first, min(first + _PAIRS, len(gallery)))
+            items = gallery.given(some)
+            for row, query in enumerate(asked):
+                apart = query - items
+                apart *= gallery.factor[0]
+                scores[row, first : first + len(some)] = np.einsum("ij,ij->i", apart, apart) / -2.0
+        return scores
+    left = queries.high(slice(start, stop))
     for first in range(0, len(gallery), _ROWS):
         part = slice(first, min(first + _ROWS, len(gallery)))
         np.matmul(left, gallery.high(part).T, out=scores[:, part])
@@ -223,15 +242,25 @@ def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
     return scores
 
 
-def tie_width(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64]) -> High:
+def differenced(queries: Space, gallery: Space) -> bool:
+    """Whether `exact_block` takes squared distances of differences: up to 5e7 of them, where that costs little."""
+    return queries.metric == "l2" and len(queries) * len(gallery) * queries.width <= _DIFFERENCES
+
+
+def tie_width(
+    queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64], differences: High | None = None
+) -> High:
     """[k] within which a score of query a[i] counts as equal to that of its item b[i].
 
     2e-15 * sqrt(d), for l2 times the squared lengths |a - m|^2 + |b - m|^2: about ten times what rounding does to a
-    sum of d products, so rows that are equal in exact arithmetic tie, whatever their place in a block.
+    sum of d products, so rows that are equal in exact arithmetic tie, whatever their place in a block. For l2 scores
+    that are sums of squared differences (`differences`: these scores) it is that share of the squared distance.
     """
     width = _TIE * float(np.sqrt(queries.width))
     if queries.metric == "cosine":
         return np.full(len(a), width)
+    if differences is not None:
+        return np.asarray(-2.0 * width * differences)
     return np.asarray(width * (queries.length[a] ** 2 + gallery.length[b] ** 2))
 
 
