@@ -7,7 +7,9 @@ balance, the candidate is undecided, and the stage asks it again.
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from importlib.resources import files
@@ -17,6 +19,9 @@ from msgspec import Struct, to_builtins
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.work import Decision, Work
+from snellen.engine import rescore
+from snellen.engine.folder import RunFolder
+from snellen.engine.state import ANSWERED
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
 from snellen.scoring.table import Scores
@@ -49,11 +54,15 @@ def prompt(candidate: Candidate, work: Work, wording: Mapping[str, str]) -> Prom
     return Prompt((Image(FileBlob(work.image(candidate))), Text(text)))
 
 
-def benchmark(work: Work) -> Benchmark:
-    """The candidates as a benchmark: short answers, strictly read. Restricted: answers stay in the working folder."""
+def benchmark(work: Work, candidates: Sequence[Candidate] | None = None) -> Benchmark:
+    """The candidates as a benchmark: short answers, strictly read. Restricted: answers stay in the working folder.
+
+    `candidates` are others than those of the folder: the same, as reviewers have edited them.
+    """
     wording = wordings()
+    asked = work.candidates if candidates is None else tuple(candidates)
     print_ = blake2b(digest_size=16)
-    for one in work.candidates:
+    for one in asked:
         for field in (one.id, one.sha256, one.question, *one.forms, one.language):
             print_.update(field.encode() + b"\0")
     for language, text in sorted(wording.items()):
@@ -61,7 +70,7 @@ def benchmark(work: Work) -> Benchmark:
     fingerprint = print_.hexdigest()
 
     def samples(data: Data) -> Iterator[Sample]:
-        for one in work.candidates:
+        for one in asked:
             yield Sample(
                 id=one.id,
                 prompt=prompt(one, work, wording),
@@ -78,7 +87,7 @@ def benchmark(work: Work) -> Benchmark:
         score={PROFILE: strict},
         summarize=summarize,
         profiles={PROFILE: "one name by whole words, or one of its aliases"},
-        size=lambda data: len(work.candidates),
+        size=lambda data: len(asked),
         digest=lambda data: fingerprint,
         restricted=True,
         about={"description": f"the candidates in {work.path}, before anything is dropped"},
@@ -97,6 +106,28 @@ def strict(sample: Sample, reply: str) -> Score:
 def summarize(scores: Scores, profile: str) -> list[Metric]:
     """How much of the candidates the model knows."""
     return [metrics.accuracy(scores), *metrics.breakdown(scores, ("domain",))]
+
+
+def run_folder(work: Work, model: str) -> RunFolder:
+    """Where a model's answers lie."""
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", model).strip("-.")
+    return RunFolder(work.folder("hard") / name)
+
+
+def tries(
+    work: Work, folder: RunFolder, model: str, repeats: int, candidates: Sequence[Candidate] | None = None
+) -> dict[str, Tries]:
+    """What a model said about each candidate, its replies read by the strict rule; a refusal is an answer, and wrong."""
+    asked = benchmark(work, candidates)
+    right: Counter[str] = Counter()
+    answered: Counter[str] = Counter()
+    unknown: list[str] = []
+    records = rescore.final_records(folder.results)
+    for sample, record in rescore.match(asked, Data(), records, repeats=repeats, unknown=unknown):
+        answered[sample.id] += record.status in ANSWERED
+        right[sample.id] += rescore.score_record(sample, record, strict).verdict == "correct"
+    found = work.candidates if candidates is None else candidates
+    return {one.id: Tries(model, repeats, right[one.id], repeats - answered[one.id]) for one in found}
 
 
 def decide(candidate: Candidate, tries: Sequence[Tries], max_correct: int) -> Decision:

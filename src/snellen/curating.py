@@ -1,0 +1,237 @@
+"""Curating a benchmark, from Python; `snellen build curate` calls this. Each stage is a function over one working folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from snellen.benchmarks.base import Data
+from snellen.build.curate import evidence as pages
+from snellen.build.curate import hard, leaks, opinions
+from snellen.build.curate.candidates import Candidate
+from snellen.build.curate.work import Decision, StageFile, Work
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.judge import UNANSWERED
+from snellen.engine.progress import Display
+from snellen.engine.rescore import Scored
+from snellen.errors import UsageError
+from snellen.evaluation import perform
+from snellen.judging import judge as judge_run
+from snellen.judging import require_key, setting, spelled
+from snellen.models.base import ModelOptions
+
+Correct = Literal["reading", "judge"]
+T = TypeVar("T")
+
+
+def filter_hard(
+    work: Work,
+    models: Sequence[str],
+    *,
+    repeats: int = 1,
+    max_correct: int = 0,
+    correct: Correct = "reading",
+    judge: str | None = None,
+    judge_base_url: str | None = None,
+    judge_key_env: str | None = None,
+    options: ModelOptions | None = None,
+    display: Display | None = None,
+) -> StageFile:
+    """Stage 1: ask every model each candidate `repeats` times, and drop what one was right about more than `max_correct` times.
+
+    Args:
+        models: KIND:NAME of each.
+        correct: how a reply is found to be right: read by the strict rule, or by a judge's verdict (rubric match).
+        judge, judge_base_url, judge_key_env: the judge, as for `snellen judge`.
+        options: as for `evaluate`; for all models alike.
+
+    Raises:
+        UsageError: no model, or settings that contradict each other.
+        SnellenError: as `evaluate`; what was answered is on disk, and the same call goes on.
+    """
+    if not models:
+        raise UsageError("no closed-book model is named", "Give --model KIND:NAME, once for each.")
+    if not 0 <= max_correct < repeats:
+        raise UsageError(
+            f"--max-correct-of-k {max_correct} with --repeats {repeats} drops nothing", f"At most {repeats - 1}."
+        )
+    if correct == "judge" and judge is None and setting("JUDGE_MODEL") is None:
+        raise UsageError("no judge is named", "Give --judge KIND:NAME, or set JUDGE_MODEL.")
+    benchmark = hard.benchmark(work)
+    said: dict[str, list[hard.Tries]] = {one.id: [] for one in work.candidates}
+    for model in dict.fromkeys(models):
+        folder = hard.run_folder(work, model)
+        spec = RunSpec(benchmark=benchmark.name, model=model, options=options or ModelOptions(), repeats=repeats)
+        perform(spec, folder, benchmark=benchmark, display=display)
+        found = hard.tries(work, folder, model, repeats)
+        if correct == "judge":
+            found = _judged(folder, judge, judge_base_url, judge_key_env, benchmark, found, display)
+        for id_, one in found.items():
+            said[id_].append(one)
+    settings = {
+        "models": list(dict.fromkeys(models)),
+        "repeats": repeats,
+        "max_correct": max_correct,
+        "correct": correct,
+        "judge": (judge or setting("JUDGE_MODEL")) if correct == "judge" else None,
+    }
+    decisions = [hard.decide(one, said[one.id], max_correct) for one in work.candidates]
+    return _decided(work, "hard", settings, decisions)
+
+
+def _judged(
+    folder: RunFolder,
+    judge: str | None,
+    base_url: str | None,
+    key_env: str | None,
+    benchmark: Any,
+    read: dict[str, hard.Tries],
+    display: Display | None,
+) -> dict[str, hard.Tries]:
+    """The tries by a judge's verdicts. A reply without a verdict is a try without an answer: it is asked again."""
+    right = dict.fromkeys(read, 0)
+    missing = dict.fromkeys(read, 0)
+    done = judge_run(
+        folder.path, judge, rubric="match", base_url=base_url, key_env=key_env, benchmark=benchmark, display=display
+    )
+
+    def each(scored: Scored) -> None:
+        id_ = scored.sample.id
+        if id_ not in right:
+            id_ = id_.rpartition("#")[0]
+        (score,) = scored.scores.values()
+        if UNANSWERED in scored.sample.meta:
+            return  # it is among the missing already, or was refused
+        right[id_] += score.verdict == "correct"
+        missing[id_] += score.verdict not in ("correct", "wrong")
+
+    done.summarize(each=each, save=False)
+    return {
+        id_: structs.replace(one, correct=right[id_], missing=one.missing + missing[id_]) for id_, one in read.items()
+    }
+
+
+def audit_leaks(
+    work: Work,
+    search: leaks.Search | None,
+    engine: str,
+    *,
+    rule: leaks.Rule | None = None,
+    skip: Collection[str] = (),
+    tell: Callable[[str], None] = lambda line: None,
+) -> StageFile:
+    """Stage 2: search for every picture, and drop what the hits tie to its answer.
+
+    Args:
+        search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
+        engine: what the search is called.
+        tell: gets a line for each search that failed.
+    """
+    rule = (rule or leaks.Rule()).checked()
+    entering = work.entering("leaks", skip)
+    if search is None:
+        known = leaks.recorded(work, engine, rule.k)
+    else:
+        known = _loop(leaks.search_all(work, entering, search, engine, rule.k, tell=tell))
+    settings = {"engine": engine, **msgspec.to_builtins(rule)}
+    return _decided(work, "leaks", settings, leaks.audit_all(work, entering, known, rule))
+
+
+def check_evidence(
+    work: Work,
+    fetch: pages.Fetch | None,
+    *,
+    least: int = 1,
+    judge: str | None = None,
+    rubric: Path | None = None,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    skip: Collection[str] = (),
+    options: ModelOptions | None = None,
+    display: Display | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> StageFile:
+    """Stage 3: fetch every link, keep it, and drop candidates that fewer than `least` pages support.
+
+    Args:
+        fetch: gets a page; None: nothing is fetched, the snapshots that there are decide.
+        judge: KIND:NAME of a model that has to agree that a page supports the answer; None: the rule alone decides.
+        rubric: the judge's rubric file; None: the package's.
+        base_url, key_env: the judge's endpoint and the name of its key; JUDGE_BASE_URL and JUDGE_API_KEY else.
+        tell: gets a line for each page that could not be had.
+    """
+    if least < 1:
+        raise UsageError(f"--min-pages {least}: at least 1")
+    entering = work.entering("evidence", skip)
+    known = pages.fetched(work) if fetch is None else _loop(pages.fetch_all(work, entering, fetch, tell=tell))
+    judged: dict[str, bool | None] | None = None
+    chosen = pages.rubric_of(rubric) if judge is not None else None
+    if judge is not None and chosen is not None:
+        benchmark = pages.benchmark(work, entering, known, chosen)
+        judged = {}
+        name = spelled(judge)
+        asked = structs.replace(
+            options or ModelOptions(),
+            base_url=base_url or setting("JUDGE_BASE_URL"),
+            key_env=require_key(name, key_env),
+        )
+        # Pages that came later are other questions: their answers are a run of their own.
+        mark = blake2b(f"{name}\0{benchmark.digest(Data())}".encode(), digest_size=6).hexdigest()
+        folder = RunFolder(work.folder("evidence") / f"judged-{mark}")
+        spec = RunSpec(benchmark=benchmark.name, model=name, options=asked)
+
+        def each(scored: Scored) -> None:
+            (score,) = scored.scores.values()
+            clear = scored.record.status == "ok" and score.value is not None and score.verdict in ("correct", "wrong")
+            judged[scored.sample.id] = score.verdict == "correct" if clear else None
+
+        perform(spec, folder, benchmark=benchmark, display=display).summarize(each=each, save=False)
+    settings = {"least": least, "judge": judge, "rubric": None if chosen is None else f"{chosen.name} {chosen.digest}"}
+    decisions = [pages.decide(one, pages.check(work, one, known, judged), least) for one in entering]
+    return _decided(work, "evidence", settings, decisions)
+
+
+def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) -> StageFile:
+    """Stage 4, its end: the decisions that follow from the opinions so far, and how far the reviewers agree."""
+    if reviewers < 1:
+        raise UsageError(f"--reviewers {reviewers}: at least 1")
+    entering = work.entering("review", skip)
+    said = opinions.read_all(work)
+    last = opinions.latest(said)
+    agreed = opinions.agreement(said, [one.id for one in entering], reviewers)
+    summary = {"agreement": [structs.asdict(one) for one in agreed]}
+    decisions = [opinions.decide(one, last.get(one.id, {}), reviewers) for one in entering]
+    return _decided(work, "review", {"reviewers": reviewers}, decisions, summary)
+
+
+def serve_review(
+    work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), tell: Callable[[str], None] = print
+) -> StageFile:
+    """Stage 4: show the review page until Ctrl-C, then decide."""
+    from snellen.build.curate.review_server import serve
+
+    entering: list[Candidate] = work.entering("review", skip)
+    serve(work, entering, reviewers, port, tell)
+    return close_review(work, reviewers=reviewers, skip=skip)
+
+
+def _decided(
+    work: Work,
+    stage: str,
+    settings: dict[str, Any],
+    decisions: Sequence[Decision],
+    summary: dict[str, Any] | None = None,
+) -> StageFile:
+    found = StageFile(stage=stage, settings=settings, decisions=tuple(decisions), summary=summary or {})
+    work.decide(found)
+    return found
+
+
+def _loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)
