@@ -34,6 +34,7 @@ COMMANDS = {
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
     "features": Command("snellen.cli.features:group", "Measure what an encoder's features tell apart.", FEATURES),
+    "agents": Command("snellen.cli.agents:group", "Install the agents that answer as models.", OTHER),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
     "version": Command("snellen.cli.version:version", "Print the version.", OTHER),

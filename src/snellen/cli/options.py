@@ -13,6 +13,7 @@ from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings
 
 ENDPOINT, WRITING, PICTURES = "Endpoint (api:)", "How the model writes", "Pictures"
+AGENTS = "Agents (agent:)"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
 BaseUrl = Annotated[
@@ -124,6 +125,17 @@ StopAfterFirstJson = Annotated[
     ),
 ]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=LOCAL)]
+AgentModel = Annotated[
+    str | None,
+    typer.Option(metavar="PROVIDER/MODEL", help="The model that an agent asks, at --base-url.", rich_help_panel=AGENTS),
+]
+Sandbox = Annotated[
+    Literal["auto", "bubblewrap", "apptainer", "none"],
+    typer.Option(help="What an agent runs in; auto is bubblewrap, none only by name.", rich_help_panel=AGENTS),
+]
+Sif = Annotated[
+    Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(metavar="USD", min=0.0, help="Stop once this much is spent; needs --prices.", rich_help_panel=BUDGET),

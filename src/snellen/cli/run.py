@@ -65,6 +65,9 @@ def run(
     batch_size: given.BatchSize = 32,
     stop_after_first_json: given.StopAfterFirstJson = False,
     revision: given.Revision = None,
+    agent_model: given.AgentModel = None,
+    sandbox: given.Sandbox = "auto",
+    sif: given.Sif = None,
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -113,6 +116,9 @@ def run(
         revision=revision,
         prices=None if prices is None else str(prices),
         seed=seed,
+        agent_model=agent_model,
+        sandbox=sandbox,
+        sif=None if sif is None else str(sif),
     )
     asked = RunSpec(
         benchmark="",

@@ -20,6 +20,10 @@ KINDS = {
         "snellen.models.embedded:open_model",
         "the small VLM in the package; needs the extra `local` and no network",
     ),
+    "agent": (
+        "snellen.models.agents:open_model",
+        "a real agent around a model: agent:openclaw or agent:opencode --agent-model PROVIDER/MODEL --base-url https://…/v1",
+    ),
     "replay": (
         "snellen.models.replay:open_model",
         "answers from any results file: replay:results/run or replay:answers.jsonl",
@@ -36,6 +40,10 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         UsageError: there is no such kind; the message lists those there are.
     """
     kind, _, name = spec.partition(":")
+    if kind != "agent" and (options.agent_model, options.sandbox, options.sif) != (None, "auto", None):
+        raise UsageError(
+            f"--agent-model, --sandbox and --sif are for agents, not for --model {spec}.", "Write --model agent:NAME."
+        )
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)

@@ -1,0 +1,89 @@
+"""Apptainer as the sandbox in which a run can be repeated elsewhere: its image, and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from snellen.errors import AgentInstallError, PreflightError, UsageError
+
+_BUILD_SECONDS = 3600
+
+
+def build(source: str, out: Path) -> str:
+    """Build a SIF from a local root folder or a Docker image (docker://...), with a .sha256 file beside it.
+
+    Returns:
+        its SHA-256.
+
+    Raises:
+        UsageError: `out` exists, or the source is neither. AgentInstallError: apptainer is missing or failed.
+    """
+    if out.exists():
+        raise UsageError(f"{out} is there already", "Name another file, or remove it.")
+    if not (source.startswith("docker://") or Path(source).is_dir()):
+        raise UsageError(f"--from {source!r} is neither a folder nor docker://IMAGE")
+    program = shutil.which("apptainer")
+    if program is None:
+        raise AgentInstallError("apptainer is not on PATH", "Install it: https://apptainer.org/docs/admin/main/")
+    try:
+        done = subprocess.run(  # noqa: S603 - apptainer, found on PATH
+            [program, "build", str(out), source],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        out.unlink(missing_ok=True)
+        raise AgentInstallError(f"apptainer did not end within {_BUILD_SECONDS} s") from None
+    if done.returncode != 0 or not out.is_file():
+        out.unlink(missing_ok=True)
+        last = "\n".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-8:])
+        raise AgentInstallError(f"apptainer ended with status {done.returncode}; its last words:\n{last}")
+    digest = _digest(out)
+    _side(out).write_text(f"{digest}  {out.name}\n")
+    return digest
+
+
+def check(sif: str | None) -> str:
+    """The SHA-256 of the image that --sif names.
+
+    Raises:
+        UsageError: none is named. PreflightError: apptainer or the file is missing, or its .sha256 file says otherwise.
+    """
+    if sif is None:
+        raise UsageError(
+            "--sandbox apptainer needs an image", "Name it with --sif FILE; `snellen agents image` makes it."
+        )
+    if shutil.which("apptainer") is None:
+        raise PreflightError("apptainer is not on PATH", "Install it: https://apptainer.org/docs/admin/main/")
+    path = Path(sif)
+    if not path.is_file():
+        raise PreflightError(f"--sif {sif}: there is no such file", "`snellen agents image` makes one.")
+    digest = _digest(path)
+    if _side(path).is_file() and (said := _side(path).read_text().split()[:1]) != [digest]:
+        raise PreflightError(
+            f"{path} has SHA-256 {digest}, and {_side(path).name} says {''.join(said) or 'nothing'}",
+            "Get the image again, or remove the side file if the image was meant to change.",
+        )
+    return digest
+
+
+def words(sif: str, box: Path, installation: Path, agent: str, sample: str, cwd: str) -> list[str]:
+    """`apptainer exec` up to the command: nothing of the host but the installation (to read) and the box."""
+    shut = ["--containall", "--no-home", "--no-privs", "--writable-tmpfs"]
+    binds = ["--bind", f"{installation}:{agent}:ro", "--bind", f"{box}:{sample}"]
+    return ["apptainer", "--silent", "exec", *shut, *binds, "--pwd", cwd, sif]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _side(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")

@@ -1,0 +1,76 @@
+"""Stands between us and an agent that has no sandbox to die with: when we are gone, all its processes go.
+
+    python -I guard.py DESCRIPTOR PROGRAM ARGUMENT...
+
+DESCRIPTOR is the reading end of a pipe whose other end only we hold: it closes when we close it or die, however we die.
+Processes that leave the group (an agent's background commands do) come back to the guard as orphans, because it is the
+subreaper of Linux, and are ended with the rest. Kept free of imports from the package: it must start at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(descriptor: int, argv: list[str]) -> int:
+    """Run the program; end with its status, and leave nothing behind."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    child = subprocess.Popen(argv, preexec_fn=_default_signals)  # noqa: S603 - no threads here
+    while child.poll() is None:
+        readable, _, _ = select.select([descriptor], [], [], 0.1)
+        if readable:
+            break
+    end_descendants()
+    status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
+def _default_signals() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_descendants() -> None:
+    """SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
+    deadline = time.monotonic() + 10
+    while (found := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.02)
+
+
+def descendants(root: int) -> list[int]:
+    """Processes that stem from `root`, zombies left out."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(entry.parent.name)] = int(parent)
+    found, grown = {root}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        grown = bool(more)
+        found |= more
+    return sorted(found - {root})
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

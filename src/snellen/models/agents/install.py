@@ -1,0 +1,295 @@
+"""Private installations of agents: one folder each, made by npm once, with a digest of what lies in it.
+
+    <cache>/agents/openclaw-2026.3.13/
+        node/           Node 22, from the npm package `node`
+        node_modules/   the agent
+        installed.json  name, version, number of files, bytes and a SHA-256 over all of them
+        warm/           compiled code of a first start, a folder for each sandbox; not part of the digest
+
+A second call finds the folder and needs no network. What npm writes goes into a folder beside it that is renamed at
+the end, so that half an installation is never found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import AgentInstallError, UsageError
+from snellen.models.agents import signal_stand_in
+from snellen.sources.digests import cache_folder
+
+NODE = "22"
+NPM_SECONDS = 1800
+_RECORD = "installed.json"
+
+
+class Recipe(Struct, frozen=True):
+    """How npm is asked for an agent.
+
+    Attributes:
+        name: as in `agent:NAME`.
+        package: its npm package.
+        version: the one that the tests of this package run with.
+        overrides: npm overrides, package to version or folder.
+        node: whether it runs on Node, which is then installed beside it.
+        scripts: whether npm may run the packages' own install scripts.
+    """
+
+    name: str
+    package: str
+    version: str
+    overrides: dict[str, str] = {}
+    node: bool = False
+    scripts: bool = True
+
+
+# OpenClaw's WhatsApp channel pulls `libsignal` from a git host, and the newest linkedom a package that is not always
+# there; neither is needed to answer a question.
+RECIPES = {
+    "openclaw": Recipe(
+        "openclaw",
+        "openclaw",
+        "2026.3.13",
+        overrides={"libsignal": f"file:./{signal_stand_in.FOLDER}", "linkedom": "0.18.12"},
+        node=True,
+        scripts=False,
+    ),
+    "opencode": Recipe("opencode", "opencode-ai", "1.18.33"),
+}
+
+
+class Installation(Struct, frozen=True):
+    """What installed.json says; `folder` is where it lies.
+
+    `digest` is SHA-256 over one line a file, sorted: its path, then SHA-256 of its content or the target of a link.
+    """
+
+    name: str
+    version: str
+    node: str
+    files: int
+    size: int
+    digest: str
+    installed_at: str
+    folder: Path = Path()
+
+    @property
+    def warm(self) -> Path:
+        return self.folder / "warm"
+
+
+def recipe_of(name: str) -> tuple[Recipe, str]:
+    """The recipe and the version that `NAME` or `NAME@VERSION` means.
+
+    Raises:
+        UsageError: no such agent, or a version that cannot be one.
+    """
+    agent, at, version = name.partition("@")
+    if agent not in RECIPES:
+        raise UsageError(f"there is no agent {agent!r}", f"Agents: {', '.join(RECIPES)}.")
+    if at and not (version and version[0].isdigit() and all(c.isalnum() or c in ".-+" for c in version)):
+        raise UsageError(f"{version!r} is not a version of {agent}", f"Example: {agent}@{RECIPES[agent].version}.")
+    return RECIPES[agent], version or RECIPES[agent].version
+
+
+def root() -> Path:
+    """Where all of them lie."""
+    return cache_folder() / "agents"
+
+
+def find(name: str) -> Installation | None:
+    """The installation of `NAME` or `NAME@VERSION`, None where there is none.
+
+    Raises:
+        AgentInstallError: its installed.json cannot be read.
+    """
+    recipe, version = recipe_of(name)
+    folder = root() / f"{recipe.name}-{version}"
+    try:
+        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation, dec_hook=_path)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, OSError) as error:
+        raise AgentInstallError(
+            f"{folder / _RECORD} cannot be read: {error}", f"Remove {folder} and install the agent again."
+        ) from error
+    return msgspec.structs.replace(found, folder=folder)
+
+
+def installed() -> list[Installation]:
+    """All there are, by name and version."""
+    folders = sorted(root().glob(f"*/{_RECORD}"))
+    names = [folder.parent.name.partition("-") for folder in folders]
+    return [one for name, _, version in names if name in RECIPES and (one := find(f"{name}@{version}"))]
+
+
+def install(name: str) -> tuple[Installation, bool]:
+    """Install an agent, or find it installed. Returns it, and whether it is new.
+
+    Raises:
+        UsageError: no such agent. AgentInstallError: npm is missing or failed.
+    """
+    recipe, version = recipe_of(name)
+    target = root() / f"{recipe.name}-{version}"
+    try:
+        root().mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(root() / f".{target.name}.lock"):
+            if (found := find(name)) is not None:
+                return found, False
+            if target.exists():
+                raise AgentInstallError(
+                    f"{target} is there and has no {_RECORD}", "It is not an installation of ours; move it away."
+                )
+            part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=root()))
+            try:
+                made = _build(recipe, version, part)
+                part.chmod(0o755)
+                part.rename(target)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+    except OSError as error:
+        raise AgentInstallError(f"{target} cannot be written: {error.strerror or error}") from error
+    return msgspec.structs.replace(made, folder=target), True
+
+
+def verify(found: Installation) -> None:
+    """Read every file again.
+
+    Raises:
+        AgentInstallError: they are not those that were installed.
+    """
+    digest, files, _ = tree_digest(found.folder)
+    if digest != found.digest:
+        raise AgentInstallError(
+            f"{found.folder}: {files:,} files with digest {digest[:16]}…; installed were {found.files:,} with "
+            f"{found.digest[:16]}…",
+            "Remove the folder and install the agent again.",
+        )
+
+
+def executable(found: Installation, inside: str) -> str:
+    """The program to run, where the installation is seen at `inside`: Node for OpenClaw, the binary for OpenCode."""
+    if RECIPES[found.name].node:
+        return f"{inside}/node/node_modules/node/bin/node"
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(
+        platform.machine().lower(), ""
+    )
+    return f"{inside}/node_modules/opencode-{platform.system().lower()}-{machine}/bin/opencode"
+
+
+def tree_digest(folder: Path) -> tuple[str, int, int]:
+    """(SHA-256, number of files, bytes) of an installation."""
+    total, count, size = hashlib.sha256(), 0, 0
+    for path in _files(folder):
+        if path.is_symlink():
+            content = f"-> {path.readlink()}"
+        else:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            size += path.stat().st_size
+        count += 1
+        total.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest(), count, size
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    own = {folder / _RECORD}
+    for at, folders, names in os.walk(folder):
+        if Path(at) == folder:
+            folders[:] = [name for name in folders if name != "warm"]
+        folders.sort()
+        links = [name for name in folders if (Path(at) / name).is_symlink()]
+        yield from (path for name in sorted([*names, *links]) if (path := Path(at) / name) not in own)
+
+
+def _build(recipe: Recipe, version: str, folder: Path) -> Installation:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise AgentInstallError(
+            f"npm is needed to install {recipe.name}, and was not found",
+            "Install Node.js with npm (any version from 18); the agent gets a Node of its own.",
+        )
+    path = os.environ.get("PATH", "")
+    node = ""
+    if recipe.node:
+        (folder / "node").mkdir()
+        _package(folder / "node", {"node": NODE}, {})
+        _npm(npm, folder / "node", [], path)
+        node = f"{folder}/node/node_modules/node/bin"
+        path = f"{node}{os.pathsep}{path}"
+    if any(value.startswith("file:") for value in recipe.overrides.values()):
+        signal_stand_in.write(folder)
+    _package(folder, {recipe.package: version}, recipe.overrides)
+    _npm(npm, folder, [] if recipe.scripts else ["--ignore-scripts"], path)
+    digest, files, size = tree_digest(folder)
+    made = Installation(
+        recipe.name,
+        version,
+        _says([f"{node}/node", "--version"]) if node else "",
+        files,
+        size,
+        digest,
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    )
+    if not Path(executable(made, str(folder))).is_file():
+        raise AgentInstallError(
+            f"npm installed {recipe.package} {version}, but {executable(made, '.')} is not in it",
+            f"There may be no {recipe.name} for {platform.system()} on {platform.machine()}.",
+        )
+    record = {key: value for key, value in msgspec.structs.asdict(made).items() if key != "folder"}
+    (folder / _RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+    return made
+
+
+def _package(folder: Path, wanted: dict[str, str], overrides: dict[str, str]) -> None:
+    (folder / "package.json").write_bytes(
+        msgspec.json.encode({"private": True, "dependencies": wanted, "overrides": overrides})
+    )
+
+
+def _npm(npm: str, folder: Path, more: list[str], path: str) -> None:
+    """npm install in a folder; its exit status is believed."""
+    words = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *more]
+    try:
+        done = subprocess.run(  # noqa: S603 - npm, found on PATH, with words of our own
+            words,
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=NPM_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise AgentInstallError(f"npm did not end within {NPM_SECONDS} s", "Is the registry reachable?") from None
+    if done.returncode != 0:
+        last = "\n".join(done.stdout.decode("utf-8", "replace").strip().splitlines()[-12:])
+        raise AgentInstallError(
+            f"npm ended with status {done.returncode}; its last words:\n{last}",
+            "Is its registry reachable (npm ping)? Nothing was installed.",
+        )
+
+
+def _says(words: list[str]) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - our own Node
+    except (OSError, subprocess.SubprocessError) as error:
+        raise AgentInstallError(f"the private Node does not run: {error}") from error
+    return done.stdout.strip()
+
+
+def _path(type_: type, value: object) -> object:
+    return Path(str(value))

@@ -1,0 +1,277 @@
+"""The agent model: a room, a process, a transcript, and what the transcript says came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from snellen import secrets
+from snellen.errors import (
+    AgentAbortedError,
+    AgentLoopError,
+    AgentNoAnswerError,
+    AgentTimeoutError,
+    ModelError,
+    PreflightError,
+    UsageError,
+)
+from snellen.models import trace
+from snellen.models.agents import apptainer, install, process, sandbox
+from snellen.models.agents.process import Ran
+from snellen.models.agents.question import Question
+from snellen.models.agents.room import Asked
+from snellen.models.agents.site import NO_KEY, Site
+from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.api.endpoint import parse_endpoint
+from snellen.models.api.keys import find_key
+from snellen.models.api.prices import load_price
+from snellen.models.base import ModelOptions, effective
+from snellen.types import Prompt, Response
+
+SESSIONS = "sessions"
+PER_CORE = 4
+_DEFAULTS = ModelOptions()
+
+
+class AgentModel:
+    """OpenClaw or OpenCode around the model that --agent-model names.
+
+    Args:
+        name: `openclaw`, `opencode`, or one with @VERSION.
+        options: agent_model, base_url, key_env, timeout_s, concurrency, sandbox, sif, media, generation, prices.
+
+    Raises:
+        UsageError: no such agent or sandbox, no --agent-model, an option that agents cannot use.
+    """
+
+    def __init__(self, name: str, options: ModelOptions) -> None:
+        self.name = f"agent:{name}"
+        recipe, self._version = install.recipe_of(name)
+        self._kind = recipe.name
+        self._options = options
+        _refuse(options)
+        provider, _, model = (options.agent_model or "").partition("/")
+        if not (provider and model):
+            raise UsageError(
+                f"--model {self.name} needs --agent-model PROVIDER/MODEL",
+                "Example: --agent-model vllm-local/Qwen/Qwen3-VL-8B-Instruct-FP8 --base-url http://127.0.0.1:8000/v1",
+            )
+        self._endpoint = parse_endpoint(options.base_url)
+        if self._endpoint.query:
+            raise UsageError("agents cannot send api-version with --base-url", "Name an endpoint without it.")
+        self._asked = Asked(provider, model, str(self._endpoint), options.generation, options.timeout_s)
+        self._price = load_price(options.prices, model) if options.prices else None
+        if options.sandbox not in ("auto", *sandbox.KINDS):
+            sandbox.choose(options.sandbox)
+        self._sessions: Path | None = None
+        self._site: Site | None = None
+        # More would only be slower: start-up is a matter of cores.
+        self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))
+        self._slots = asyncio.Semaphore(self._most)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Agent, version, model, endpoint and settings. The sandbox is part of it: it decides what an agent can do."""
+        kind = "bubblewrap" if self._options.sandbox == "auto" else self._options.sandbox
+        return {
+            "kind": "agent",
+            "agent": self._kind,
+            "version": self._version,
+            "model": f"{self._asked.provider}/{self._asked.model}",
+            "base_url": self._asked.base_url,
+            "generation": msgspec.to_builtins(self._options.generation),
+            "media": msgspec.to_builtins(self._options.media),
+            "timeout_s": self._options.timeout_s,
+            "sandbox": kind,
+            "image": apptainer.check(self._options.sif) if kind == "apptainer" else "",
+        }
+
+    def attach(self, folder: Path) -> None:
+        """Where the raw transcripts go: sessions/ of this folder."""
+        self._sessions = folder / SESSIONS
+
+    async def preflight(self) -> None:
+        """Installation, sandbox, key and endpoint; the first start in a sandbox is made here, and takes a minute.
+
+        Raises:
+            PreflightError: one of them is not there, or the agent does not answer in this sandbox.
+        """
+        await self._opened()
+
+    async def _opened(self) -> Site:
+        if self._site is not None:
+            return self._site
+        name = f"{self._kind}@{self._version}"
+        found = await asyncio.to_thread(install.find, name)
+        if found is None:
+            raise PreflightError(
+                f"{self._kind} {self._version} is not installed in {install.root()}",
+                f"Install it: snellen agents install {name}",
+            )
+        options = self._options
+        kind = sandbox.choose(options.sandbox)
+        key = find_key(options.key_env) or NO_KEY
+        await _reachable(self._endpoint.base)
+        site = Site(found, kind, options.sif, key, options.media)
+        try:
+            await site.start_once(self._asked)
+        except BaseException:
+            await site.close()
+            raise
+        self._site = site
+        return site
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One answer, to a sample without a name."""
+        return await self.answer_for("sample", 0, prompt)
+
+    async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
+        """Let the agent work on one question in a room of its own.
+
+        `trace` of the response is its steps (snellen.models.trace); the raw transcript goes to sessions/.
+        `finish_reason` is image_never_seen where the agent answered without the picture having reached its model.
+
+        Raises:
+            AgentTimeoutError, AgentAbortedError, AgentLoopError, AgentNoAnswerError: it has no answer; each with what
+                it did as `trace`. MediaError, DataError, InputError: the question cannot be put.
+        """
+        site = await self._opened()
+        asked = structs.replace(self._asked, generation=effective(self._options.generation, prompt.generation))
+        async with self._slots:
+            question, ran, record = await site.ask(asked, prompt)
+        outcome = _outcome(record, ran, question)
+        if self._sessions is not None:
+            head = self._head(sample_id, repeat, ran, record, outcome)
+            await asyncio.to_thread(_keep, self._sessions / session_name(sample_id, repeat), head, record)
+        return self._response(record, ran, outcome)
+
+    async def close(self) -> None:
+        """Remove the rooms."""
+        site, self._site = self._site, None
+        if site is not None:
+            await site.close()
+
+    def _head(self, sample_id: str, repeat: int, ran: Ran, record: Transcript, outcome: str) -> dict[str, Any]:
+        """The first line of a session: how it went."""
+        return {
+            "type": "snellen",
+            "sample_id": sample_id,
+            "repeat": repeat,
+            "agent": f"{self._kind} {self._version}",
+            "model": f"{self._asked.provider}/{self._asked.model}",
+            "outcome": outcome,
+            "fault": record.fault,
+            "exit_status": ran.status,
+            "startup_s": ran.startup_s,
+            "answer_s": ran.answer_s,
+            "turns": trace.turns(record.steps),
+            "tool_calls": trace.calls_by_tool(record.steps),
+            "images_seen": trace.images_seen(record.steps),
+            "input_tokens": record.usage.input_tokens,
+            "output_tokens": record.usage.output_tokens,
+            "cost": self._cost(record),
+        }
+
+    def _cost(self, record: Transcript) -> float | None:
+        usage = record.usage
+        if self._price is None:
+            return None
+        return self._price.cost(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+
+    def _response(self, record: Transcript, ran: Ran, outcome: str) -> Response:
+        steps = trace.plain(record.steps)
+        if outcome in (trace.STOP, trace.IMAGE_NEVER_SEEN):
+            return Response(
+                text=record.answer,
+                usage=structs.replace(record.usage, cost=self._cost(record)),
+                latency_s=ran.answer_s,
+                finish_reason=outcome,
+                reasoning=record.reasoning,
+                model=self._asked.model,
+                trace=steps,
+            )
+        error = _failure(outcome, ran, record, self._asked.timeout_s)
+        error.trace = steps
+        raise error
+
+
+def session_name(sample_id: str, repeat: int) -> str:
+    """File name in sessions/: the id where it can be one, else made safe and told apart by a digest."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", sample_id).strip(".-")[:100]
+    if safe != sample_id:
+        safe = f"{safe or 'sample'}-{hashlib.sha256(sample_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{safe}.{repeat}.jsonl" if repeat else f"{safe}.jsonl"
+
+
+def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
+    """Write a session: its head, then the agent's own record, keys and pictures taken out."""
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(b"".join(secrets.redact_bytes(line) + b"\n" for line in (msgspec.json.encode(head), *record.raw)))
+    part.replace(path)
+
+
+def _outcome(record: Transcript, ran: Ran, question: Question) -> str:
+    """What came of it, by the transcript first: a whole answer counts however the process ended."""
+    if record.finished and record.answer:
+        unseen = question.pictures and not trace.images_seen(record.steps)
+        return trace.IMAGE_NEVER_SEEN if unseen else trace.STOP
+    if ran.end == "loop" or loops(record.steps):
+        return trace.LOOP
+    if ran.end in ("time", "start"):
+        return "timeout"
+    if record.finished:
+        return trace.NO_ANSWER
+    return trace.ABORTED
+
+
+def _failure(outcome: str, ran: Ran, record: Transcript, timeout_s: float) -> ModelError:
+    turns, why = trace.turns(record.steps), _why(ran, record)
+    if outcome == trace.LOOP:
+        last = next(step for step in reversed(record.steps) if step.tool)
+        return AgentLoopError(f"it called {last.tool} with the same arguments again and again, in {turns} turns")
+    if outcome == "timeout" and ran.end == "start":
+        return AgentTimeoutError(f"the model was not asked within {process.STARTUP_S:.0f} s of start-up: {why}")
+    if outcome == "timeout":
+        return AgentTimeoutError(f"no answer within {timeout_s:g} s, after {turns} turns")
+    if outcome == trace.NO_ANSWER:
+        return AgentNoAnswerError(f"it ended after {turns} turns and said nothing")
+    return AgentAbortedError(f"it broke off after {turns} turns: {why}")
+
+
+def _why(ran: Ran, record: Transcript) -> str:
+    if record.fault:
+        return record.fault
+    if ran.end == "output":
+        return f"it wrote more than {process.MOST_OUTPUT >> 20} MB"
+    return f"exit status {ran.status} after {ran.startup_s + ran.answer_s:.1f} s"
+
+
+async def _reachable(base_url: str) -> None:
+    from urllib.parse import urlsplit
+
+    split = urlsplit(base_url)
+    port = split.port or (443 if split.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(split.hostname, port), 15)
+        writer.close()
+    except (OSError, TimeoutError) as error:
+        raise PreflightError(
+            f"nothing answers at {base_url}: {error or 'no connection within 15 s'}",
+            "Start the server, or correct --base-url.",
+        ) from None
+
+
+def _refuse(options: ModelOptions) -> None:
+    local = ("dtype", "device", "batch_size", "stop_after_first_json", "revision", "extra_body")
+    for name in local:
+        if getattr(options, name) != getattr(_DEFAULTS, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} cannot be passed on by an agent.", f"Leave {flag} out.")

@@ -1,0 +1,54 @@
+"""A prompt as an agent gets it: one text, and pictures under neutral names in its working folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.errors import InputError
+from snellen.media import encode
+from snellen.types import Image, MediaSettings, Prompt, Text
+
+_SUFFIX = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp", "image/gif": "gif"}
+
+
+class Question(Struct, frozen=True):
+    """`text` names the pictures where they stand in the prompt; `pictures` are file names, `digests` their SHA-256."""
+
+    text: str
+    pictures: tuple[str, ...]
+    digests: tuple[str, ...]
+
+
+def furnish(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
+    """Write the pictures into the working folder and the question around them.
+
+    A picture is called image.jpg (by its content), further ones image-2.png and so on; in the text stands ./NAME on a
+    line of its own. The system prompt, which agents have of their own, comes first in the text.
+
+    Raises:
+        InputError: the prompt holds a video. MediaError, DataError: a picture cannot be read.
+    """
+    lines: list[str] = [prompt.system] if prompt.system else []
+    names: list[str] = []
+    digests: list[str] = []
+    for part in prompt.parts:
+        if isinstance(part, Text):
+            lines.append(part.text)
+        elif isinstance(part, Image):
+            picture = encode(part.blob, settings)
+            number = f"-{len(names) + 1}" if names else ""
+            name = f"image{number}.{_SUFFIX[picture.mime]}"
+            (work / name).write_bytes(picture.data)
+            names.append(name)
+            digests.append(picture.digest)
+            lines.append(f"./{name}")
+        else:
+            raise InputError("agents take no video", "Ask a benchmark of pictures, or another model.")
+    return Question("\n\n".join(lines), tuple(names), _unique(digests))
+
+
+def _unique(digests: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(digests))

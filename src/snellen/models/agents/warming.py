@@ -1,0 +1,101 @@
+"""A first start against a model of our own: does the agent answer here, and what it compiled meanwhile is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from snellen.errors import PreflightError
+from snellen.models.agents.install import Installation
+
+WORD = "ready"
+
+
+async def warm_up(installation: Installation, sandbox: str, ask: Callable[[str], Awaitable[tuple[str, Path]]]) -> Path:
+    """The folder of warm caches for this sandbox, made by a first start if it is not there.
+
+    Args:
+        installation: where it is kept; caches go by path, so that each sandbox has its own.
+        sandbox: its kind.
+        ask: base URL -> (the agent's answer to a question, its folder for temporary files afterwards).
+
+    Raises:
+        PreflightError: the agent gave no answer to a model that answers.
+    """
+    kept = installation.warm / sandbox
+    if kept.is_dir():
+        return kept
+    lock = filelock.FileLock(installation.folder.parent / f".{installation.folder.name}.warm.lock", thread_local=False)
+    await asyncio.to_thread(lock.acquire)
+    try:
+        if kept.is_dir():
+            return kept
+        async with _model() as base_url:
+            answer, left = await ask(base_url)
+        if answer != WORD:
+            raise PreflightError(
+                f"{installation.name} {installation.version} in sandbox {sandbox} answered {answer!r} to a model that "
+                f"says {WORD!r}",
+                "Its installation or the sandbox does not work here; see docs/agents.md.",
+            )
+        await asyncio.to_thread(_keep, left, kept)
+    except OSError as error:
+        raise PreflightError(f"{kept} cannot be written: {error.strerror or error}") from error
+    finally:
+        lock.release()
+    return kept
+
+
+def _keep(left: Path, kept: Path) -> None:
+    kept.parent.mkdir(exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=kept.parent, prefix=".part-"))
+    try:
+        shutil.copytree(left, part / "tmp", symlinks=True, ignore=_no_links)
+        (part / "tmp").rename(kept)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _no_links(folder: str, names: list[str]) -> list[str]:
+    """Only folders and plain files are kept: no link, socket or pipe."""
+    return [name for name in names if (p := Path(folder) / name).is_symlink() or not (p.is_dir() or p.is_file())]
+
+
+@contextlib.asynccontextmanager
+async def _model() -> AsyncIterator[str]:
+    """A model on loopback that says one word."""
+    server = await asyncio.start_server(_reply, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()
+
+
+async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        head = await reader.readuntil(b"\r\n\r\n")
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                await reader.readexactly(int(line.partition(b":")[2]))
+        common = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": WORD}
+        said = {"index": 0, "delta": {"role": "assistant", "content": WORD}, "finish_reason": None}
+        end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        chunks = [
+            {**common, "choices": [said]},
+            {**common, "choices": [end]},
+            {**common, "choices": [], "usage": usage},
+        ]
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for chunk in chunks:
+            writer.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
+        writer.write(b"data: [DONE]\n\n")
+        await writer.drain()
+    writer.close()

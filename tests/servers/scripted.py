@@ -1,0 +1,214 @@
+"""An OpenAI-compatible model that plays a script: it calls tools in a given order, then answers.
+
+Which step is next is read from the conversation itself (how often the assistant has spoken), so that many conversations
+can go on at once. A script is chosen by `<name>` in the question, else by the model's name: `ScriptedServer({"mock": [Call(...), Say(...)]})`.
+It listens on loopback, keeps what it was asked, and ends by itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+USAGE = {"prompt_tokens": 120, "completion_tokens": 8, "total_tokens": 128}
+MOST_REQUESTS = 2000
+
+
+@dataclass(frozen=True)
+class Call:
+    """The model calls a tool."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Say:
+    """The model says this, and the turn is over."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The model says all that tools have told it, word for word."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """The server takes the question and never answers."""
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The server answers with this HTTP status."""
+
+    status: int = 500
+
+
+Action = Call | Say | Repeat | Hang | Refuse
+
+
+class ScriptedServer:
+    """`with ScriptedServer(scripts) as server:` then `server.url`; `server.asked` holds the requests in their order.
+
+    Args:
+        scripts: model name to its steps; the last step is repeated for ever.
+        seconds: it ends after so long, whatever happens.
+    """
+
+    def __init__(self, scripts: Mapping[str, Sequence[Action]], seconds: float = 600.0) -> None:
+        self.scripts = dict(scripts)
+        self.asked: list[dict[str, Any]] = []
+        self.keys: set[str] = set()
+        self._over = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._timer = threading.Timer(seconds, self.close)
+        self._timer.daemon = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def __enter__(self) -> ScriptedServer:
+        threading.Thread(target=self._http.serve_forever, args=(0.1,), daemon=True).start()
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if not self._over.is_set():
+            self._over.set()
+            self._http.shutdown()
+            self._http.server_close()
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """The requests to one model, or about one question."""
+        return [body for body in self.asked if self.script(body) is self.scripts[name]]
+
+    def pictures(self, name: str | None = None) -> list[str]:
+        """SHA-256 digests of the pictures that were received, in order, each once."""
+        asked = self.asked if name is None else self.of(name)
+        found = [hashlib.sha256(data).hexdigest() for body in asked for data in pictures_in(body)]
+        return list(dict.fromkeys(found))
+
+    def script(self, body: Mapping[str, Any]) -> Sequence[Action]:
+        asked = "".join(_text(message.get("content")) for message in body["messages"] if message["role"] == "user")
+        named = [name for name in self.scripts if f"<{name}>" in asked]
+        return self.scripts[named[0] if named else body["model"]]
+
+    def next_action(self, body: dict[str, Any]) -> Action:
+        script = self.script(body)
+        spoken = sum(message["role"] == "assistant" for message in body["messages"])
+        return script[min(spoken, len(script) - 1)]
+
+    def hang(self) -> None:
+        self._over.wait(600)
+
+
+def pictures_in(body: Mapping[str, Any]) -> Iterator[bytes]:
+    """The bytes of every picture in a request."""
+    for message in body["messages"]:
+        if isinstance(message.get("content"), list):
+            for part in message["content"]:
+                if part.get("type") == "image_url":
+                    yield base64.b64decode(part["image_url"]["url"].partition(",")[2])
+
+
+def told(body: Mapping[str, Any]) -> str:
+    """All text that tools have given back in a conversation."""
+    return "\n".join(_text(message.get("content")) for message in body["messages"] if message["role"] == "tool")
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content)
+    return content or ""
+
+
+def _chunks(action: Action, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"delta": {"role": "assistant", "content": ""}}
+    if isinstance(action, Call):
+        spoken = sum(message["role"] == "assistant" for message in body["messages"])
+        arguments = json.dumps(action.arguments)
+        half = len(arguments) // 2
+        head = {"index": 0, "id": f"call_{spoken}", "type": "function"}
+        yield {"delta": {"tool_calls": [{**head, "function": {"name": action.tool, "arguments": arguments[:half]}}]}}
+        yield {"delta": {"tool_calls": [{"index": 0, "function": {"arguments": arguments[half:]}}]}}
+        yield {"delta": {}, "finish_reason": "tool_calls"}
+        return
+    text = action.text if isinstance(action, Say) else told(body)
+    yield {"delta": {"content": text[: len(text) // 2]}}
+    yield {"delta": {"content": text[len(text) // 2 :]}}
+    yield {"delta": {}, "finish_reason": "stop"}
+
+
+def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nothing is printed; `asked` holds it all."""
+
+        def do_GET(self) -> None:
+            models = [{"id": name, "object": "model"} for name in server.scripts]
+            self._json({"object": "list", "data": models})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.keys.add(self.headers.get("Authorization", ""))
+            if len(server.asked) >= MOST_REQUESTS or body.get("model") not in server.scripts:
+                self._json({"error": {"message": f"no script for {body.get('model')!r}, or too many requests"}}, 404)
+                return
+            server.asked.append(body)
+            action = server.next_action(body)
+            if isinstance(action, Hang):
+                server.hang()
+                self.close_connection = True
+            elif isinstance(action, Refuse):
+                self._json({"error": {"message": "scripted failure"}}, action.status)
+            elif body.get("stream"):
+                self._stream(action, body)
+            else:
+                text = action.text if isinstance(action, Say) else told(body)
+                choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+                self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+
+        def _stream(self, action: Action, body: dict[str, Any]) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+            for chunk in _chunks(action, body):
+                self._event({**head, "choices": [{"index": 0, "finish_reason": None, **chunk}]})
+            self._event({**head, "choices": [], "usage": USAGE})
+            self.wfile.write(b"data: [DONE]\n\n")
+            self.close_connection = True
+
+        def _event(self, data: dict[str, Any]) -> None:
+            self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
+            self.wfile.flush()
+
+        def _json(self, data: dict[str, Any], status: int = 200) -> None:
+            body = json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
