@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from engine.judge_server import SAYS, JudgeServer
-from snellen.errors import ModelTimeoutError
+from snellen.errors import BadRequestError
 from snellen.types import Prompt, Response, Text
 
 PLANTED = (b"zyxgold", b"qwvalias", b"zyxevidence", b"zyxlabel")
@@ -103,10 +103,10 @@ class Scripted:
         text = "\n".join(part.text for part in prompt.parts if isinstance(part, Text))
         self.shown.append(text)
         first = text.splitlines()[0]
-        number = int("".join(one for one in first if one.isdigit()))
+        number = int("".join(one for one in first if one.isdigit()) or 0)
         said = self._say(number)
         if said is None:
-            raise ModelTimeoutError("too slow")
+            raise BadRequestError("too long")
         return Response(said)
 
     async def close(self) -> None: ...

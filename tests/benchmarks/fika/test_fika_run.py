@@ -169,7 +169,7 @@ def test_the_rule_is_off_unless_asked_for_and_marks_what_it_decided(server, tmp_
     asked(server, "other")
     assert {row["judge_source"] for row in lines("other_judged/verdicts.jsonl")} == {"judge"}
     with pytest.raises(UsageError, match="no rule"):
-        evaluate("chart/digits", "embedded", out="digits", limit=1)
+        evaluate("chart/digits", Scripted(lambda i: "7"), out="digits", limit=1)
         judge("digits", "api:stub-judge", base_url=server.url, rule=True)
 
 
@@ -259,7 +259,7 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
         None,
     ]
     assert [rows[f"s{i:03}"].get("judge_verdict") for i in range(4)] == ["correct", "correct", "incorrect", None]
-    assert rows["s003"]["error"] == "timeout" and rows["s002"]["meta"]["domain"] == "Transport"
+    assert rows["s003"]["error"] == "bad_request" and rows["s002"]["meta"]["domain"] == "Transport"
     assert json.loads(Path("public/summary.json").read_text())["strict_accuracy"] == 0.5
     meta = Path("public/run_meta.json").read_text()
     assert str(tmp_path) not in meta and json.loads(meta)["judge"] == "api:stub-judge"
