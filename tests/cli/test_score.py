@@ -194,7 +194,7 @@ def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Sn
     def of(classes: int) -> Benchmark:
         def samples(data: Data) -> Iterator[Sample]:
             for i in range(2_100):
-                meta = {"level": "species", "label": f"class {i % classes}"}
+                meta = {"level": "species", "label": f"class {i % classes}", "dataset": "sevens"}
                 yield Sample(f"q{i}", Prompt((Text(f"Which of 7 is {i}?"),)), i % 7, "count", meta=meta)
 
         return replace(SUMS, samples=samples, size=lambda data: 2_100)
@@ -209,5 +209,6 @@ def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Sn
         rows = profile["classes"]
         assert [row["label"] for row in rows] == ["class 0", "class 1", "class 2"]
         assert [row["accuracy"] for row in rows] == [0.0, 1.0, 1.0] and rows[0]["n"] == 700
+        assert {row["dataset"] for row in rows} == {"sevens"}
     many = snellen("score", file, "--benchmark", "many", "--json")
     assert "classes" not in json.loads(many.out)["profiles"][0] and "more than 2,000 classes" in many.err

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import structs
 
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
@@ -125,7 +124,7 @@ def score(
         found = summary_json(summary)
         for one in found["profiles"]:
             if rows := classes.rows(one["profile"]):
-                one["classes"] = [structs.asdict(row) for row in rows]
+                one["classes"] = rows
         if classes.too_many:
             notes = [
                 *notes,

@@ -105,6 +105,19 @@ def test_images_that_are_missing_fail_alone_and_the_rest_is_answered(tree, tmp_p
     assert "line 3" in failed[0]["error"]["message"]
 
 
+def test_a_run_is_scored_and_reported_when_its_images_are_gone(tree, tmp_path, capsys):
+    images = released.birds(tmp_path / "cub")
+    run = tmp_path / "run"
+    words = ["run", "fgbmk/cub/species/choice", "-m", "embedded", "--data", tree, "--images", images, "--quiet"]
+    assert main([str(word) for word in [*words, "--out", run]]) == 0
+    images.rename(tmp_path / "away")
+    assert main(["score", str(run), "--profile", "all"]) == 0
+    assert main(["report", str(run)]) == 0
+    capsys.readouterr()
+    assert main([str(word) for word in [*words, "--out", tmp_path / "other"]]) == 4
+    assert str(images) in capsys.readouterr().err
+
+
 def test_prediction_rows_are_scored_without_the_question_file(tmp_path):
     path = predictions(tmp_path / "merge.jsonl", ["Black-footed Albatross", "fish crow", "rock wren or fish crow"])
     seen = []

@@ -88,6 +88,8 @@ class Shelf:
         key = f"{at}: {image}"
         if self.root is None:
             return Unreadable(key, f"{at}: image {image!r} was asked for, and no --images were given", self._hint())
+        if self._trees is None and not self.root.exists():
+            return Unreadable(key, f"{at}: image {image!r} was asked for, and nothing is at {self.said}", self._hint())
         try:
             name = member_name(image, at)
             for tree, prefixes in self._opened():
@@ -119,10 +121,8 @@ class Shelf:
 
 @lru_cache(maxsize=64)
 def _shelf(dataset: str, given: str, process: int) -> Shelf:
-    root = locate(given) if given else None
-    if root is not None and not root.exists():
-        raise DataError(f"--images {root}: nothing is there", "Give the folder or archive that holds the images.")
-    return Shelf(dataset, root, given)
+    # Whether it is there is seen when an image is read: answers are scored after the images have gone.
+    return Shelf(dataset, locate(given) if given else None, given)
 
 
 def shelf(dataset: str, data: Data) -> Shelf:

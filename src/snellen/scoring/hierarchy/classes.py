@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
@@ -81,7 +82,7 @@ class ClassTables:
     def __init__(self, most: int = 2_000) -> None:
         self.most = most
         self._labels: set[str] | None = set()
-        self._by_profile: dict[str, ScoreBuilder] = {}
+        self._parts: dict[tuple[str, str], ScoreBuilder] = {}  # of one profile and data set
 
     @property
     def too_many(self) -> bool:
@@ -96,17 +97,23 @@ class ClassTables:
         self._labels.add(label)
         if len(self._labels) > self.most:
             self._labels = None
-            self._by_profile.clear()
+            self._parts.clear()
             return
         own = structs.replace(sample, meta={name: sample.meta[name] for name in _NEEDED if name in sample.meta})
         for profile, score in scores.items():
-            plain = structs.replace(score, detail={})
-            self._by_profile.setdefault(profile, ScoreBuilder()).add(own, plain)
+            key = (profile, str(sample.meta.get("dataset", "")))
+            if key not in self._parts:
+                self._parts[key] = ScoreBuilder()
+            self._parts[key].add(own, structs.replace(score, detail={}))
 
-    def rows(self, profile: str) -> list[ClassRow]:
-        """The class table of a profile; empty where nothing was collected."""
-        found = self._by_profile.get(profile)
-        return [] if found is None else list(class_table(found.build()))
+    def rows(self, profile: str) -> list[dict[str, Any]]:
+        """The class tables of a profile, one data set (meta `dataset`) after the other, each row with its name; empty
+        where nothing was collected.
+        """
+        parts = [(dataset, part) for (of, dataset), part in self._parts.items() if of == profile]
+        return [
+            {"dataset": dataset, **structs.asdict(row)} for dataset, part in parts for row in class_table(part.build())
+        ]
 
 
 _NEEDED = ("level", "depth", "ask", "label", "path")
