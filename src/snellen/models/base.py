@@ -31,6 +31,7 @@ class ModelOptions(Struct, frozen=True):
         agent_model: PROVIDER/MODEL that an agent asks, behind `base_url`.
         sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
         sif: the image file for apptainer.
+        tools: file of tool settings for `tools:` (docs/tools.md).
     """
 
     generation: Generation = Generation()
@@ -50,6 +51,7 @@ class ModelOptions(Struct, frozen=True):
     agent_model: str | None = None
     sandbox: str = "auto"
     sif: str | None = None
+    tools: str | None = None
 
 
 class Model(Protocol):

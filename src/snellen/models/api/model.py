@@ -51,8 +51,8 @@ class ApiModel:
         self._options = options
         self._endpoint = parse_endpoint(options.base_url)
         self._url = self._endpoint.url("/chat/completions")
-        self._writer = BodyWriter(self._model, options)
-        self._price = load_price(options.prices, self._model) if options.prices else None
+        self.writer = BodyWriter(self._model, options)
+        self.price = load_price(options.prices, self._model) if options.prices else None
         self._transport: Transport | None = None
         self._has_key = False
 
@@ -96,20 +96,37 @@ class ApiModel:
         Raises:
             ModelError: there is no answer; the kind says why, and `retry_after_s` what the server asked for.
         """
-        body = await self._writer.write(prompt)
+        body = await self.writer.write(prompt)
         try:
             return await self._send(body)
         except BadRequestError as error:
-            # Models that want the newer name say so, and nothing was generated: say it their way from here on.
-            if "max_completion_tokens" not in error.message or b'"max_tokens":' not in body.shown:
+            if not self.renamed(error, body):
                 raise
-            self._writer.tokens_field = "max_completion_tokens"
-            renamed = await self._writer.write(prompt)
+            renamed = await self.writer.write(prompt)
             if renamed.shown == body.shown:
                 raise
         return await self._send(renamed)
 
+    def renamed(self, error: BadRequestError, body: Body) -> bool:
+        """Whether the server refused the name of the limit on new tokens; if so, the newer one is used from here on.
+
+        Models that want the newer name say so, and nothing was generated, so that the body may be written again.
+        """
+        if "max_completion_tokens" not in error.message or b'"max_tokens":' not in body.shown:
+            return False
+        self.writer.tokens_field = "max_completion_tokens"
+        return True
+
     async def _send(self, body: Body) -> Response:
+        data, latency = await self.exchange(body)
+        return read_reply(data, latency, self.price, _trace(body, data))
+
+    async def exchange(self, body: Body) -> tuple[bytes, float]:
+        """One request as it is: the bytes of the reply, keys struck out, and the seconds it took.
+
+        Raises:
+            ModelError: no whole reply, or one whose HTTP status is not 2xx.
+        """
         transport = self._transport or self._open()
         started = perf_counter()
         reply = await transport.post(self._url, body.sent)
@@ -118,7 +135,7 @@ class ApiModel:
         data = secrets.redact_bytes(reply.body)
         if not 200 <= reply.status < 300:
             raise from_status(reply.status, reply.headers, data)
-        return read_reply(data, latency, self._price, _trace(body, data))
+        return data, latency
 
     def _open(self) -> Transport:
         # aiohttp takes a tenth of a second to import; whoever asks nothing does not pay for it.
@@ -129,7 +146,7 @@ class ApiModel:
 
     async def close(self) -> None:
         """Close the connections and the threads that encode pictures. A later `answer` opens new ones."""
-        self._writer.close()
+        self.writer.close()
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()

@@ -33,13 +33,15 @@ _REDIRECT = frozenset({301, 302, 303, 307, 308})
 
 
 class Fetched(Struct, frozen=True):
-    """What came: the last address, its media type and charset, the unpacked bytes, and whether there were more."""
+    """What came: the last address, its media type and charset, the unpacked bytes, whether there were more, and the
+    time that the server gave (its Date header, as it stood there)."""
 
     url: str
     kind: str
     charset: str | None
     data: bytes
     cut: bool
+    date: str = ""
 
 
 class WebBackend:
@@ -138,7 +140,8 @@ class WebBackend:
             charset = response.charset
         except (LookupError, ValueError):
             charset = None
-        return Fetched(url, kind, charset, bytes(unpack.data[:most]), unpack.full)
+        date = response.headers.get("Date", "")[:100]
+        return Fetched(url, kind, charset, bytes(unpack.data[:most]), unpack.full, date)
 
     async def search(self, query: str, k: int) -> list[Hit]:
         """Pages that the user's SearXNG server finds."""

@@ -1,0 +1,167 @@
+"""A conversation as an endpoint reads it: the question's body grows by what the model and the tools say.
+
+The question is written by the same `BodyWriter` as for `api:`, so that it is sent alike with and without tools. What
+comes later is joined to its bytes: pictures are encoded once, however many turns follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import BadReplyError
+from snellen.models.api.body import Body, BodyWriter
+from snellen.models.tools.base import Tool
+from snellen.types import Prompt
+
+_SENT_PICTURE = re.compile(rb'"url":"sha256:([0-9a-f]{64})"')
+
+
+class Asked(Struct, frozen=True):
+    """One tool call of a reply: `arguments` decoded, or None and `fault` where they are not JSON."""
+
+    id: str
+    tool: str
+    arguments: Any
+    text: str
+    fault: str = ""
+
+    @property
+    def key(self) -> str:
+        """Equal for equal calls: the order of the arguments does not matter."""
+        plain = self.text if self.fault else msgspec.json.encode(self.arguments, order="sorted").decode()
+        return f"{self.tool} {plain}"
+
+
+class _Function(Struct):
+    name: str = ""
+    arguments: Any = None
+
+
+class _Call(Struct):
+    function: _Function
+    id: str | None = None
+
+
+class _Message(Struct):
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    message: _Message
+
+
+class _Reply(Struct):
+    choices: list[_Choice]
+
+
+def read_calls(data: bytes, turn: int) -> list[Asked]:
+    """The tool calls of a reply, in order.
+
+    A call without an id gets one; arguments may be a JSON text, as the protocol says, or an object, as some servers
+    send it.
+
+    Raises:
+        BadReplyError: there are calls in another form.
+    """
+    try:
+        calls = msgspec.json.decode(data, type=_Reply).choices[0].message.tool_calls or []
+    except (msgspec.MsgspecError, ValueError, IndexError, RecursionError) as error:
+        raise BadReplyError(f"The reply's tool calls cannot be read: {error}") from None
+    return [_asked(call, f"call_{turn}_{number}") for number, call in enumerate(calls)]
+
+
+def _asked(call: _Call, name: str) -> Asked:
+    given = call.function.arguments
+    if not isinstance(given, str):
+        text = msgspec.json.encode({} if given is None else given).decode()
+        return Asked(call.id or name, call.function.name, {} if given is None else given, text)
+    try:
+        return Asked(call.id or name, call.function.name, msgspec.json.decode(given or "{}"), given or "{}")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Asked(call.id or name, call.function.name, None, given, f"the arguments are not JSON: {error}")
+
+
+class Conversation:
+    """The messages so far. Begin with `begin`, then add what is said."""
+
+    def __init__(self, writer: BodyWriter, tools: Sequence[Tool]) -> None:
+        self._writer = writer
+        self._tools = msgspec.json.encode(
+            [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.parameters,
+                    },
+                }
+                for tool in tools
+            ]
+        )
+        self._prompt = Prompt(())
+        self._head = Body(b"", b"")
+        self._later: list[Body] = []
+
+    async def begin(self, prompt: Prompt) -> tuple[str, ...]:
+        """Write the question. Returns the SHA-256 of each picture in it, in order. Raises InputError."""
+        self._prompt = prompt
+        body = await self._writer.write(prompt)
+        # The tail begins with the end of the question's message and of the list; the rest are the settings.
+        tail = len(self._writer.tail(prompt.generation))
+        self._head = Body(body.sent[:-tail], body.shown[:-tail])
+        return tuple(found.decode() for found in _SENT_PICTURE.findall(self._head.shown))
+
+    def body(self, last: bool) -> Body:
+        """The next request. `last` forbids tool calls; the tools stay declared, since the calls made refer to them."""
+        members = self._writer.tail(self._prompt.generation)[2:]
+        choice = b',"tool_choice":"none"' if last else b""
+        end = b"]" + (b',"tools":' + self._tools + choice if self._tools != b"[]" else b"") + members
+        sent = b"".join((self._head.sent, b"}", *(one.sent for one in self._later), end))
+        shown = b"".join((self._head.shown, b"}", *(one.shown for one in self._later), end))
+        return Body(sent, shown)
+
+    def add(self, message: dict[str, Any]) -> None:
+        """A message without pictures."""
+        piece = b"," + msgspec.json.encode(message)
+        self._later.append(Body(piece, piece))
+
+    def add_said(self, text: str, calls: Sequence[Asked]) -> None:
+        """What the model said, and which tools it called."""
+        message: dict[str, Any] = {"role": "assistant", "content": text or None}
+        if calls:
+            message["tool_calls"] = [
+                # A server may read the arguments back as JSON; what is none goes back as an empty object.
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.tool, "arguments": "{}" if call.fault else call.text},
+                }
+                for call in calls
+            ]
+        else:
+            message["content"] = text
+        self.add(message)
+
+    def add_pictures(self, pictures: Sequence[tuple[str, bytes, bytes]]) -> None:
+        """Pictures that tools gave, as a user's message: few servers take them in a tool's.
+
+        Args:
+            pictures: (label, data URI, the picture's bytes) of each.
+        """
+        sent, shown = [b',{"role":"user","content":['], [b',{"role":"user","content":[']
+        for number, (label, uri, data) in enumerate(pictures):
+            comma = b"," if number else b""
+            text = comma + b'{"type":"text","text":' + msgspec.json.encode(label) + b"}"
+            head = text + b',{"type":"image_url","image_url":{"url":"'
+            sent += (head, uri, b'"}}')
+            shown += (head, b"sha256:", sha256(data).hexdigest().encode(), b'"}}')
+        sent.append(b"]}")
+        shown.append(b"]}")
+        self._later.append(Body(b"".join(sent), b"".join(shown)))

@@ -1,0 +1,254 @@
+"""`--model tools:NAME`: a model behind an endpoint that may call our tools before it answers.
+
+The loop: ask; run the tools that the reply calls; give their results back; until a reply calls none, which is the
+answer. The same call with the same arguments a third time is a loop and ends the sample as `agent_loop`. When turns or
+calls are used up, the model is asked once more, without tools, for the answer that it can give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import sha256
+from time import perf_counter
+from typing import Any
+
+from msgspec import structs
+
+from snellen.errors import (
+    AgentLoopError,
+    AgentNoAnswerError,
+    BadRequestError,
+    InputError,
+    MediaError,
+    ModelError,
+    PreflightError,
+    SnellenError,
+)
+from snellen.media import encode
+from snellen.models import trace
+from snellen.models.api import ApiModel
+from snellen.models.api.reply import read_reply
+from snellen.models.base import ModelOptions
+from snellen.models.tools import settings as tool_settings
+from snellen.models.tools.base import Context, Tool, ToolResult
+from snellen.models.tools.catalogue import all_tools
+from snellen.models.tools.conversation import Asked, Conversation, read_calls
+from snellen.models.tools.pictures import MOST_PIXELS, Pictures
+from snellen.models.tools.server import mime
+from snellen.models.tools.settings import Settings
+from snellen.models.trace import Step
+from snellen.types import Image, Prompt, Response, Text, Usage
+
+SAME_CALL = 3
+ATTEMPTS = 4
+LONGEST_WAIT_S = 60.0
+LAST = "The tools are used up. Give your final answer now, from what you know."
+
+
+def open_model(name: str, options: ModelOptions) -> ToolsModel:
+    """The model behind `--model tools:NAME`. Nothing is sent, and no index is built, until preflight."""
+    chosen = tool_settings.load(options.tools) if options.tools else tool_settings.from_environment()
+    return ToolsModel(name, options, chosen)
+
+
+class ToolsModel:
+    """An API model in a loop with tools.
+
+    Args:
+        name: as the server calls the model.
+        options: as for `api:`.
+        settings: which tools, on what, and how much of them.
+
+    Raises:
+        UsageError: as for `api:`, or a tool is asked for that the settings cannot give.
+    """
+
+    def __init__(self, name: str, options: ModelOptions, settings: Settings) -> None:
+        self._api = ApiModel(name, structs.replace(options, tools=None))
+        self.name = f"tools:{name}"
+        self._settings = settings
+        self._settings.given()
+        self._media = options.media
+        self._tools: list[Tool] | None = None
+
+    def identity(self) -> Mapping[str, Any]:
+        """As of the API model, and the tools."""
+        return {**self._api.identity(), "kind": "tools", "tools": tool_settings.identity(self._settings)}
+
+    async def preflight(self) -> None:
+        """Is the server there, and can the tools be had? Builds the index of a local collection.
+
+        Raises:
+            PreflightError: no.
+        """
+        for notice in self._settings.notices():
+            print(f"snellen: {notice}", file=sys.stderr)
+        try:
+            self._made()
+        except PreflightError:
+            raise
+        except SnellenError as error:
+            raise PreflightError(error.message, error.hint) from error
+        await self._api.preflight()
+
+    def _made(self) -> list[Tool]:
+        if self._tools is None:
+            self._tools = all_tools(self._settings)
+        return self._tools
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One conversation.
+
+        `trace` of the response is the steps of `snellen.models.trace`, as is that of an error after the first reply.
+
+        Raises:
+            ModelError: there is no answer.
+        """
+        chat = _Chat(self._api, self._made(), self._settings, Context(Pictures(await self._given(prompt))))
+        try:
+            return await chat.run(prompt)
+        except ModelError as error:
+            if chat.turn:
+                error.trace = trace.plain(chat.steps)
+            raise
+
+    async def _given(self, prompt: Prompt) -> list[bytes]:
+        """The question's pictures as the tools see them: with what the run does to pictures, but in their full size."""
+        media = structs.replace(self._media, max_long_side=None, max_pixels=None, format="original")
+        images = [part for part in prompt.parts if isinstance(part, Image)]
+        try:
+            return [(await asyncio.to_thread(encode, image.blob, media, MOST_PIXELS)).data for image in images]
+        except MediaError as error:
+            raise InputError(error.message, error.hint) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+
+class _Chat:
+    """One conversation under way: what was said, what it cost."""
+
+    def __init__(self, api: ApiModel, tools: list[Tool], settings: Settings, context: Context) -> None:
+        self.steps: list[Step] = []
+        self.turn = 0
+        self._api = api
+        self._tools = {tool.name: tool for tool in tools}
+        self._limits = settings.limits
+        self._context = context
+        self._chat = Conversation(api.writer, tools)
+        self._seen: Counter[str] = Counter()
+        self._usage = Usage()
+
+    async def run(self, prompt: Prompt) -> Response:
+        started = perf_counter()
+        images = await self._chat.begin(prompt)
+        self.steps.append(Step(0, "user", _text(prompt), images=images))
+        while True:
+            last = self.turn + 1 >= self._limits.turns or self._context.calls >= self._limits.calls
+            if last and self.turn:
+                self._say(LAST)
+            reply, calls = await self._ask(last or not self._tools)
+            if not calls or last:
+                if not reply.text.strip():
+                    raise AgentNoAnswerError(f"The model ended after {self.turn} turns and said nothing.")
+                return structs.replace(
+                    reply,
+                    usage=self._usage,
+                    latency_s=perf_counter() - started,
+                    finish_reason=reply.finish_reason if reply.finish_reason == "length" else trace.STOP,
+                    trace=trace.plain(self.steps),
+                )
+            await self._run_tools(calls)
+
+    def _say(self, text: str) -> None:
+        self._chat.add({"role": "user", "content": text})
+        self.steps.append(Step(self.turn, "user", text))
+
+    async def _ask(self, last: bool) -> tuple[Response, list[Asked]]:
+        data, latency = await self._exchange(last)
+        reply = read_reply(data, latency, self._api.price)
+        calls = read_calls(data, self.turn)
+        self.turn += 1
+        self._chat.add_said(reply.text, calls)
+        self._usage = _sum(self._usage, reply.usage)
+        read, written = reply.usage.input_tokens, reply.usage.output_tokens
+        self.steps.append(
+            Step(self.turn, "assistant", reply.text, tokens_in=read, tokens_out=written, seconds=round(latency, 3))
+        )
+        return reply, calls
+
+    async def _exchange(self, last: bool) -> tuple[bytes, float]:
+        """One request, tried again where that can help: what was said so far must not be lost to one busy moment."""
+        attempt = 0
+        while True:
+            attempt += 1
+            body = self._chat.body(last)
+            try:
+                return await self._api.exchange(body)
+            except BadRequestError as error:
+                if not self._api.renamed(error, body) or self._chat.body(last).shown == body.shown:
+                    raise
+            except ModelError as error:
+                # The first request of a conversation is left to the engine, which also lowers its pace.
+                if not error.retry or not self.turn or attempt >= ATTEMPTS:
+                    raise
+                await asyncio.sleep(min(LONGEST_WAIT_S, error.retry_after_s or 2.0 ** (attempt - 1)))
+
+    async def _run_tools(self, calls: list[Asked]) -> None:
+        pictures: list[tuple[str, bytes, bytes]] = []
+        for call in calls:
+            self._seen[call.key] += 1
+            started = perf_counter()
+            result = await self._result(call)
+            digests = tuple(sha256(data).hexdigest() for data in result.images)
+            self.steps.append(
+                Step(
+                    self.turn,
+                    "tool",
+                    tool=call.tool,
+                    arguments=call.text if call.fault else call.arguments,
+                    result=result.text,
+                    error=result.error,
+                    images=digests,
+                    seconds=round(perf_counter() - started, 3),
+                )
+            )
+            if self._seen[call.key] >= SAME_CALL:
+                raise AgentLoopError(f"The model called {call.tool} {SAME_CALL} times with the same arguments.")
+            self._chat.add({"role": "tool", "tool_call_id": call.id, "content": result.text})
+            for data in result.images:
+                uri = f"data:{mime(data)};base64,".encode() + b64encode(data)
+                pictures.append((result.text.partition("\n")[0], uri, data))
+        if pictures:
+            self._chat.add_pictures(pictures)
+
+    async def _result(self, call: Asked) -> ToolResult:
+        tool = self._tools.get(call.tool)
+        if tool is None:
+            known = ", ".join(self._tools)
+            return ToolResult(f"there is no tool {call.tool[:100]!r}; there are {known}", error=True)
+        if call.fault:
+            return ToolResult(f"{call.tool}: {call.fault}", error=True)
+        return await tool.call(call.arguments, self._context)
+
+
+def _text(prompt: Prompt) -> str:
+    return "\n".join(part.text for part in prompt.parts if isinstance(part, Text))
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    """Tokens of both; a cost only where both have one, or the first is that of nothing yet."""
+    nothing = one == Usage()
+    cost = other.cost if nothing else None if None in (one.cost, other.cost) else (one.cost or 0) + (other.cost or 0)
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
+        cost=cost,
+        cached_tokens=one.cached_tokens + other.cached_tokens,
+    )
