@@ -262,7 +262,7 @@ def _level(s: Settings, read: _Read, depth: int, near: Any, folder: str) -> Aske
     level, names = taxonomy.levels[depth], taxonomy.names[depth]
     if len(names) < 2:
         raise DataError(
-            f"{taxonomy.source}: the level {level!r} has one class, {names[0]!r}; two are needed to ask",
+            f"{taxonomy.source}: the level {level!r} has one class, {names[0]!r}, in every row; two are needed to ask",
             f"Ask at the other levels (--at), or add rows for other {level} names: they need no images.",
         )
     label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
