@@ -1,7 +1,8 @@
 """A run as it may be published where the gold answers may not: what was answered and how it was judged, and no gold.
 
-The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no picture. An answer that
-quotes its gold answer (a right one does) is withheld; its verdict stays.
+The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no picture. An answer that was
+found correct is withheld, for it is the gold one in other words, and so is one that quotes the gold answer of its sample
+or of another one of the same target. Their verdicts stay.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from snellen.types import Sample
 RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
 GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target", UNANSWERED})
 LEFT_OUT = (
-    "gold answers, and predictions that quote them",
+    "gold answers, and predictions that are correct or quote them",
     "evidence and reasoning",
     "judge's reasons and raw exchanges",
     "traces, sessions and pictures",
@@ -50,7 +51,13 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))
     rows: list[dict[str, Any]] = []
-    summary = run.summarize("all", each=lambda scored: rows.append(_row(run, scored, profile)), save=False)
+    hidden = _hidden(run)
+
+    def each(scored: Scored) -> None:
+        sample = scored.sample
+        rows.append(_row(run, scored, profile, (*gold_forms(sample), *hidden.get(sample.group, ()))))
+
+    summary = run.summarize("all", each=each, save=False)
     headline = run.headline(summary.metrics)
     files = {
         RESULTS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
@@ -82,15 +89,25 @@ def _require_free(folder: Path, run: Path) -> None:
         )
 
 
-def _row(run: Run, scored: Scored, profile: str) -> dict[str, Any]:
+def _hidden(run: Run) -> dict[str, set[str]]:
+    """The gold answers of each cluster of samples: one sample's alias may be missing at another of the same target."""
+    found: dict[str, set[str]] = {}
+    for sample in run.benchmark.samples(run.meta.spec.data):
+        if sample.group:
+            found.setdefault(sample.group, set()).update(gold_forms(sample))
+    return found
+
+
+def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict[str, Any]:
     sample, record, score = scored.sample, scored.record, scored.scores[profile]
-    forms = gold_forms(sample)
     prediction = _prediction(run, scored, profile)
-    row: dict[str, Any] = {"sample_id": sample.id}
+    if prediction is not None and (score.verdict == "correct" or quotes(prediction, forms)):
+        prediction = WITHHELD
+    row: dict[str, Any] = {"sample_id": WITHHELD if quotes(sample.id, forms) else sample.id}
     if record.repeat:
         row["repeat"] = record.repeat
     row["status"] = record.status
-    row["prediction"] = WITHHELD if prediction is not None and quotes(prediction, forms) else prediction
+    row["prediction"] = prediction
     row["verdict"] = score.verdict
     row["value"] = score.value
     for name, value in score.detail.items():

@@ -198,3 +198,13 @@ def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
     finally:
         where._on_disk.cache_clear()
     assert asked == [("hf:oking0197/FIKA-Bench", ["*.zip", "*.sha256"])]
+
+
+def test_values_are_read_from_numbers_lists_and_objects_with_a_text_for_each_language(tmp_path):
+    answer = {"text": "Rose", "confidence": 3}
+    rows = [made.row(0, sample_id=0, answer=answer, aliases="Rosa", domain={"zh": "自然", "en": "Nature"})]
+    rows.append(made.row(1, answer=["Tulip", "Tulipa"], aliases=None, image=[{"path": "images/a.png"}, "images/b.png"]))
+    content = {**made.files(rows), "data/images/a.png": b"a", "data/images/b.png": b"b"}
+    first, second = FIKA.samples(Data(made.zipped(tmp_path / "x.zip", content)))
+    assert (first.id, first.target, first.meta["domain"]) == ("0", ("Rose", "Rosa"), "Nature")
+    assert second.target == ("Tulip", "Tulipa") and [one.read() for one in blobs(second)] == [b"a", b"b"]

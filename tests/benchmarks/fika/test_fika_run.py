@@ -243,24 +243,25 @@ def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_witho
 
 
 def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_and_metrics(server, tmp_path):
-    said = {0: "zyxgold-0 MARK ii [[right]]", 1: "兹金1号 [[right]]", 2: "Another thing [[wrong]]", 3: None}
+    said = {0: "zyxgold-0 MARK ii [[right]]", 1: "那是兹金1号吗 [[wrong]]", 2: "Another thing [[wrong]]", 3: None,
+            4: "In other words [[right]]", 5: "Qwvalias 4 [[wrong]]"}  # fmt: skip
     more = {"reasoning": "zyxevidence", "evidence": [{"url": "https://example.org/zyxevidence/1"}]}
     model = Scripted(lambda i: None if said[i] is None else json.dumps({"answer": said[i], **more}))
-    evaluate("fika", model, out="run", data=made.whole(tmp_path / "fika.zip", 4))
+    rows = [made.row(i) for i in range(6)]
+    rows[5]["fine_grained_label"] = rows[4]["fine_grained_label"]  # the same target, and an alias of the other sample
+    evaluate("fika", model, out="run", data=made.zipped(tmp_path / "fika.zip", made.files(rows)))
     asked(server)
     assert main(["report", "run", "--redact", "public"]) == 0
     assert {path.name for path in Path("public").rglob("*")} == {"results.jsonl", "summary.json", "run_meta.json"}
     assert planted("public") == []
     rows = {row["sample_id"]: row for row in lines("public/results.jsonl")}
-    assert [rows[f"s{i:03}"]["prediction"] for i in range(4)] == [
-        "[gold withheld]",
-        "[gold withheld]",
-        "Another thing [[wrong]]",
-        None,
-    ]
-    assert [rows[f"s{i:03}"].get("judge_verdict") for i in range(4)] == ["correct", "correct", "incorrect", None]
+    withheld = "[gold withheld]"
+    predictions = [rows[f"s{i:03}"]["prediction"] for i in range(6)]
+    assert predictions == [withheld, withheld, "Another thing [[wrong]]", None, withheld, withheld]
+    verdicts = [rows[f"s{i:03}"].get("judge_verdict") for i in range(6)]
+    assert verdicts == ["correct", "incorrect", "incorrect", None, "correct", "incorrect"]
     assert rows["s003"]["error"] == "bad_request" and rows["s002"]["meta"]["domain"] == "Transport"
-    assert json.loads(Path("public/summary.json").read_text())["strict_accuracy"] == 0.5
+    assert json.loads(Path("public/summary.json").read_text())["strict_accuracy"] == 2 / 6
     meta = Path("public/run_meta.json").read_text()
     assert str(tmp_path) not in meta and json.loads(meta)["judge"] == "api:stub-judge"
     assert len(redact(load_run("run"), "public")) == 3  # again, over itself

@@ -55,7 +55,8 @@ class Fields(Struct, frozen=True, forbid_unknown_fields=True):
     def all(self, row: Row, thing: str) -> Iterator[Any]:
         """The values of every candidate that the row has."""
         for name in self.fields.get(thing, ()):
-            if value := _at(row, name):
+            value = _at(row, name)
+            if value is not None and value != "" and value != [] and value != {}:
                 yield value
 
     def spelled(self, thing: str, text: str) -> str:
@@ -138,12 +139,18 @@ def texts(value: Any, language: str = "") -> Iterator[str]:
         if found := str(value).strip():
             yield found
     elif isinstance(value, Mapping):
-        first = [value[language]] if language in value else []
-        for one in [*first, *(each for name, each in value.items() if name != language or not first)]:
-            yield from texts(one, language)
+        for name in _told(value, language):
+            yield from texts(value[name], language)
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from texts(one, language)
+
+
+def _told(value: Mapping[str, Any], language: str) -> list[str]:
+    """The members of an object that are texts: one a language, or the one that says so, or all there are."""
+    spoken = [name for name in value if name.lower().replace("_", "-").partition("-")[0] in ("en", "zh", "cn")]
+    named = spoken or [name for name in ("text", "name", "value", "answer", "url") if name in value][:1] or list(value)
+    return sorted(named, key=lambda name: name != language)
 
 
 def language_of(question: str) -> str:
