@@ -7,12 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from snellen.cli.curate import curate
+
 SOURCE, ASKED, DRAWN = "From what", "What is asked", "How it is drawn and written"
 
 group = typer.Typer(
     help="Make a benchmark from images and a taxonomy, and prove that it is balanced and leaks nothing.",
     no_args_is_help=True,
 )
+group.command()(curate)
 
 
 @group.command()

@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.mentions import find
-from snellen.build.curate.page_text import readable
 from snellen.build.curate.work import Decision, Work
 from snellen.engine import journal
-from snellen.errors import DataError, SnellenError
+from snellen.errors import DataError
+from snellen.models.tools.markup import decoded, read_page, tidy
 from snellen.scoring import metrics
 from snellen.scoring.judge import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
 from snellen.scoring.table import Scores
@@ -31,8 +31,17 @@ from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
 PROFILE = "supports"
 SHOWN_CHARACTERS = 12_000
+HTML = ("text/html", "application/xhtml+xml")
 LASTING = frozenset({401, 403, 404, 405, 410, 451})
 """Answers of a server that asking again will hardly change."""
+
+
+class Unavailable(Exception):
+    """A page cannot be had; `lasting` where asking again will hardly change that (404, an address that is not allowed)."""
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
 
 
 class Page(Struct, frozen=True):
@@ -46,7 +55,7 @@ class Page(Struct, frozen=True):
 
 
 Fetch = Callable[[str], Awaitable[Page]]
-"""`fetch(url)`: the page, whatever its status; raises where no answer came."""
+"""`fetch(url)`: the page, whatever its status; raises Unavailable, OSError or ValueError where there is none."""
 
 
 class Fetched(Struct, frozen=True, omit_defaults=True):
@@ -60,11 +69,12 @@ class Fetched(Struct, frozen=True, omit_defaults=True):
     date: str = ""
     size: int = 0
     problem: str = ""
+    lasting: bool = False
 
     @property
     def settled(self) -> bool:
         """Whether fetching it again would hardly give something else."""
-        return bool(self.sha256) or self.status in LASTING
+        return bool(self.sha256) or self.lasting or self.status in LASTING
 
 
 class Check(Struct, frozen=True, omit_defaults=True):
@@ -129,7 +139,9 @@ async def fetch_all(
 async def _fetch_one(work: Work, url: str, fetch: Fetch) -> Fetched:
     try:
         page = await fetch(url)
-    except (OSError, ValueError, SnellenError) as error:
+    except Unavailable as error:
+        return Fetched(url, problem=str(error)[:300], lasting=error.lasting)
+    except (OSError, ValueError) as error:
         return Fetched(url, problem=f"no answer: {type(error).__name__}: {error}"[:300])
     answer = Fetched(
         url,
@@ -160,7 +172,26 @@ def text_of(work: Work, line: Fetched) -> str:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     if sha256(body).hexdigest() != line.sha256:
         raise DataError(f"{path} was changed since it was fetched", "Remove it and its line in fetched.jsonl.")
-    return readable(body, line.content_type)
+    return readable(body, line.content_type, line.final_url or line.url)
+
+
+def readable(body: bytes, content_type: str, url: str = "") -> str:
+    """Title and text of a page of HTML or plain text, as a reader sees it.
+
+    Raises:
+        DataError: it is of another kind (a PDF, a picture); the message names the kind.
+    """
+    kind, _, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    charset = parameters.partition("charset=")[2].strip(" \"'") or None
+    markup = kind in HTML or (not kind and b"<html" in body[:2000].lower())
+    if kind and not markup and not kind.startswith("text/"):
+        raise DataError(f"a page of type {kind} has no text that is read here", "Give a page of HTML or plain text.")
+    text = decoded(body, charset)
+    if not markup:
+        return tidy(text)
+    page = read_page(text, url)
+    return f"{page.title}\n{page.text}"
 
 
 def check(

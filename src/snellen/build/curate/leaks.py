@@ -57,7 +57,7 @@ class Searched(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True):
-    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or source, `form` the name found."""
+    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or similarity, `form` the name found."""
 
     kind: str
     where: str
@@ -73,8 +73,8 @@ class Rule(Struct, frozen=True):
     Attributes:
         k: hits that are asked for.
         drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture), twin
-            (an earlier candidate with the same question does).
-        near: copies differ in at most so many of 64 bits of their hashes.
+            (an earlier candidate with the same question and answer does).
+        near: copies differ in at most so many of 256 bits of their hashes.
         similar: a hit of at least this similarity is a copy by the engine's own word.
     """
 
@@ -158,7 +158,7 @@ class Audit(Struct, frozen=True):
 
 def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, rule: Rule) -> Audit:
     """Hold the hits against the candidate's names and its picture."""
-    own: tuple[int, int] | None = None
+    own: likeness.Hashes = None
     leaks: list[Leak] = []
     for hit in searched.hits[: rule.k]:
         named = _named(candidate.forms, hit)
@@ -167,12 +167,12 @@ def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, r
         bits = None
         thumbnail = _embedded(hit.thumbnail)
         if thumbnail is not None:
-            own = own or likeness.hashes(picture)
+            own = likeness.hashes(picture) if own is None else own
             try:
-                bits = likeness.distance(own, likeness.hashes(thumbnail))
+                bits = likeness.distance(own, likeness.hashes(thumbnail), rule.near)
             except MediaError:
                 bits = None  # a thumbnail that is no picture says nothing
-        if (bits is not None and bits <= rule.near) or (hit.similarity is not None and hit.similarity >= rule.similar):
+        if bits is not None or (hit.similarity is not None and hit.similarity >= rule.similar):
             leaks.append(Leak("copy", "thumbnail" if bits is not None else "similarity", hit, distance=bits))
     shown = tuple(searched.hits[: rule.k])
     return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown)
@@ -182,7 +182,7 @@ def _named(forms: Sequence[str], hit: Hit) -> Leak | None:
     found = find(hit.title, forms)
     if found is not None:
         return Leak("named", "title", hit, found.form, found.quote)
-    addresses = {"address": hit.url, "source": hit.source}
+    addresses = {"address": hit.url}
     if not hit.thumbnail.startswith("data:"):
         addresses["thumbnail"] = hit.thumbnail
     for where, address in addresses.items():
@@ -204,8 +204,12 @@ def _embedded(thumbnail: str) -> bytes | None:
 def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
     """Candidates that ask the same about a copy of an earlier candidate's picture: id to the earlier one's id."""
     found = likeness.copies([work.image(one).read_bytes() for one in candidates], near)
-    pairs = ((candidates[late], candidates[early]) for late, early in found.items())
-    return {late.id: early.id for late, early in pairs if late.question == early.question}
+    pairs = ((candidates[late], candidates[early]) for late, before in found.items() for early in before)
+    twins: dict[str, str] = {}
+    for late, early in pairs:
+        if (late.question, late.answer) == (early.question, early.answer):
+            twins.setdefault(late.id, early.id)
+    return twins
 
 
 def decide(candidate: Candidate, found: Audit | None, rule: Rule) -> Decision:

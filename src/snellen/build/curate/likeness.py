@@ -1,78 +1,49 @@
-"""Whether two pictures are copies of one: a perceptual hash of 64 bits, mirrored copies included.
-
-The hash is the sign of the lowest 8 x 8 frequencies of a 32 x 32 grey picture against their median: a DCT hash as described
-by Zauner 2010, "Implementation and Benchmarking of Perceptual Image Hash Functions", section 3.2.
-"""
+"""Whether two pictures are copies of one, by the perceptual hash of the reverse image search: mirrored and cropped copies too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from snellen.errors import MediaError
 from snellen.media import open_image
+from snellen.models.tools.hashes import HashIndex, Words, stacked, variants
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings
 
-SIDE, KEPT, BITS = 32, 8, 64
-NEAR = 8
-"""Pictures whose hashes differ in no more than so many of 64 bits count as copies."""
+NEAR = HashIndex.FARTHEST
+"""Pictures whose hashes differ in no more than so many of 256 bits count as copies."""
+Hashes: TypeAlias = Words | None
 
 
-def hashes(data: bytes) -> tuple[int, int]:
-    """The hash of a picture and that of its mirror image. Raises MediaError where it cannot be decoded."""
-    from PIL import Image as pillow
-
-    picture = open_image(Image(BytesBlob("picture", data)), MediaSettings())
-    grey = np.asarray(picture.convert("L").resize((SIDE, SIDE), pillow.Resampling.LANCZOS), dtype=np.float64)
-    return _hash(grey), _hash(grey[:, ::-1])
+def hashes(data: bytes) -> Hashes:
+    """The hashes of a picture, None where it is of one colour. Raises MediaError where it cannot be decoded."""
+    return variants(open_image(Image(BytesBlob("picture", data)), MediaSettings()), True)
 
 
-def distance(left: tuple[int, int], right: tuple[int, int]) -> int:
-    """In how many bits of 64 two pictures differ, the one as it is or mirrored, whichever is less."""
-    return min((left[0] ^ right[0]).bit_count(), (left[1] ^ right[0]).bit_count())
+def distance(left: Hashes, right: Hashes, near: int = NEAR) -> int | None:
+    """In how many bits of 256 two pictures differ; None where it is more than `near`, or one of them is of one colour."""
+    if left is None or right is None:
+        return None
+    found = HashIndex(stacked([right[0]])).nearest(left, 1, near)
+    return found[0][1] if found else None
 
 
-def copies(pictures: Sequence[bytes], near: int = NEAR) -> dict[int, int]:
-    """Later pictures that are copies of an earlier one: index to the index of the first of its kind."""
-    found: dict[int, int] = {}
-    plain = np.empty(len(pictures), dtype=np.uint64)
+def copies(pictures: Sequence[bytes], near: int = NEAR) -> dict[int, list[int]]:
+    """For each picture that has copies before it: their indices, nearest first."""
+    hashed: list[Hashes] = []
     for at, data in enumerate(pictures):
         try:
-            own, mirrored = hashes(data)
+            hashed.append(hashes(data))
         except MediaError as error:
             raise MediaError(f"picture {at + 1} of {len(pictures)}: {error.message}", error.hint) from error
-        plain[at] = own
-        before = plain[:at]
-        bits = np.minimum(_bits(before ^ np.uint64(own)), _bits(before ^ np.uint64(mirrored)))
-        same = np.flatnonzero(bits <= near)
-        if len(same):
-            first = int(same[0])
-            found[at] = found.get(first, first)
+    at_all = [at for at, one in enumerate(hashed) if one is not None]
+    index = HashIndex(stacked([one[0] for one in hashed if one is not None]))
+    found = {}
+    for at in at_all:
+        one = hashed[at]
+        near_ones = [] if one is None else index.nearest(one, len(at_all), near)
+        before = [at_all[number] for number, _ in near_ones if at_all[number] < at]
+        if before:
+            found[at] = before
     return found
-
-
-def _bits(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """How many bits of each number are set."""
-    parts = numbers[:, None] >> np.arange(BITS, dtype=np.uint64)[None, :] & np.uint64(1)
-    found: NDArray[np.int64] = parts.sum(axis=1, dtype=np.int64)
-    return found
-
-
-def _hash(grey: NDArray[np.float64]) -> int:
-    basis = _basis()
-    low = (basis @ grey @ basis.T)[:KEPT, :KEPT].ravel()
-    # Brightness (the first term) says nothing about the picture, and would shift the median.
-    bits = low > np.median(low[1:])
-    bits[0] = False
-    return int.from_bytes(np.packbits(bits).tobytes(), "big")
-
-
-@cache
-def _basis() -> NDArray[np.float64]:
-    """The DCT-II of 32 points, up to a factor."""
-    at = np.arange(SIDE)
-    return np.cos(np.pi * at[:, None] * (2 * at[None, :] + 1) / (2 * SIDE))
