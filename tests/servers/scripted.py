@@ -182,6 +182,13 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self._json({"error": {"message": "scripted failure"}}, action.status)
             elif body.get("stream"):
                 self._stream(action, body)
+            elif isinstance(action, Call):
+                spoken = sum(message["role"] == "assistant" for message in body["messages"])
+                function = {"name": action.tool, "arguments": json.dumps(action.arguments)}
+                called = [{"id": f"call_{spoken}", "type": "function", "function": function}]
+                message = {"role": "assistant", "content": None, "tool_calls": called}
+                choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+                self._json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
             else:
                 text = action.text if isinstance(action, Say) else told(body)
                 choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -136,6 +136,15 @@ Sandbox = Annotated[
 Sif = Annotated[
     Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)
 ]
+Tools = Annotated[
+    Path | None,
+    typer.Option(
+        "--tools",
+        metavar="FILE",
+        help="Settings of the tools for tools:NAME and agents; SNELLEN_TOOLS names one too.",
+        rich_help_panel=AGENTS,
+    ),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(metavar="USD", min=0.0, help="Stop once this much is spent; needs --prices.", rich_help_panel=BUDGET),

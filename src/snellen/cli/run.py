@@ -68,6 +68,7 @@ def run(
     agent_model: given.AgentModel = None,
     sandbox: given.Sandbox = "auto",
     sif: given.Sif = None,
+    tools: given.Tools = None,
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -96,7 +97,7 @@ def run(
     from snellen.cli import variables
     from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
-    from snellen.evaluation import default_folder, perform
+    from snellen.evaluation import default_folder, find_benchmark, perform
     from snellen.models.base import ModelOptions
 
     said = variables.filled(variables.Given(data, limit, out, tuple(model or ())), benchmark)
@@ -119,6 +120,7 @@ def run(
         agent_model=agent_model,
         sandbox=sandbox,
         sif=None if sif is None else str(sif),
+        tools=None if tools is None else str(tools),
     )
     asked = RunSpec(
         benchmark="",
@@ -142,6 +144,9 @@ def run(
         if len(specs) > 1 and not (quiet or as_json):
             note(f"{spec.benchmark} with {spec.model}, in {folder}")
         try:
+            if spec.data.path is not None and not (quiet or as_json):
+                for line in find_benchmark(spec).notices(spec.data):
+                    note(f"note: {line}")
             outcome.runs.append(perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet)))
         except InterruptedRunError:
             raise

@@ -24,6 +24,10 @@ KINDS = {
         "snellen.models.agents:open_model",
         "a real agent around a model: agent:openclaw or agent:opencode --agent-model PROVIDER/MODEL --base-url https://…/v1",
     ),
+    "tools": (
+        "snellen.models.tools.loop:open_model",
+        "an API model that may search, fetch pages and zoom before it answers: tools:gpt-5-mini --tools tools.json",
+    ),
     "replay": (
         "snellen.models.replay:open_model",
         "answers from any results file: replay:results/run or replay:answers.jsonl",
@@ -44,6 +48,8 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         raise UsageError(
             f"--agent-model, --sandbox and --sif are for agents, not for --model {spec}.", "Write --model agent:NAME."
         )
+    if kind in ("api", "local", "embedded", "replay") and options.tools is not None:
+        raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)

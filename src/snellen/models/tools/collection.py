@@ -76,7 +76,7 @@ def build(folder: Path) -> Path:
     except OSError as error:
         raise StorageError(f"the index cannot be written to {place.parent}: {error.strerror}") from error
     try:
-        _write(folder, part)
+        write_index(folder, part)
         try:
             part.rename(place)
         except OSError:
@@ -87,7 +87,8 @@ def build(folder: Path) -> Path:
     return place
 
 
-def _write(folder: Path, part: Path) -> None:
+def write_index(folder: Path, part: Path) -> None:
+    """Index a collection into a folder that is there. Errors as of `build`."""
     names = sorted(_names(folder))
     database = sqlite3.connect(part / "pages.sqlite")
     try:

@@ -53,7 +53,7 @@ def _packed(low: NDArray[np.float32]) -> Words:
     values = low.reshape(len(low), -1)[:, _order()]
     # The mean of the picture (the first coefficient) is no part of the median: it says how bright it is.
     bits = values > np.median(values[:, 1:], axis=1, keepdims=True)
-    return np.packbits(bits, axis=1).view(np.uint64)
+    return np.ascontiguousarray(np.packbits(bits, axis=1)).view(np.uint64)
 
 
 @cache
