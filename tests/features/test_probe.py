@@ -50,6 +50,22 @@ def test_a_fit_ends_at_scikit_learns_minimum_for_the_same_c(classes, c):
     )
 
 
+@pytest.mark.parametrize("c", [0.01, 5.0])
+def test_two_classes_have_scikit_learns_minimum_too(classes, c):
+    x, y = classes
+    columns = (y > 10).astype(int)
+    found = logistic.fit(logistic.prepare(x, columns, 2), c)
+    logits = x @ found.weights + found.bias
+    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], naive(c, x, columns).decision_function(x), atol=2e-3)
+
+
+def test_an_empty_list_of_strengths_is_a_usage_error(tmp_path, capsys):
+    np.savez(tmp_path / "a.npz", features=np.eye(8), labels=np.arange(8) % 2)
+    assert main(["features", "import", str(tmp_path / "a.npz")]) == 0
+    assert main(["features", "probe", str(tmp_path / "a"), "--c", ""]) == 2
+    assert "numbers by comma" in capsys.readouterr().err
+
+
 def test_with_fewer_rows_than_features_the_minimum_is_the_same():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((30, 80)), np.arange(30) % 3

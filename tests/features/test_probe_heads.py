@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from snellen.cli import main
 from snellen.features.fewshot import draw, few_shot
+from snellen.features.grid_probe import grid_probe, inputs_of
+from snellen.features.head import load_head
 from snellen.features.heads import DINOV2, FGBMK_LEGACY, train_grid
+from snellen.features.labels import from_ids
+from snellen.features.layout import Output, StoreMeta, fingerprint, write_meta, write_table
+from snellen.features.store import open_store
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +80,93 @@ def test_few_shot_draws_n_rows_a_class_and_all_of_a_smaller_one(tokens):
     found = few_shot(cls[0], y, np.arange(300), np.arange(300, 400), ns=(1, 20), tries=3)
     assert found[1].mean > found[0].mean
     assert found[0].sd is not None and len(found[0].accuracies) == 3
+
+
+@pytest.fixture
+def store(tokens, tmp_path):
+    """A store as an extraction writes it: the tokens of the last four blocks in their order, and the patch mean."""
+    cls, mean, y = tokens
+    values = {"cls": cls[0], "cls_last4": np.concatenate(cls[::-1], axis=1), "patch_mean": mean}
+    return written(tmp_path / "store", values, y)
+
+
+def written(path, values, y):
+    path.mkdir()
+    labels = from_ids(y * 3 + 1, None, "here")
+    split = ["train"] * 300 + ["test"] * 100
+    for name, array in values.items():
+        np.save(path / f"{name}.npy", array)
+    write_table(path / "rows.parquet", [str(i) for i in range(400)], split, labels)
+    outputs = {name: Output(f"{name}.npy", array.shape[1], "float32") for name, array in values.items()}
+    classes = tuple(int(one) for one in labels.classes)
+    meta = StoreMeta("extracted", {}, fingerprint({}), 400, outputs, True, False, classes, None)
+    write_meta(path, meta)
+    return path
+
+
+def test_the_grids_inputs_are_found_among_a_stores_outputs(store, tokens):
+    cls, mean, _ = tokens
+    found = inputs_of(store, DINOV2)
+    for mine, wanted in zip(found.cls, cls, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+    np.testing.assert_array_equal(found.patch_mean, mean)
+    assert len(inputs_of(store, FGBMK_LEGACY).cls) == 2
+
+
+def test_the_command_trains_the_grid_and_saves_the_chosen_head(store, tokens, capsys):
+    assert main(["features", "probe", str(store), "--method", "heads", "--epochs", "5", "--save", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["settings"]["trials"]) == told["settings"]["heads"] == 52
+    values = {one["name"]: one["value"] for one in told["metrics"]}
+    head = load_head(store)
+    parts = [open_store(store, name).values for name in told["settings"]["output"].split("+")]
+    rows = np.concatenate(parts, axis=1)[300:]
+    assert values["accuracy"] == (head.predict(rows) == tokens[2][300:] * 3 + 1).mean() > 0.9
+    assert main(["features", "probe", str(store), "--profile", "fgbmk-legacy", "--epochs", "2", "--json"]) == 0
+    legacy = json.loads(capsys.readouterr().out)
+    assert legacy["settings"]["heads"] == 24
+    assert any("chosen on the test rows" in note for note in legacy["notes"])
+
+
+@pytest.mark.parametrize(("blocks", "pooled"), [(4, False), (4, True), (1, True)])
+def test_a_saved_head_reads_its_blocks_in_the_stores_order(store, tokens, blocks, pooled):
+    from msgspec.structs import replace
+
+    recipe = replace(DINOV2, rates=(0.05,), blocks=(blocks,))
+    inputs = inputs_of(store, replace(recipe, blocks=(4,)))
+    inputs = inputs if pooled else replace(inputs, patch_mean=None)
+    found = grid_probe(inputs, recipe, epochs=5)
+    grid = train_grid(
+        [np.asarray(one) for one in inputs.cls],
+        inputs.patch_mean,
+        tokens[2],
+        np.arange(300),
+        np.arange(300, 400),
+        recipe=recipe,
+        epochs=5,
+    )
+    rows = np.concatenate([open_store(store, one).values for one in found.settings.output.split("+")], axis=1)
+    assert (found.head.predict(rows[300:]) == grid.predicted * 3 + 1).all()
+
+
+def test_missing_outputs_are_named_with_what_to_extract(tokens, tmp_path, capsys):
+    cls, _, y = tokens
+    store = written(tmp_path / "bare", {"cls": cls[0]}, y)
+    assert main(["features", "probe", str(store), "--method", "heads"]) == 2
+    told = capsys.readouterr().err
+    assert "no cls_last4 and no patch_mean" in told
+    assert "--outputs cls,cls_last4,patch_mean" in told
+    command = ["features", "probe", str(store), "--method", "heads", "--output", "cls", "--epochs", "2", "--json"]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["heads"] == 13
+
+
+def test_few_shot_by_command_gives_the_mean_of_the_tries(store, capsys):
+    command = ["features", "probe", str(store), "--method", "ridge", "--shots", "1,5", "--tries", "3", "--json"]
+    assert main(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    one, five = told["metrics"]
+    assert (one["name"], five["name"]) == ("accuracy/1-shot", "accuracy/5-shot")
+    assert one["value"] == pytest.approx(np.mean(told["settings"]["accuracies"]["1"]))
+    assert five["value"] > one["value"]
+    assert five["ci95"][0] < five["value"] < five["ci95"][1]

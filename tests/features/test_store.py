@@ -142,6 +142,7 @@ NAN[4, 2] = np.nan
     [
         ({"features": NAN, "labels": Y}, "row 4: feature 2 is nan"),
         ({"features": X, "labels": Y[:5]}, "5 labels for 6 rows"),
+        ({"features": X, "labels": np.array(3)}, "labels are one value for 6 rows"),
         ({"features": X}, "there are no labels in it: none of labels, label, y, targets, target; it holds: 'features'"),
         ({"vectors": X, "labels": Y}, "there are no features in it"),
         ({"X": X, "data": X, "labels": Y}, "'X' and 'data' could each be the features"),

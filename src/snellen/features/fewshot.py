@@ -11,6 +11,7 @@ from msgspec import Struct
 from snellen.errors import UsageError
 from snellen.features.probe import probe
 from snellen.features.relevance import labels_of
+from snellen.scoring.statistics import interval
 
 
 class FewShot(Struct, frozen=True):
@@ -20,6 +21,8 @@ class FewShot(Struct, frozen=True):
         n: rows a class.
         accuracies: one a try; try t draws with seed + t.
         mean, sd: over the tries; sd (n - 1) is None with one try. It is the spread of the draws, not of the test rows.
+        ci95: of the mean, over the test rows as they might have been drawn otherwise; None with one test row.
+        classes: that the training rows have.
         short: classes with fewer than n training rows, which gave all they have.
     """
 
@@ -28,6 +31,8 @@ class FewShot(Struct, frozen=True):
     mean: float
     sd: float | None
     short: int
+    ci95: tuple[float, float] | None
+    classes: int
 
 
 def draw(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
@@ -70,13 +75,14 @@ def few_shot(
     counts = np.bincount(targets)
     found = []
     for n in ns:
-        scores = []
+        scores, right = [], np.zeros(len(test))
         for number in range(tries):
             rows = train[draw(targets, n, seed + number)]
             one = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
             scores.append(float(one.correct.mean()))
+            right += one.correct / tries
         spread = float(np.std(scores, ddof=1)) if tries > 1 else None
-        found.append(
-            FewShot(n, tuple(scores), float(np.mean(scores)), spread, int(((counts < n) & (counts > 0)).sum()))
-        )
+        short, classes = int(((counts < n) & (counts > 0)).sum()), int((counts > 0).sum())
+        between = interval(right, np.arange(len(right), dtype=np.int64))
+        found.append(FewShot(n, tuple(scores), float(np.mean(scores)), spread, short, between, classes))
     return found

@@ -324,6 +324,8 @@ def _class_names(names: Any, file: Path) -> list[str] | None:
 
 
 def _labels(given: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        raise DataError(f"{file}: labels are one value for {rows:,} rows", "Save one label a row.")
     if len(given) != rows:
         raise DataError(
             f"{file}: {len(given):,} labels for {rows:,} rows of features", "Save as many labels as features."

@@ -1,7 +1,8 @@
 """Logistic regression over frozen features: L-BFGS, preconditioned by the features' spectrum, along a path of C.
 
 Minimised is the mean loss + (1 / (2 C n)) * sum of squared weights, which has the same minimum as scikit-learn's
-C * (sum of losses) + 1/2 * (sum of squared weights). The intercept is not penalised.
+C * (sum of losses) + 1/2 * (sum of squared weights); with two classes the squares count twice, see `_to_penalty`. The
+intercept is not penalised.
 
 What makes a path over many C cheap:
 
@@ -266,8 +267,12 @@ def _bias_of_the_shares(problem: Problem) -> np.ndarray:
 
 
 def _to_penalty(problem: Problem, state: _State, before: float, c: float) -> float:
-    """The penalty of the mean objective at C; the gradient differences that are kept are corrected for it."""
-    penalty = 1.0 / (c * len(problem.rows))
+    """The penalty of the mean objective at C; the gradient differences that are kept are corrected for it.
+
+    Of two classes, scikit-learn penalises the one vector w that tells them apart. Here they have w / 2 and - w / 2,
+    whose squares are half of that, so they count twice.
+    """
+    penalty = (2.0 if problem.loss == "softmax" and problem.classes == 2 else 1.0) / (c * len(problem.rows))
     for step, change in state.pairs:
         change[:-1] += (penalty - before) * step[:-1]
     return penalty

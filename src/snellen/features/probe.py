@@ -7,6 +7,7 @@ method does and where it differs from others' code.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features import holdout, multilabel
+from snellen.features.blas import single_threaded
 from snellen.features.head import Head, Scale
 from snellen.features.labels import Labels
 from snellen.features.relevance import RowsOf, labels_of, rows_of
@@ -25,6 +27,7 @@ from snellen.types import Metric
 
 METHODS = ("logistic", "ridge", "lda")
 _BLOCK = 4_096
+_ONE_THREAD_UP_TO = 500_000_000
 
 
 class Settings(Struct, frozen=True):
@@ -107,20 +110,7 @@ class Probe(Struct, frozen=True, eq=False):
         """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy; or those of several labels."""
         if self.several is not None:
             return list(self.several.metrics)
-        count, classes = len(self.rank), self.settings.classes
-        group = np.arange(count, dtype=np.int64)
-        found = []
-        for name, top in (("accuracy", 1), ("accuracy/top5", 5)):
-            if top < classes:
-                right = (self.rank <= top).astype(np.float64)
-                found.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
-        right = self.correct.astype(np.float64)
-        _, codes, counts = np.unique(self.targets, return_inverse=True, return_counts=True)
-        weights = 1.0 / (len(counts) * counts[codes])
-        balanced = float(weights @ right)
-        between = interval(right, group, weights)
-        found.append(Metric("balanced_accuracy", balanced, count, between, chance=1.0 / classes))
-        return found
+        return accuracies(self.rank, self.targets, self.settings.classes)
 
     def per_class(self) -> list[ClassRow]:
         """Every class that has a test row, in the order of ids; for one label a row."""
@@ -172,6 +162,23 @@ class Probe(Struct, frozen=True, eq=False):
         return told
 
 
+def accuracies(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
+    """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy, of [m] places of the right class."""
+    count = len(rank)
+    group = np.arange(count, dtype=np.int64)
+    found = []
+    for name, top in (("accuracy", 1), ("accuracy/top5", 5)):
+        if top < classes:
+            right = (rank <= top).astype(np.float64)
+            found.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
+    right = (rank == 1).astype(np.float64)
+    _, codes, counts = np.unique(targets, return_inverse=True, return_counts=True)
+    weights = 1.0 / (len(counts) * counts[codes])
+    between = interval(right, group, weights)
+    found.append(Metric("balanced_accuracy", float(weights @ right), count, between, chance=1.0 / classes))
+    return found
+
+
 def probe(
     features: Any,
     labels: Any,
@@ -219,22 +226,25 @@ def probe(
     scored: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for into, tested in parts:
         columns, targets = _columns(known, into)
-        fitted = train(
-            _rows(values, into),
-            targets,
-            len(columns),
-            method=method,
-            standardise=standardise,
-            strengths=strengths,
-            share=share,
-            seed=seed,
-            tolerance=tolerance,
-        )
+        # Several threads spin longer than they compute on products so small.
+        small = len(into) * values.shape[1] * len(columns) <= _ONE_THREAD_UP_TO
+        with single_threaded() if small else nullcontext():
+            fitted = train(
+                finite_rows(values, into),
+                targets,
+                len(columns),
+                method=method,
+                standardise=standardise,
+                strengths=strengths,
+                share=share,
+                seed=seed,
+                tolerance=tolerance,
+            )
         names = None if known.names is None else tuple(known.names[one] for one in columns)
         head = Head(fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None)
-        logits = head.logits(_rows(values, tested))
+        logits = head.logits(finite_rows(values, tested))
         if known.many is None:
-            scored.append(_placed(logits, head.classes, np.asarray(known.single)[tested]))
+            scored.append(placed(logits, head.classes, np.asarray(known.single)[tested]))
         else:
             scored.append((logits, known.many[tested], np.zeros(0, dtype=np.int64)))
         found.append(fitted)
@@ -320,7 +330,7 @@ def _columns(labels: Labels, into: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return columns, targets.astype(np.int64)
 
 
-def _rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Rows as float64 where they are stored so, else float32. Raises DataError naming a row that is not finite."""
     taken = np.asarray(values[rows], dtype=np.float64 if values.dtype == np.float64 else np.float32)
     for start in range(0, len(taken), _BLOCK):
@@ -335,7 +345,7 @@ def _rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return taken
 
 
-def _placed(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def placed(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(predicted ids, true ids, place of the true class); of equal scores the earlier column comes first."""
     columns = np.minimum(np.searchsorted(classes, wanted), len(classes) - 1)
     there = classes[columns] == wanted

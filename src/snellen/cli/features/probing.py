@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.features.shared import AsJson, Output, Store, group, of_store, tell
+from snellen.cli.features.shared import AsJson, Output, Store, group, numbers, of_store, tell
 from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.features.store import Features
+
+GRID = "The grid of heads"
 
 
 @group.command()
@@ -23,8 +28,10 @@ def probe(
         str | None, typer.Option(metavar="SPLIT", help="Rows to test on.", show_default="test, where there is one")
     ] = None,
     method: Annotated[
-        Literal["logistic", "ridge", "lda"],
-        typer.Option(help="logistic: L-BFGS to the minimum; ridge and lda: closed forms, the quick look."),
+        Literal["logistic", "ridge", "lda", "heads"],
+        typer.Option(
+            help="logistic: L-BFGS to the minimum; ridge and lda: closed forms, the quick look; heads: DINOv2's grid."
+        ),
     ] = "logistic",
     standardise: Annotated[
         Literal["none", "l2", "standardise"], typer.Option(help="What is done to features first.")
@@ -39,8 +46,21 @@ def probe(
         ),
     ] = None,
     held_out: Annotated[float, typer.Option(metavar="SHARE", help="Share of train that chooses among several.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the rows held out.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the rows held out, of the draws of --shots, of heads.")] = 0,
     folds: Annotated[int, typer.Option(min=2, help="Of the cross-validation of a store without test split.")] = 5,
+    shots: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Few-shot: training rows a class, by comma.", show_default="all")
+    ] = None,
+    tries: Annotated[int, typer.Option(min=1, help="Draws of --shots.")] = 5,
+    epochs: Annotated[
+        float | None,
+        typer.Option(help="Passes over train.", show_default="the recipe's 12,500 steps", rich_help_panel=GRID),
+    ] = None,
+    profile: Annotated[
+        Literal["standard", "fgbmk-legacy"],
+        typer.Option(help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy.", rich_help_panel=GRID),
+    ] = "standard",
+    device: Annotated[str, typer.Option(help="As torch names it.", rich_help_panel=GRID)] = "cpu",
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Each class's accuracy too.", rich_help_panel=given.SHOWING)
     ] = False,
@@ -59,9 +79,25 @@ def probe(
     from snellen.features.store import open_store
     from snellen.types import Metric
 
+    if method == "heads" or profile == "fgbmk-legacy":
+        if c is not None or standardise != "none" or shots is not None or per_class:
+            raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Leave these away.")
+        _heads(store, output, train or "train", test or "test", profile, epochs, seed, device, save, as_json)
+        return
+    if epochs is not None:
+        raise UsageError("--epochs is of the grid of heads.", "Add --method heads.")
     features = open_store(store, output)
     if train is None and test is None and {"train", "test"} <= features.splits.keys():
         train, test = "train", "test"
+    if shots is not None:
+        if save or per_class:
+            raise UsageError("--shots trains many layers.", "Leave --save and --per-class away.")
+        if train is None or test is None:
+            raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
+        how: dict[str, Any] = {"method": method, "standardise": standardise, "share": held_out}
+        how["strengths"] = None if c is None else _strengths(c)
+        _few_shot(store, features, train, test, numbers(shots, "--shots"), tries, seed, how, as_json)
+        return
     found = measure(
         features.values,
         features.labels,
@@ -88,8 +124,72 @@ def probe(
     tell(store, "probe", settings, metrics, notes, as_json)
 
 
+def _heads(
+    store: Path,
+    output: str | None,
+    train: str,
+    test: str,
+    profile: str,
+    epochs: float | None,
+    seed: int,
+    device: str,
+    save: bool,
+    as_json: bool,
+) -> None:
+    from msgspec import to_builtins
+
+    from snellen.features import grid_probe as grids
+    from snellen.features.heads import DINOV2, FGBMK_LEGACY
+
+    recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
+    inputs = grids.inputs_of(store, recipe, output)
+    found = grids.grid_probe(inputs, recipe, train=train, test=test, epochs=epochs, seed=seed, device=device)
+    settings = {"train": train, "test": test, **to_builtins(found.settings)}
+    notes = [*of_store(inputs.features), *found.notes()]
+    if save:
+        file = grids.described(found, train=train, test=test, store=str(store)).save(Path(store))
+        notes.append(f"The layer was written to {file}; it takes {found.settings.output}.")
+    if not as_json:
+        del settings["trials"]
+    tell(store, "probe", settings, found.metrics(), notes, as_json)
+
+
+def _few_shot(
+    store: Path,
+    features: Features,
+    train: str,
+    test: str,
+    ns: list[int],
+    tries: int,
+    seed: int,
+    how: dict[str, Any],
+    as_json: bool,
+) -> None:
+    from snellen.features.fewshot import few_shot
+    from snellen.features.relevance import rows_of
+    from snellen.types import Metric
+
+    count = len(features.values)
+    into, tested = (rows_of(one, features.split, count, what) for one, what in ((train, "train"), (test, "test")))
+    found = few_shot(features.values, features.labels, into, tested, ns=ns, tries=tries, seed=seed, **how)
+    metrics = [
+        Metric(f"accuracy/{one.n}-shot", one.mean, len(tested), one.ci95, chance=1.0 / one.classes) for one in found
+    ]
+    settings = {"output": features.name, "train": train, "test": test, **how, "tries": tries, "seed": seed}
+    settings["accuracies"] = {str(one.n): list(one.accuracies) for one in found}
+    settings["sd"] = {str(one.n): one.sd for one in found}
+    notes = of_store(features)
+    for one in found:
+        if one.short:
+            notes.append(f"{one.n}-shot: {one.short:,} classes have fewer training rows and gave all.")
+    tell(store, "probe", settings, metrics, notes, as_json)
+
+
 def _strengths(text: str) -> list[float]:
     try:
-        return [float(one) for one in text.split(",") if one.strip()]
+        found = [float(one) for one in text.split(",") if one.strip()]
     except ValueError:
-        raise UsageError(f"--c {text}: numbers by comma were expected", "As in --c 0.01,1,100.") from None
+        found = []
+    if not found:
+        raise UsageError(f"--c {text}: numbers by comma were expected", "As in --c 0.01,1,100.")
+    return found

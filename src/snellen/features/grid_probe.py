@@ -1,0 +1,245 @@
+"""The grid of heads over a feature store: which outputs are its inputs, and the chosen head as a probe's result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, to_builtins
+from numpy.typing import NDArray
+
+from snellen.errors import DataError, UsageError
+from snellen.features.head import Head, Scaling
+from snellen.features.heads import Grid, Recipe, Trial, train_grid
+from snellen.features.labels import Labels
+from snellen.features.probe import accuracies, finite_rows, placed
+from snellen.features.relevance import rows_of
+from snellen.features.store import Features, open_store, outputs_of
+from snellen.types import Metric
+
+
+class Inputs(Struct, frozen=True, eq=False):
+    """What the heads are trained on.
+
+    Attributes:
+        features: labels and splits of the rows.
+        cls: [n, d] class tokens of the last blocks, the last block first; or one output alone.
+        patch_mean: [n, d] of the last block; None where one output alone is taken.
+        outputs: the store's outputs that these are.
+    """
+
+    features: Features
+    cls: tuple[NDArray[Any], ...]
+    patch_mean: NDArray[Any] | None
+    outputs: tuple[str, ...]
+
+
+class Settings(Struct, frozen=True):
+    """How the grid was trained and which head was chosen; `rate` as applied. `trials`: every head's accuracy."""
+
+    method: str
+    recipe: str
+    inputs: tuple[str, ...]
+    output: str
+    heads: int
+    blocks: int
+    avgpool: bool
+    rate: float
+    optimiser: str
+    iterations: int
+    batch: int
+    selection: str
+    seed: int
+    device: str
+    classes: int
+    train_rows: int
+    test_rows: int
+    trials: tuple[Trial, ...]
+
+
+class GridProbe(Struct, frozen=True, eq=False):
+    """The chosen head on each test row.
+
+    Attributes:
+        settings: as declared.
+        targets: [m] class ids of the test rows.
+        rank: [m] 1-based place of the right class; classes + 1 where it was not in train.
+        head: takes the output that `settings.output` names: `cls_last4`, or `cls_last4+patch_mean` side by side.
+        labels: of all rows.
+    """
+
+    settings: Settings
+    targets: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    head: Head
+    labels: Labels
+
+    def metrics(self) -> list[Metric]:
+        """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy."""
+        return accuracies(self.rank, self.targets, self.settings.classes)
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know, one sentence each."""
+        told = []
+        if "test rows" in self.settings.selection:
+            told.append("The head was chosen on the test rows: its accuracy is a maximum over heads, not an estimate.")
+        if len(self.settings.inputs) == 1:
+            told.append(
+                f"One output alone ({self.settings.inputs[0]}): {self.settings.heads} heads, not the whole grid."
+            )
+        lost = self.rank > self.settings.classes
+        if lost.any():
+            absent = len(np.unique(self.targets[lost]))
+            told.append(f"{lost.sum():,} test rows are of {absent:,} classes without a training row; they are wrong.")
+        rates = sorted({one.rate for one in self.settings.trials})
+        if len(rates) > 1 and self.settings.rate in (rates[0], rates[-1]):
+            told.append(f"The rate chosen ({self.settings.rate:g}) lies at an end of the grid.")
+        return told
+
+
+def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
+    """Find a recipe's inputs among the outputs of a store; values stay memory-mapped.
+
+    The class tokens are those of `cls_lastN` with N as large as the recipe's last blocks or larger, the patch mean is
+    `patch_mean` or the last block of `patch_mean_lastN`. With `output` named, heads are trained on it alone.
+
+    Raises:
+        UsageError: an output is missing; the message names what to extract.
+        DataError: no store there.
+    """
+    if output is not None:
+        features = open_store(store, output)
+        return Inputs(features, (features.values,), None, (features.name,))
+    widths, need = outputs_of(store), max(recipe.blocks)
+    tokens = _deepest(widths, "cls", need)
+    means = "patch_mean" if "patch_mean" in widths else _deepest(widths, "patch_mean", 1)
+    wanted = (f"cls_last{need}", "patch_mean")
+    if tokens is None or means is None:
+        missing = [name for name, found in zip(wanted, (tokens, means), strict=True) if found is None]
+        raise UsageError(
+            f"{store} has no {' and no '.join(missing)}, which {recipe.name}'s grid of heads reads; it has: "
+            f"{', '.join(widths)}",
+            f"Extract anew with --outputs {','.join(('cls', *wanted))}; or name one output with --output for heads over "
+            "that alone.",
+        )
+    features, pooled = open_store(store, tokens), open_store(store, means)
+    blocks = _blocks(features)
+    return Inputs(features, tuple(blocks[:need]), _blocks(pooled)[0], (tokens, means))
+
+
+def grid_probe(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    train: str = "train",
+    test: str = "test",
+    epochs: float | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+) -> GridProbe:
+    """Train the grid on one split, choose a head as the recipe says, and score the other split with it.
+
+    Args:
+        epochs: passes over the training rows; None takes the recipe's iterations.
+        seed, device: as `train_grid` takes them.
+
+    Raises:
+        UsageError: several labels a row, an unknown split, or fewer than two classes in train.
+        DataError: a value that is not finite, naming the row.
+        MissingExtraError: torch is not installed.
+    """
+    features = inputs.features
+    known, count = features.labels, len(features.values)
+    if known.single is None:
+        raise UsageError("the grid of heads takes one label a row, and these rows have several", "Take another method.")
+    if epochs is not None and not epochs > 0.0:
+        raise UsageError(f"{epochs:g} epochs; a positive number was expected", "As in --epochs 10.")
+    into, tested = (rows_of(one, features.split, count, what) for one, what in ((train, "train"), (test, "test")))
+    if train == test:
+        raise UsageError(f"train and test are both {train!r}", "Name splits that share no row.")
+    classes = np.unique(known.single[into])
+    if len(classes) < 2:
+        raise UsageError(
+            f"{len(into):,} training rows of {len(classes)} class(es): a classifier needs two classes at least",
+            "Choose a split that has rows of two classes.",
+        )
+    rows = np.concatenate([into, tested])
+    # Only these rows are copied; test rows of classes without a training row match no column.
+    tokens = [finite_rows(one, rows) for one in inputs.cls]
+    means = None if inputs.patch_mean is None else finite_rows(inputs.patch_mean, rows)
+    columns = np.minimum(np.searchsorted(classes, known.single[rows]), len(classes) - 1)
+    columns = np.where(classes[columns] == known.single[rows], columns, -1)
+    fit, held = np.arange(len(into)), np.arange(len(into), len(rows))
+    grid = train_grid(tokens, means, columns, fit, held, recipe=recipe, epochs=epochs, seed=seed, device=device)
+    head, output = _head(grid, inputs, known, classes)
+    chosen = [*reversed(tokens[: grid.best.blocks]), *([means] if grid.best.avgpool and means is not None else [])]
+    logits = head.logits(np.concatenate([one[held] for one in chosen], axis=1).astype(np.float32))
+    _, targets, rank = placed(logits, head.classes, known.single[tested])
+    settings = Settings(
+        "heads",
+        recipe.name,
+        inputs.outputs,
+        output,
+        len(grid.trials),
+        grid.best.blocks,
+        grid.best.avgpool,
+        grid.best.rate,
+        recipe.optimiser,
+        grid.iterations,
+        recipe.batch,
+        grid.selection,
+        seed,
+        device,
+        len(classes),
+        len(into),
+        len(tested),
+        grid.trials,
+    )
+    return GridProbe(settings, targets, rank, head, known)
+
+
+def _deepest(widths: Any, kind: str, need: int) -> str | None:
+    """The output `<kind>_lastN` with the smallest N from `need` on."""
+    depths = {int(name.rpartition("_last")[2]): name for name in widths if _depth(name, kind)}
+    fitting = [depth for depth in sorted(depths) if depth >= need]
+    return depths[fitting[0]] if fitting else None
+
+
+def _depth(name: str, kind: str) -> bool:
+    stem, _, depth = name.rpartition("_last")
+    return stem == kind and depth.isdigit() and int(depth) > 0
+
+
+def _blocks(features: Features) -> list[NDArray[Any]]:
+    """Views of an output's blocks, the last block first; a store holds them in their order, side by side."""
+    depth = int(features.name.rpartition("_last")[2]) if "_last" in features.name else 1
+    width, rest = divmod(features.values.shape[1], depth)
+    if rest:
+        raise DataError(
+            f"{features.path}: {features.name} has {features.values.shape[1]} columns, which {depth} blocks cannot share",
+            "The store is not one of `snellen features extract`; name one output with --output.",
+        )
+    return [features.values[:, (depth - 1 - i) * width : (depth - i) * width] for i in range(depth)]
+
+
+def _head(grid: Grid, inputs: Inputs, labels: Labels, classes: NDArray[np.int64]) -> tuple[Head, str]:
+    """The chosen layer, its class tokens in a store's order of blocks, and the output that it takes."""
+    blocks, width = grid.best.blocks, inputs.cls[0].shape[1]
+    parts = [grid.weights[i * width : (i + 1) * width] for i in reversed(range(blocks))]
+    weights = np.concatenate([*parts, grid.weights[blocks * width :]])
+    output = inputs.outputs[0] if len(inputs.outputs) == 1 else "cls" if blocks == 1 else f"cls_last{blocks}"
+    output += "+patch_mean" if grid.best.avgpool else ""
+    size = len(weights)
+    columns = np.searchsorted(labels.classes, classes)
+    names = None if labels.names is None else tuple(labels.names[one] for one in columns)
+    head = Head(weights, grid.bias, Scaling("none", np.zeros(size), np.ones(size)), classes, names, False)
+    return head, output
+
+
+def described(found: GridProbe, **more: Any) -> Head:
+    """The head with its settings, but the trials, for saving."""
+    from msgspec.structs import replace
+
+    told = {name: value for name, value in to_builtins(found.settings).items() if name != "trials"}
+    return replace(found.head, settings={**told, "standardise": "none", **more})
