@@ -55,7 +55,9 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
         by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
     for rows in by_benchmark.values():
         show(_table(rows))
-    for run in outcome.runs:
+    for run, metrics in zip(outcome.runs, summaries, strict=True):
+        if (headline := run.headline(metrics)) is not None:
+            print(headline.text)
         print(_last_line(run, report))
     return outcome.status
 

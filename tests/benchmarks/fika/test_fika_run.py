@@ -305,3 +305,5 @@ def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch
     (only,) = lines("here/results.jsonl")
     assert only["status"] == "ok" and load_run("here").meta.coverage.limit == 1
     assert "LIMIT=1 is used" in capsys.readouterr().err
+    assert main(["run", "fika", "-m", "embedded", *embedded[:-1]]) == 0  # not quiet
+    assert "note: 5 samples were read; the whole benchmark has 311" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
         for value, rows in scores.by(part) if column is not None else ():
             found.append(_alone(rows, f"{NAME}/{part}/{value}"))
     for label in _rubric().verdict.labels:
-        found.append(_share(scores, JUDGED, label, label))
+        found.append(_known(scores, _share(scores, JUDGED, label, label)))
     found += [metrics.share(scores, verdict, verdict) for verdict in ("invalid", "error")]
     found.append(metrics.share(scores, "unscored", "unjudged"))
     if SOURCE in scores.meta and "rule" in scores.meta[SOURCE].names:
