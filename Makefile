@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: demo test test-browser test-agents bench lint docs chromium clean
+.PHONY: demo test test-browser test-agents bench lint docs chromium sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -41,13 +41,14 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
 test: $(VENV)/.installed-dev chromium lint
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not agents"
 
 test-browser: $(VENV)/.installed-dev chromium
 	$(BIN)/pytest -m browser
 
-test-agents:
-	@echo "This version has no agents, and so no tests of them."
+# The real agents, installed from npm where they are not there yet; without npm the tests are skipped, each saying so.
+test-agents: $(VENV)/.installed-dev sandbox
+	SNELLEN_TEST_INSTALL=1 $(BIN)/pytest -m agents
 
 bench: $(VENV)/.installed-dev
 	@for script in bench/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done
@@ -83,6 +84,16 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps torchattacks
 	@touch $@ $(VENV)/.installed-local
+
+# What agents are shut in with, and the search program that one of them calls.
+sandbox:
+	@if command -v bwrap >/dev/null && command -v rg >/dev/null; \
+	then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update --quiet=2 \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends bubblewrap ripgrep; \
+	then :; \
+	else echo "There is no bubblewrap or ripgrep here and they could not be installed: see what is skipped."; \
+	fi
 
 chromium:
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; \

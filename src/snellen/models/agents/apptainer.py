@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
+from snellen.models.agents.equip import Equipment
 
 _BUILD_SECONDS = 3600
 
@@ -73,10 +74,16 @@ def check(sif: str | None) -> str:
     return digest
 
 
-def words(sif: str, box: Path, installation: Path, agent: str, sample: str, cwd: str) -> list[str]:
+def words(
+    sif: str, box: Path, installation: Path, agent: str, sample: str, cwd: str, equipment: Equipment | None
+) -> list[str]:
     """`apptainer exec` up to the command: nothing of the host but the installation (to read) and the box."""
     shut = ["--containall", "--no-home", "--no-privs", "--writable-tmpfs"]
     binds = ["--bind", f"{installation}:{agent}:ro", "--bind", f"{box}:{sample}"]
+    for path in () if equipment is None else equipment.read:
+        binds += ["--bind", f"{path}:{path}:ro"]
+    for path in () if equipment is None else equipment.written:
+        binds += ["--bind", f"{path}:{path}"]
     return ["apptainer", "--silent", "exec", *shut, *binds, "--pwd", cwd, sif]
 
 

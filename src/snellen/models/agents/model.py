@@ -24,7 +24,7 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models import trace
-from snellen.models.agents import apptainer, install, process, sandbox
+from snellen.models.agents import apptainer, equip, install, process, sandbox
 from snellen.models.agents.process import Ran
 from snellen.models.agents.question import Question
 from snellen.models.agents.room import Asked
@@ -72,6 +72,7 @@ class AgentModel:
         if options.sandbox not in ("auto", *sandbox.KINDS):
             sandbox.choose(options.sandbox)
         self._sessions: Path | None = None
+        self._equipment = equip.find(options.tools)
         self._site: Site | None = None
         # More would only be slower: start-up is a matter of cores.
         self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))
@@ -89,6 +90,7 @@ class AgentModel:
             "generation": msgspec.to_builtins(self._options.generation),
             "media": msgspec.to_builtins(self._options.media),
             "timeout_s": self._options.timeout_s,
+            **equip.described(self._equipment),
             "sandbox": kind,
             "image": apptainer.check(self._options.sif) if kind == "apptainer" else "",
         }
@@ -119,7 +121,8 @@ class AgentModel:
         kind = sandbox.choose(options.sandbox)
         key = find_key(options.key_env) or NO_KEY
         await _reachable(self._endpoint.base)
-        site = Site(found, kind, options.sif, key, options.media)
+        equipment = self._equipment and await asyncio.to_thread(equip.ready, self._equipment)
+        site = Site(found, kind, options.sif, key, options.media, equipment)
         try:
             await site.start_once(self._asked)
         except BaseException:

@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 
+from snellen.models.agents import equip
 from snellen.models.agents.process import Command
 from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, Room
 from snellen.models.agents.transcript import Transcript, digest_of, without_pictures
+from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -28,8 +30,11 @@ ASKED_MARK = b"snellen: the model is asked"
 _LAUNCH = Path(__file__).with_name("launch.mjs")
 
 
-def prepare(room: Room) -> None:
-    """Write its configuration, and the program that starts it with a question from standard input."""
+def prepare(room: Room, tools: Settings | None) -> None:
+    """Write its configuration, and the program that starts it with a question from standard input.
+
+    It speaks no MCP, so that tools come as a skill.
+    """
     state = room.box / "state"
     asked = room.asked
     name = f"{asked.provider}/{asked.model}"
@@ -61,6 +66,8 @@ def prepare(room: Room) -> None:
     }
     (state / "openclaw.json").write_bytes(msgspec.json.encode(config))
     shutil.copyfile(_LAUNCH, room.box / "launch.mjs")
+    if tools is not None:
+        equip.skill(room, tools)
 
 
 def command(room: Room, program: str, question: str, pictures: list[str]) -> Command:

@@ -14,18 +14,21 @@ from typing import Any
 
 import msgspec
 
+from snellen.models.agents import equip
 from snellen.models.agents.process import Command
 from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, Room
 from snellen.models.agents.transcript import Transcript, digest_of_uri, without_pictures
+from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
 from snellen.types import Usage
 
 WORKPLACE = "work"
+MCP_MS = 60_000
 _ASKED_MARK = b"message=stream providerID="
 
 
-def prepare(room: Room) -> None:
-    """Write its configuration.
+def prepare(room: Room, tools: Settings | None) -> None:
+    """Write its configuration, with the tools as an MCP server.
 
     It would ask a person before the third equal call and refuse by itself where there is none (`doom_loop`): allowed,
     since a loop is ended by us, and for every agent alike.
@@ -42,7 +45,7 @@ def prepare(room: Room) -> None:
         "modalities": {"input": ["text", "image"], "output": ["text"]},
         "limit": {"context": CONTEXT, "output": generation.max_tokens or MAX_TOKENS},
     }
-    config = {
+    config: dict[str, Any] = {
         "autoupdate": False,
         "share": "disabled",
         "model": name,
@@ -66,6 +69,9 @@ def prepare(room: Room) -> None:
             }
         },
     }
+    if tools is not None:
+        command = equip.server(room, tools)
+        config["mcp"] = {"snellen": {"type": "local", "command": command, "enabled": True, "timeout": MCP_MS}}
     folder = room.box / "home" / ".config" / "opencode"
     folder.mkdir(parents=True)
     (folder / "opencode.json").write_bytes(msgspec.json.encode(config))
@@ -213,4 +219,4 @@ def _usage(messages: list[dict[str, Any]]) -> Usage:
 
 def _span(start: Any, end: Any) -> float:
     """Seconds between two times in milliseconds."""
-    return round((end - start) / 1000, 3) if start and end else 0.0
+    return round((end - start) / 1000, 3) if isinstance(start, int) and isinstance(end, int) else 0.0

@@ -25,8 +25,8 @@ class Question(Struct, frozen=True):
 def furnish(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
     """Write the pictures into the working folder and the question around them.
 
-    A picture is called image.jpg (by its content), further ones image-2.png and so on; in the text stands ./NAME on a
-    line of its own. The system prompt, which agents have of their own, comes first in the text.
+    A picture is called image.jpg (by its content), several image-1.jpg, image-2.png and so on; in the text stands ./NAME
+    on a line of its own. The system prompt, which agents have of their own, comes first in the text.
 
     Raises:
         InputError: the prompt holds a video. MediaError, DataError: a picture cannot be read.
@@ -34,12 +34,13 @@ def furnish(prompt: Prompt, settings: MediaSettings, work: Path) -> Question:
     lines: list[str] = [prompt.system] if prompt.system else []
     names: list[str] = []
     digests: list[str] = []
+    several = sum(isinstance(part, Image) for part in prompt.parts) > 1
     for part in prompt.parts:
         if isinstance(part, Text):
             lines.append(part.text)
         elif isinstance(part, Image):
             picture = encode(part.blob, settings)
-            number = f"-{len(names) + 1}" if names else ""
+            number = f"-{len(names) + 1}" if several else ""
             name = f"image{number}.{_SUFFIX[picture.mime]}"
             (work / name).write_bytes(picture.data)
             names.append(name)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer, guard
+from snellen.models.agents.equip import Equipment
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Shut
 from snellen.models.agents.room import Room
@@ -55,15 +56,26 @@ def choose(wanted: str) -> str:
     return kind
 
 
-def shut_in(kind: str, command: Command, room: Room, installation: Installation, key: str, sif: str | None) -> Shut:
+def shut_in(
+    kind: str,
+    command: Command,
+    room: Room,
+    installation: Installation,
+    key: str,
+    sif: str | None,
+    equipment: Equipment | None = None,
+) -> Shut:
     """The command in its sandbox. The key goes by environment alone, which other users cannot read."""
     env = {**command.env, "LANG": "C.UTF-8", "SNELLEN_MODEL_KEY": key}
     if kind == "bubblewrap":
-        argv = [*_bubblewrap(room, installation, command.cwd), "--", *command.argv]
+        argv = [*_bubblewrap(room, installation, command.cwd, equipment), "--", *command.argv]
         return Shut(argv, {**env, "PATH": PATH}, None, command.stdin, guarded=False)
     guarded = [sys.executable, "-I", str(Path(guard.__file__)), "{leash}"]
     if kind == "apptainer":
-        argv = [*guarded, *apptainer.words(sif or "", room.box, installation.folder, AGENT, SAMPLE, command.cwd)]
+        argv = [
+            *guarded,
+            *apptainer.words(sif or "", room.box, installation.folder, AGENT, SAMPLE, command.cwd, equipment),
+        ]
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, guarded=True)
@@ -71,7 +83,7 @@ def shut_in(kind: str, command: Command, room: Room, installation: Installation,
     return Shut([*guarded, *command.argv], {**env, "PATH": path}, command.cwd, command.stdin, guarded=True)
 
 
-def _bubblewrap(room: Room, installation: Installation, cwd: str) -> list[str]:
+def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equipment | None) -> list[str]:
     words = ["bwrap", "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--die-with-parent", "--hostname", "sample", "--ro-bind", "/usr", "/usr"]
     for name in _LINKS:
@@ -84,4 +96,8 @@ def _bubblewrap(room: Room, installation: Installation, cwd: str) -> list[str]:
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
     words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(room.box), SAMPLE]
+    for path in () if equipment is None else equipment.read:
+        words += ["--ro-bind", str(path), str(path)]
+    for path in () if equipment is None else equipment.written:
+        words += ["--bind", str(path), str(path)]
     return [*words, "--remount-ro", "/", "--chdir", cwd]

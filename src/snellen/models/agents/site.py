@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from snellen.errors import PreflightError
 from snellen.models.agents import install, openclaw, opencode, process, sandbox
+from snellen.models.agents.equip import Equipment
 from snellen.models.agents.install import Installation
 from snellen.models.agents.pool import Pool
 from snellen.models.agents.process import Command, Ran, Watched
@@ -17,6 +18,7 @@ from snellen.models.agents.question import Question, furnish
 from snellen.models.agents.room import Asked, Room, Rooms
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warming import warm_up
+from snellen.models.tools.settings import Settings
 from snellen.types import Generation, MediaSettings, Prompt
 
 NO_KEY = "none"  # agents insist on a key; a server without one does not look at it
@@ -28,7 +30,7 @@ class Agent(Struct, frozen=True):
     """What differs between agents; see openclaw.py and opencode.py, which say it in the same words."""
 
     workplace: str
-    prepare: Callable[[Room], None]
+    prepare: Callable[[Room, Settings | None], None]
     command: Callable[[Room, str, str, list[str]], Command]
     has_asked: Callable[[Room], bool]
     transcript_size: Callable[[Room], int]
@@ -49,10 +51,17 @@ class Site:
         shut_in: its sandbox's kind; `sif` is the image for apptainer.
         key: for the endpoint.
         media: what is done to pictures.
+        equipment: tools that it is given besides its own.
     """
 
     def __init__(
-        self, installation: Installation, shut_in: str, sif: str | None, key: str, media: MediaSettings
+        self,
+        installation: Installation,
+        shut_in: str,
+        sif: str | None,
+        key: str,
+        media: MediaSettings,
+        equipment: Equipment | None,
     ) -> None:
         self.installation = installation
         self.sandbox = shut_in
@@ -60,6 +69,7 @@ class Site:
         self._sif = sif
         self._key = key
         self._media = media
+        self._equipment = equipment
         self._warm: Path | None = None
         self._rooms = Rooms()
         self._pool = Pool(self._make, _ROOMS_AHEAD)
@@ -110,14 +120,14 @@ class Site:
             sandbox.AGENT if hidden else str(self.installation.folder),
             self._warm,
         )
-        self._agent.prepare(room)
+        self._agent.prepare(room, None if self._equipment is None else self._equipment.settings)
         return room
 
     async def _work(self, room: Room, question: Question, key: str) -> tuple[Ran, Transcript]:
         agent = self._agent
         program = install.executable(self.installation, room.agent)
         command = agent.command(room, program, question.text, list(question.pictures))
-        shut = sandbox.shut_in(self.sandbox, command, room, self.installation, key, self._sif)
+        shut = sandbox.shut_in(self.sandbox, command, room, self.installation, key, self._sif, self._equipment)
 
         def watch() -> Watched:
             seen = agent.read(room)

@@ -1,0 +1,75 @@
+"""The tools of `--tools` for an agent: as an MCP server where it speaks that, else as a skill with a command.
+
+Both run inside the sandbox, with the interpreter and the package that run here, which it then sees for reading, as it
+sees the folders that the settings name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+import snellen
+from snellen.models.agents.room import Room
+from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, write
+from snellen.models.tools.skill import NAME, write_skill
+
+_CONFIG = "tools.json"
+
+
+class Equipment(Struct, frozen=True):
+    """Settings of the tools, and the folders that a sandbox must show for them, under their own names."""
+
+    settings: Settings
+    read: tuple[Path, ...] = ()
+    written: tuple[Path, ...] = ()
+
+
+def find(file: str | None) -> Equipment | None:
+    """What `--tools FILE` or SNELLEN_TOOLS asks for; None: the agent has its own tools only.
+
+    Raises:
+        UsageError: the file cannot be read, or the tools cannot be given.
+    """
+    path = file or os.environ.get(VARIABLE)
+    if not path:
+        return None
+    settings = load(path)
+    settings.given()
+    return Equipment(settings)
+
+
+def ready(equipment: Equipment) -> Equipment:
+    """With the index of its pages built, and the folders named. May take minutes for a large collection."""
+    settings = prepare(equipment.settings)
+    python = {Path(sys.prefix), Path(sys.base_prefix), Path(snellen.__file__).parent}
+    # A program in a virtual environment is a link to the interpreter, which may lie elsewhere.
+    python.add(Path(sys.executable).resolve().parent.parent)
+    kept = {Path(settings.record).absolute()} if settings.record is not None else set[Path]()
+    for folder in kept:
+        folder.mkdir(parents=True, exist_ok=True)
+    read = {path.absolute() for path in needed(settings)} - kept
+    outside = (path for path in (*read, *python) if not path.is_relative_to("/usr"))
+    return Equipment(settings, tuple(sorted(outside)), tuple(sorted(kept)))
+
+
+def described(equipment: Equipment | None) -> dict[str, object]:
+    """What of it can change an answer."""
+    return {} if equipment is None else {"tools": identity(equipment.settings)}
+
+
+def server(room: Room, settings: Settings) -> list[str]:
+    """Write the settings of this room's MCP server, and say how it is started inside."""
+    write(structs.replace(settings, images=room.workplace), room.box / _CONFIG)
+    return [sys.executable, "-m", "snellen.models.tools.server", "--config", f"{room.inside}/{_CONFIG}"]
+
+
+def skill(room: Room, settings: Settings) -> None:
+    """Write the skill into the workspace; it names its command as the agent sees it."""
+    folder = room.work / "skills" / NAME
+    write_skill(folder, structs.replace(settings, images="../.."))
+    about = folder / "SKILL.md"
+    about.write_text(about.read_text().replace(str(room.box.absolute()), room.inside))

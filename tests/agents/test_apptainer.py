@@ -1,0 +1,74 @@
+"""The image for Apptainer and its digest, with a small program in apptainer's place; apptainer itself is not run here."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from snellen.errors import AgentInstallError, PreflightError, UsageError
+from snellen.models.agents import apptainer, sandbox
+from snellen.models.agents.install import Installation
+from snellen.models.agents.process import Command
+from snellen.models.agents.room import Asked, Room
+from snellen.types import Generation
+
+FAKE = '#!/bin/sh\n[ "$1" = build ] || exit 3\n[ -e "$3/broken" ] && { echo "no space"; exit 255; }\necho "image of $3" > "$2"\n'
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/apptainer").write_text(FAKE)
+    (tmp_path / "bin/apptainer").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    (tmp_path / "root").mkdir()
+    return tmp_path
+
+
+def test_an_image_has_its_digest_beside_it_and_a_changed_image_is_refused(program):
+    out = program / "agents.sif"
+    digest = apptainer.build(str(program / "root"), out)
+    assert digest == hashlib.sha256(out.read_bytes()).hexdigest()
+    assert (program / "agents.sif.sha256").read_text() == f"{digest}  agents.sif\n"
+    assert apptainer.check(str(out)) == digest
+    out.write_bytes(b"another")
+    with pytest.raises(PreflightError, match=r"sif\.sha256 says"):
+        apptainer.check(str(out))
+
+
+def test_a_build_that_fails_leaves_no_image_and_its_last_words_are_shown(program):
+    (program / "root/broken").touch()
+    with pytest.raises(AgentInstallError, match=r"status 255(.|\n)*no space"):
+        apptainer.build(str(program / "root"), program / "agents.sif")
+    assert not (program / "agents.sif").exists()
+
+
+def test_an_image_is_not_overwritten_and_a_source_must_be_one(program):
+    (program / "agents.sif").touch()
+    with pytest.raises(UsageError, match="there already"):
+        apptainer.build(str(program / "root"), program / "agents.sif")
+    with pytest.raises(UsageError, match="neither a folder nor"):
+        apptainer.build("debian", program / "other.sif")
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="needs an image"):
+        apptainer.check(None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PreflightError, match="apptainer is not on PATH"):
+        apptainer.check(str(tmp_path / "x.sif"))
+
+
+def test_the_command_shows_the_image_the_installation_and_the_box_and_no_key(tmp_path):
+    here = Room(tmp_path / "1", "/sample", "/agent", "work", Asked("p", "m", "http://h/v1", Generation(), 5.0))
+    found = Installation("opencode", "1", "", 0, 0, "", "", tmp_path / "installation")
+    command = Command(["/agent/program", "run"], {"HOME": "/sample/home"}, "/sample/work", b"?")
+    shut = sandbox.shut_in("apptainer", command, here, found, "k-123456789", "image.sif")
+    words = shut.argv[shut.argv.index("apptainer") :]
+    assert words[-3:] == ["image.sif", "/agent/program", "run"]
+    assert {"--containall", "--no-home"} <= set(words)
+    binds = [words[n + 1] for n, word in enumerate(words) if word == "--bind"]
+    assert binds == [f"{tmp_path}/installation:/agent:ro", f"{tmp_path}/1/box:/sample"]
+    assert "k-123456789" not in " ".join(shut.argv) and shut.env["APPTAINERENV_SNELLEN_MODEL_KEY"] == "k-123456789"
+    assert shut.guarded

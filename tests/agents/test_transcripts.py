@@ -1,0 +1,197 @@
+"""Transcripts of both agents, written here in their form: what came of a question is read from them alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agents.conftest import picture
+from snellen.models import trace
+from snellen.models.agents import openclaw, opencode
+from snellen.models.agents.model import _outcome, session_name
+from snellen.models.agents.process import Ran
+from snellen.models.agents.question import Question
+from snellen.models.agents.room import Asked, Room
+from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.trace import Step
+from snellen.types import Generation
+
+PICTURE = picture(3)
+DIGEST = hashlib.sha256(PICTURE).hexdigest()
+BASE64 = base64.b64encode(PICTURE).decode()
+
+
+@pytest.fixture
+def here(tmp_path) -> Room:
+    asked = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
+    made = Room(tmp_path, "/sample", "/agent", "work", asked)
+    made.work.mkdir(parents=True)
+    made.stderr.write_text("")
+    return made
+
+
+def claw(here: Room, *messages: dict, torn: str = "") -> Transcript:
+    """OpenClaw's file with these messages, a second between each."""
+    path = here.box / "state/agents/main/sessions/sample.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [{"type": "session", "version": 3, "id": "sample", "timestamp": "2026-01-01T00:00:00.000Z"}]
+    for second, message in enumerate(messages, 1):
+        at = f"2026-01-01T00:00:{second:02}.000Z"
+        lines.append({"type": "message", "id": str(second), "timestamp": at, "message": message})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+    return openclaw.read(here)
+
+
+USER = {"role": "user", "content": [{"type": "text", "text": "What?"}]}
+SEEN = {"role": "user", "content": [*USER["content"], {"type": "image", "data": BASE64, "mimeType": "image/png"}]}
+USAGE = {"input": 100, "output": 5, "cacheRead": 20, "cacheWrite": 0}
+
+
+def says(text: str, stop: str = "stop", **more) -> dict:
+    return {
+        "role": "assistant",
+        "content": [{"type": "text", "text": text}],
+        "usage": USAGE,
+        "stopReason": stop,
+        **more,
+    }
+
+
+def calls(number: int, arguments: dict) -> dict:
+    call = {"type": "toolCall", "id": f"c{number}", "name": "exec", "arguments": arguments}
+    return {"role": "assistant", "content": [call], "usage": USAGE, "stopReason": "toolUse"}
+
+
+def gives(number: int, text: str, **more) -> dict:
+    content = [{"type": "text", "text": text}, *more.pop("content", [])]
+    return {"role": "toolResult", "toolCallId": f"c{number}", "toolName": "exec", "content": content, **more}
+
+
+def test_every_message_of_openclaw_becomes_a_step_with_pictures_by_digest(here):
+    shown = {"type": "image", "data": BASE64, "mimeType": "image/png"}
+    read = claw(here, SEEN, calls(1, {"command": "ls"}), gives(1, "a b", isError=False, content=[shown]), says("a hen"))
+    assert read.answer == "a hen" and read.finished and not read.fault
+    assert [(step.turn, step.role) for step in read.steps] == [
+        (0, "user"),
+        (1, "assistant"),
+        (1, "tool"),
+        (2, "assistant"),
+    ]
+    call = read.steps[2]
+    assert (call.tool, call.arguments, call.result, call.seconds) == ("exec", {"command": "ls"}, "a b", 1.0)
+    assert trace.images_seen(read.steps) == (DIGEST,)
+    assert (read.usage.input_tokens, read.usage.cached_tokens, read.usage.output_tokens) == (240, 40, 10)
+    raw = b"\n".join(read.raw)
+    assert BASE64.encode() not in raw and DIGEST.encode() in raw and len(read.raw) == 5
+    assert trace.read(trace.plain(read.steps)) == list(read.steps)
+
+
+def test_a_torn_last_line_and_a_call_without_result_are_read_as_far_as_they_go(here):
+    read = claw(here, USER, calls(1, {"command": "sleep"}), torn='{"type":"mess')
+    assert not read.finished and read.steps[-1].tool == "exec" and read.steps[-1].error
+
+
+def code(here: Room, *messages: tuple[dict, list[dict]]) -> Transcript:
+    """OpenCode's database with these messages and their parts."""
+    path = here.box / "home/.local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE session (id text, parent_id text)")
+    base.execute("CREATE TABLE message (id text, session_id text, time_created integer, data text)")
+    base.execute("CREATE TABLE part (id text, message_id text, time_created integer, data text)")
+    base.executemany("INSERT INTO session VALUES (?, ?)", [("main", None), ("child", "main")])
+    for number, (info, parts) in enumerate(messages):
+        session = info.pop("session", "main")
+        base.execute("INSERT INTO message VALUES (?, ?, ?, ?)", (str(number), session, number, json.dumps(info)))
+        for at, part in enumerate(parts):
+            base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (f"{number}.{at}", str(number), at, json.dumps(part)))
+    base.commit()
+    base.close()
+    return opencode.read(here)
+
+
+TOKENS = {"input": 100, "output": 5, "reasoning": 2, "cache": {"read": 20, "write": 0}}
+ASSISTANT = {"role": "assistant", "tokens": TOKENS, "time": {"created": 1000, "completed": 3500}}
+
+
+def test_opencodes_database_becomes_steps_and_sub_agents_count_in_tokens_alone(here):
+    url = f"data:image/png;base64,{BASE64}"
+    user = [
+        {"type": "text", "synthetic": True, "text": "Called the Read tool"},
+        {"type": "file", "mime": "image/png", "url": url},
+        {"type": "text", "text": "What?"},
+    ]
+    state = {"status": "completed", "input": {"command": "ls"}, "output": "a b", "time": {"start": 0, "end": 250}}
+    tool = [{"type": "tool", "tool": "bash", "state": state}, {"type": "step-finish", "reason": "tool-calls"}]
+    end = [{"type": "text", "text": "a hen"}, {"type": "step-finish", "reason": "stop"}]
+    child = ({**ASSISTANT, "session": "child"}, [{"type": "text", "text": "of a sub-agent"}])
+    read = code(here, ({"role": "user"}, user), (dict(ASSISTANT), tool), child, (dict(ASSISTANT), end))
+    assert read.answer == "a hen" and read.finished
+    assert [(step.role, step.text or step.result) for step in read.steps] == [
+        ("user", "What?"),
+        ("assistant", ""),
+        ("tool", "a b"),
+        ("assistant", "a hen"),
+    ]
+    assert read.steps[1].seconds == 2.5 and read.steps[2].seconds == 0.25
+    assert trace.images_seen(read.steps) == (DIGEST,)
+    assert (read.usage.input_tokens, read.usage.output_tokens, read.usage.cached_tokens) == (360, 21, 60)
+    assert BASE64.encode() not in b"".join(read.raw)
+
+
+def test_a_database_without_tables_is_an_empty_transcript(here):
+    path = here.box / "home/.local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    assert opencode.read(here) == Transcript()
+
+
+def ran(end="exit") -> Ran:
+    return Ran(end, 0, 1.0, 1.0)
+
+
+ASKED = Question("What?", ("image.png",), (DIGEST,))
+
+
+def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here):
+    def outcome(*messages: dict, end="exit", asked=ASKED) -> str:
+        return _outcome(claw(here, *messages), ran(end), asked)
+
+    assert outcome(SEEN, says("a hen")) == trace.STOP
+    assert outcome(SEEN, says("a hen"), end="time") == trace.STOP  # whole before the time was up
+    assert outcome(USER, says("a hen")) == trace.IMAGE_NEVER_SEEN
+    assert outcome(USER, says("a hen"), asked=Question("What?", (), ())) == trace.STOP
+    assert outcome(SEEN, says("")) == trace.NO_ANSWER
+    assert outcome(SEEN, says("", "error", errorMessage="500 failure")) == trace.ABORTED
+    assert outcome(SEEN, says("", "aborted")) == trace.ABORTED
+    assert outcome(SEEN, says("", "aborted"), end="time") == "timeout"
+    same = [message for n in range(8) for message in (calls(n, {"command": "ls"}), gives(n, "x"))]
+    assert outcome(SEEN, *same) == trace.LOOP
+    assert outcome(SEEN, *same, says("a hen")) == trace.STOP
+    assert outcome(end="start") == "timeout"
+    assert outcome() == trace.ABORTED
+
+
+def test_a_loop_is_eight_equal_calls_and_order_of_arguments_does_not_matter():
+    def call(**arguments) -> Step:
+        return Step(1, "tool", tool="exec", arguments=arguments)
+
+    assert loops((*[call(a=1, b=2)] * 4, *[call(b=2, a=1)] * 4))
+    assert not loops(tuple([call(a=1)] * 7))
+    assert not loops((*[call(a=1)] * 7, call(a=2)))
+
+
+def test_the_faults_of_a_transcript_are_the_agents_own_words(here):
+    assert claw(here, SEEN, says("", "error", errorMessage="500 failure")).fault == "500 failure"
+
+
+@pytest.mark.parametrize("name", ["q1", "a/b", "a b", "..", "ü", "x" * 300, "A" * 101])
+def test_session_names_are_safe_and_differ_where_ids_differ(name):
+    made = session_name(name, 0)
+    assert Path(made).name == made and len(made) < 130 and not made.startswith(".")
+    assert made != session_name(name + "_", 0) and made != session_name(name, 1)
