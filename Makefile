@@ -40,7 +40,7 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 	@rm -rf $(@D)
 	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
-test: $(VENV)/.installed-dev chromium lint
+test: $(VENV)/.installed-dev chromium sandbox lint
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not agents"
 
 test-browser: $(VENV)/.installed-dev chromium

@@ -101,3 +101,17 @@ def test_the_stand_in_for_libsignal_has_the_names_and_refuses_to_work(tmp_path):
     except FileNotFoundError:
         pytest.skip("there is no node on PATH")
     assert done.stdout.split() == ["4", "2"], done.stderr
+
+
+def test_the_command_lists_what_is_installed_and_says_how_to_get_the_rest(npm, capsys):
+    from snellen.cli import main
+
+    npm()
+    assert main(["agents", "install", "opencode"]) == 0
+    assert "opencode 1.18.33: installed" in capsys.readouterr().out
+    assert main(["agents", "list", "--verify"]) == 0
+    said = capsys.readouterr().out
+    assert "opencode 1.18.33  sha256:" in said and "verified" in said
+    assert "openclaw 2026.3.13  not installed: snellen agents install openclaw" in said
+    npm(fail="exit 1")
+    assert main(["agents", "install", "openclaw"]) == 3
