@@ -28,6 +28,9 @@ from starlette.routing import Route
 
 from snellen.build.curate import evidence
 from snellen.build.curate.candidates import Candidate
+from snellen.build.curate.evidence import Check
+from snellen.build.curate.hard import Tries
+from snellen.build.curate.leaks import Audit
 from snellen.build.curate.opinions import Opinion, Say, agreement, checked, disputed, edited, latest, settled
 from snellen.build.curate.work import Work
 from snellen.engine.journal import Journal
@@ -60,9 +63,9 @@ class Queue(Struct, frozen=True):
     """What is reviewed: the candidates by number, what earlier stages found about each, and the links of each."""
 
     candidates: Mapping[int, Candidate]
-    leaks: Mapping[str, Mapping[str, Any]]
-    links: Mapping[str, Sequence[Mapping[str, Any]]]
-    known: Mapping[str, Mapping[str, Any]]
+    leaks: Mapping[str, Audit]
+    links: Mapping[str, Sequence[Check]]
+    known: Mapping[str, Sequence[Tries]]
 
 
 class Room:
@@ -185,8 +188,8 @@ def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
             400 if fault else 200,
             one=about,
             audit=room.queue.leaks.get(about.id),
-            links=room.queue.links.get(about.id, [{"url": url} for url in about.evidence]),
-            tries=room.queue.known.get(about.id, {}).get("models", []),
+            links=room.queue.links.get(about.id, [Check(url) for url in about.evidence]),
+            tries=room.queue.known.get(about.id, ()),
             mine=mine,
             others=[other for who, other in said.items() if who != reviewer] if in_dispute else [],
             fields={**values, "reason": "" if mine is None else mine.reason, **fields},

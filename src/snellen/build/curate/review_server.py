@@ -7,7 +7,12 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+import msgspec
+
 from snellen.build.curate.candidates import Candidate
+from snellen.build.curate.evidence import Check
+from snellen.build.curate.hard import Tries
+from snellen.build.curate.leaks import Audit
 from snellen.build.curate.opinions import path_of, read_all
 from snellen.build.curate.work import Work
 from snellen.engine.folder import RunFolder
@@ -66,9 +71,9 @@ async def _serve(
     assert isinstance(listener, socket.socket)  # noqa: S101 - as `bind` gives it
     queue = Queue(
         {one.number: one for one in candidates},
-        _details(work, "leaks"),
-        {id_: detail.get("links", []) for id_, detail in _details(work, "evidence").items()},
-        _details(work, "hard"),
+        {id_: msgspec.convert(detail, Audit) for id_, detail in _details(work, "leaks").items() if detail},
+        {id_: msgspec.convert(detail["links"], list[Check]) for id_, detail in _details(work, "evidence").items()},
+        {id_: msgspec.convert(detail["models"], list[Tries]) for id_, detail in _details(work, "hard").items()},
     )
     room = Room(work, queue, read_all(work), journal, reviewers)
     config = uvicorn.Config(
