@@ -195,6 +195,13 @@ def test_several_labels_are_each_a_class_against_the_rest(classes):
         np.testing.assert_allclose(mine, peer.decision_function(x[400:]), atol=2e-3)
 
 
+def test_a_label_that_train_lacks_is_told(classes):
+    x, y = classes
+    several = np.stack([y > 10, np.arange(600) >= 590], axis=1)
+    found = probe(x, several, train_rows=np.arange(500), test_rows=np.arange(500, 600), strengths=[1.0])
+    assert any("1 classes have positive test rows and no training row" in note for note in found.notes())
+
+
 def test_the_command_saves_a_head_that_gives_the_same_answers(tmp_path, capsys):
     x, y = load_digits(return_X_y=True)
     x, y = x[:700], y[:700]

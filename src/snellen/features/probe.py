@@ -150,6 +150,10 @@ class Probe(Struct, frozen=True, eq=False):
             told.append(
                 f"{self.several.skipped:,} classes have no positive test row; they are in no mean over classes."
             )
+        if self.several is not None:
+            untaught = int(((self.train_counts == 0) & (self.several.positives > 0)).sum())
+            if untaught:
+                told.append(f"{untaught:,} classes have positive test rows and no training row; they count, at chance.")
         if self.settings.grid > 1 and any(one.held_out == 0 for one in self.trained):
             told.append("No training row could be held out (each class has one), so the penalty was not chosen.")
         if not self.settings.converged:
