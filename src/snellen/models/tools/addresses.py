@@ -23,6 +23,8 @@ from snellen.models.tools.base import ToolError
 PORTS = frozenset({80, 443, 8080, 8443})
 LONGEST = 2000
 
+_NAME = re.compile(r"[a-z0-9_.-]+", re.IGNORECASE)
+
 Permitted: TypeAlias = Callable[[str, str], bool]
 
 _CLOSED_4 = tuple(
@@ -83,6 +85,8 @@ def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = POR
             raise ToolError(f"{host} is not an address of the public network; it is not reached")
     elif _NUMERIC.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise ToolError(f"{host} is a number and not a name; it is not reached")
+    elif not _NAME.fullmatch(found.raw_host or ""):
+        raise ToolError("the host of the address is not a name")
     elif "." not in host.rstrip(".") and not permitted(host, ""):
         raise ToolError(f"{host} is not a name of the public network; it is not reached")
     return found

@@ -32,7 +32,7 @@ from snellen.sources.blobs import FileBlob
 from snellen.types import Image, MediaSettings
 
 # Goes into the index's name: an index of another form is made anew.
-FORM = "1"
+FORM = "2"
 HOST = "https://pages.invalid/"
 LARGEST_PAGE = 20_000_000
 _PICTURES = frozenset(f".{suffix}" for suffix in (*SUFFIXES.values(), "jpeg", "tiff"))

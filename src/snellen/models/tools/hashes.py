@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 SIDE, KEPT = 64, 16
 BITS, WORDS = KEPT * KEPT, KEPT * KEPT // 64
-# What is cut off at the left and right, and at the top and bottom: fractions of width and height. The first is the
-# whole picture. Symmetrical, so that a mirrored crop is a crop of the mirrored picture.
-CROPS = ((0.0, 0.0), (0.05, 0.05), (0.025, 0.025), (0.05, 0.0), (0.0, 0.05))
+# What is cut off at the left, top, right and bottom: fractions of width and height. The first is the whole picture. The
+# first QUERIED are also cut from the picture searched for; they are symmetrical, so that their mirrored hashes are right.
+CROPS = (
+    *((0.0, 0.0, 0.0, 0.0), (0.05, 0.05, 0.05, 0.05), (0.025, 0.025, 0.025, 0.025)),
+    *((0.05, 0.0, 0.05, 0.0), (0.0, 0.05, 0.0, 0.05)),
+    *((0.05, 0.05, 0.0, 0.0), (0.0, 0.05, 0.05, 0.0), (0.0, 0.0, 0.05, 0.05), (0.05, 0.0, 0.0, 0.05)),
+)
+QUERIED = 3
+# Pictures whose first words are compared in one go: what fits into a core's cache.
+BLOCK = 1 << 14
 # Standard deviation of grey levels (0 to 255) under which a picture is flat: its hash would be noise.
 FLAT = 1.5
 
@@ -31,14 +38,14 @@ def variants(picture: Picture, mirrored: bool = False) -> Words | None:
     """The hashes of a picture and of its crops.
 
     Returns:
-        Shape (5, 4), or with `mirrored` (2, 5, 4), the second half mirrored; None where the picture is flat.
+        Shape (9, 4), or with `mirrored` (2, 9, 4), the second half mirrored; None where the picture is flat.
     """
     grey = picture.convert("L")
     grey.thumbnail((512, 512), reducing_gap=2.0)
     if float(np.asarray(grey, dtype=np.float32).std()) < FLAT:
         return None
     width, height = grey.size
-    boxes = ((width * x, height * y, width * (1 - x), height * (1 - y)) for x, y in CROPS)
+    boxes = ((width * x, height * y, width * (1 - right), height * (1 - bottom)) for x, y, right, bottom in CROPS)
     cuts = [np.asarray(grey.resize((SIDE, SIDE), _bilinear(), box), dtype=np.float32) for box in boxes]
     waves = _cosines()
     low = waves @ np.stack(cuts) @ waves.T
@@ -81,10 +88,10 @@ class HashIndex:
     """Near-duplicates among many pictures, by exhaustive comparison of their hashes.
 
     Args:
-        words: shape (5, 4, n): crop, word, picture. `stacked` makes it; it may be mapped from a file.
+        words: shape (9, 4, n): crop, word, picture. `stacked` makes it; it may be mapped from a file.
 
-    A picture is compared mirrored and not, its whole with the five crops of every picture held, and its crops with the
-    whole of them: so a crop is found by its original, and an original by its crop.
+    A picture is compared mirrored and not, its whole with the nine crops of every picture held, and its crops with
+    the whole of them: so a crop is found by its original, and an original by its crop.
     """
 
     # Of 64 bits: what differs more is not compared further. Of 256: what differs more is not a near-duplicate.
@@ -99,28 +106,27 @@ class HashIndex:
         """The k nearest pictures as (number, distance in bits of 256), nearest first, ties by number.
 
         Args:
-            hashes: of the picture searched for, mirrored ones with them: shape (2, 5, 4).
+            hashes: of the picture searched for, mirrored ones with them: shape (2, 9, 4).
             k: how many at most.
             farthest: pictures with a larger distance are left out.
         """
         best = np.full(self._size, BITS, dtype=np.int16)
-        for turned in hashes:
-            for crop in range(len(CROPS)):
-                self._compare(crop, turned[0], best)
-            for crop in range(1, len(CROPS)):
-                self._compare(0, turned[crop], best)
+        pairs = [(crop, turned[0]) for turned in hashes for crop in range(len(CROPS))]
+        pairs += [(0, turned[crop]) for turned in hashes for crop in range(1, QUERIED)]
+        mixed, count = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.uint8)
+        for start in range(0, self._size, BLOCK):
+            part = self._words[:, :, start : start + BLOCK]
+            size = part.shape[2]
+            for crop, hashed in pairs:
+                np.bitwise_xor(part[crop, 0], hashed[0], out=mixed[:size])
+                first = np.bitwise_count(mixed[:size], out=count[:size])
+                rows = np.flatnonzero(first <= self.FIRST)
+                if len(rows):
+                    rest = np.bitwise_count(part[crop, 1:, rows] ^ hashed[1:]).sum(axis=1, dtype=np.int16)
+                    best[start + rows] = np.minimum(best[start + rows], rest + first[rows])
         near = np.flatnonzero(best <= farthest)
         chosen = near[np.argsort(best[near], kind="stable")[:k]]
         return [(int(number), int(best[number])) for number in chosen]
-
-    def _compare(self, crop: int, hashed: Words, best: NDArray[np.int16]) -> None:
-        words = self._words[crop]
-        first = np.bitwise_count(words[0] ^ hashed[0])
-        rows = np.flatnonzero(first <= self.FIRST)
-        distance = first[rows].astype(np.int16)
-        for word in range(1, WORDS):
-            distance += np.bitwise_count(words[word][rows] ^ hashed[word])
-        best[rows] = np.minimum(best[rows], distance)
 
 
 def stacked(hashes: list[Words]) -> Words:

@@ -56,7 +56,7 @@ class LocalBackend:
         hits = []
         for number in best(asked, self._place, self._pages, self._scores, self._size, k):
             row = self._database.execute(
-                "select url, title, substr(text, 1, 20000) from pages where id = ?", (number,)
+                "select url, title, substr(text, 1, 8000) from pages where id = ?", (number,)
             ).fetchone()
             hits.append(Hit(row[0], row[1], snippet(row[2], asked)))
         return hits

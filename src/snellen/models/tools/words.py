@@ -113,7 +113,7 @@ def best(
 
 def snippet(text: str, query: Sequence[str], length: int = 240) -> str:
     """About `length` characters of a text around the first word of the query that occurs in it, on one line."""
-    looked = text[:20_000]
+    looked = text[:8000]
     at = -1
     if query:
         found = re.search("|".join(map(re.escape, dict.fromkeys(query))), looked, re.IGNORECASE)
