@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from snellen.errors import JudgeError
 from snellen.scoring.judge import (
     BUILT_IN,
+    WITHHELD,
     Schema,
     built_in,
     fill,
@@ -20,7 +21,9 @@ from snellen.scoring.judge import (
     nonce,
     parse_rubric,
     places,
+    quotes,
     read_verdict,
+    ruled,
     score_verdict,
     shortened,
     strike,
@@ -217,3 +220,22 @@ def test_a_rubric_that_cannot_work_is_refused(text, said):
     with pytest.raises(JudgeError, match="rubric own") as caught:
         parse_rubric(text, "own")
     assert said in str(caught.value)
+
+
+def test_gold_is_struck_out_of_texts_without_spaces_and_quotes_are_found_whatever_their_spelling():
+    forms = ("兹金1号", "Model X5", "R8")
+    assert strike("那是兹金1号吗", forms) == f"那是{WITHHELD}吗"
+    assert strike("奥迪R8跑车, a model x5.", forms) == f"奥迪{WITHHELD}跑车, a {WITHHELD}."
+    assert strike("R80, Supermodel X5", forms) == "R80, Supermodel X5"
+    for text in ("MODEL-X 5!", "the modelx5 of 2001", "它是兹金 1 号", "r8"):
+        assert quotes(text, forms), text
+    for text in ("Model Y", "R80", "兹金", ""):
+        assert not quotes(text, forms), text
+
+
+def test_a_rule_gives_the_label_that_scores_one_and_a_rubric_of_numbers_has_none():
+    schema = built_in("fika").verdict
+    score = score_verdict(ruled(schema), schema)
+    assert (score.value, score.verdict, score.detail["judge_source"]) == (1.0, "correct", "rule")
+    with pytest.raises(JudgeError, match="no label worth 1"):
+        ruled(built_in("graded").verdict)
