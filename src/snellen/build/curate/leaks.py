@@ -31,6 +31,8 @@ Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
 KINDS = ("named", "copy", "twin")
 DROPPING = ("named", "twin")
 MOST_BYTES = 8 << 20
+FAR = 128
+"""In so many of 256 bits the hashes of unrelated pictures differ."""
 
 
 class Hit(Struct, frozen=True, omit_defaults=True):
@@ -57,7 +59,7 @@ class Searched(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True):
-    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or similarity, `form` the name found."""
+    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or picture, `form` the name found."""
 
     kind: str
     where: str
@@ -74,14 +76,13 @@ class Rule(Struct, frozen=True):
         k: hits that are asked for.
         drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture), twin
             (an earlier candidate with the same question and answer does).
-        near: copies differ in at most so many of 256 bits of their hashes.
-        similar: a hit of at least this similarity is a copy by the engine's own word.
+        near: copies differ in at most so many of 256 bits of their hashes. A similarity that a search gives is read as the
+            local search gives it: 1 for no bit, 0 for 128.
     """
 
     k: int = 20
     drop: tuple[str, ...] = DROPPING
     near: int = likeness.NEAR
-    similar: float = 0.95
 
     def checked(self) -> Rule:
         """Raises UsageError for a finding that there is none of."""
@@ -172,8 +173,11 @@ def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, r
                 bits = likeness.distance(own, likeness.hashes(thumbnail), rule.near)
             except MediaError:
                 bits = None  # a thumbnail that is no picture says nothing
-        if bits is not None or (hit.similarity is not None and hit.similarity >= rule.similar):
-            leaks.append(Leak("copy", "thumbnail" if bits is not None else "similarity", hit, distance=bits))
+        elif hit.similarity is not None:
+            said = round((1 - hit.similarity) * FAR)
+            bits = said if said <= rule.near else None
+        if bits is not None:
+            leaks.append(Leak("copy", "picture", hit, distance=bits))
     shown = tuple(searched.hits[: rule.k])
     return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown)
 

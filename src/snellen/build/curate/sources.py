@@ -43,7 +43,7 @@ def engine_name(settings: Settings) -> str:
     if settings.backend == "web":
         return " + ".join(settings.reverse_engines) or "none"
     if settings.pages is not None:
-        return f"local {digest(Path(settings.pages))}"
+        return f"local {digest(Path(settings.pages)).removeprefix('sha256:')[:16]}"
     return "record"
 
 

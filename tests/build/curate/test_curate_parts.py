@@ -1,0 +1,263 @@
+"""The rules of each stage by themselves: what names an answer, what decides, who may send a form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import zipfile
+
+import pytest
+import setting
+from sklearn.metrics import cohen_kappa_score
+from starlette.testclient import TestClient
+
+from snellen import curating
+from snellen.build.curate import evidence, hard, leaks, likeness
+from snellen.build.curate.agreement import cohen
+from snellen.build.curate.mentions import find, in_address
+from snellen.build.curate.opinions import Opinion, agreement, path_of, read_all
+from snellen.build.curate.pack import pack
+from snellen.build.curate.review_app import Queue, Room, build_app
+from snellen.build.curate.work import open_work
+from snellen.engine.journal import Journal
+from snellen.errors import DataError, RunError, UsageError
+from snellen.models.base import ModelOptions
+
+
+@pytest.fixture
+def work(place, tmp_path):
+    return open_work(tmp_path / "work", place / "candidates.jsonl", place / "images")
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "found"),
+    [
+        ("Photos of Sea Lions in Monterey", "sea lion", True),
+        ("A caterpillar on a leaf", "cat", False),
+        ("Boeing 737 800 at the gate", "737-800", True),
+        ("红嘴蓝鹊 - 百科", "蓝鹊", True),
+        ("The sea. Lions eat", "sea lion", False),
+        ("Björk's café", "Cafe", True),
+    ],
+)
+def test_a_name_counts_as_whole_words_in_one_sentence(text, form, found):
+    assert (find(text, [form]) is not None) == found
+
+
+def test_a_name_in_an_address_or_a_file_name_counts():
+    assert in_address("https://x.example/wiki/Sea_lion%20photo.jpg", ["sea lion"])
+    assert not in_address("https://x.example/sealants", ["sea"])
+
+
+def test_kappa_is_that_of_scikit_learn_and_undefined_where_all_said_one_thing():
+    left = ["accept", "accept", "reject", "edit", "accept", "reject", "accept"]
+    right = ["accept", "reject", "reject", "edit", "accept", "accept", "edit"]
+    assert cohen(("a", "b"), left, right).kappa == pytest.approx(cohen_kappa_score(left, right))
+    assert cohen(("a", "b"), ["accept"] * 4, ["accept"] * 4).kappa is None
+    assert cohen(("a", "b"), [], []).observed is None
+
+
+def test_agreement_counts_what_was_said_before_the_other_could_be_seen():
+    said = [Opinion(id="1", reviewer=who, say=say) for who, say in (("a", "accept"), ("b", "reject"), ("b", "accept"))]
+    assert agreement(said, ["1"], 2)[0].observed == 0.0
+
+
+def test_candidates_as_csv_are_the_same_candidates(place, work, tmp_path):
+    other = open_work(tmp_path / "csv", setting.as_csv(place), place / "images")
+    assert other.candidates == work.candidates
+
+
+def test_faults_of_the_candidates_are_named_by_line_and_nothing_is_begun(place, tmp_path):
+    rows = [json.loads(line) for line in (place / "candidates.jsonl").read_text().splitlines()[:3]]
+    rows[1]["answer"], rows[2]["evidence"] = "", ["file:///etc/passwd"]
+    path = tmp_path / "bad.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"(?s)line 2: answer is missing.*line 3: evidence 'file:"):
+        open_work(tmp_path / "work", path, place / "images")
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_working_folder_takes_no_other_candidates(place, work, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text("\n".join((place / "candidates.jsonl").read_text().splitlines()[:40]))
+    with pytest.raises(RunError, match="about other candidates"):
+        open_work(work.path, other, place / "images")
+
+
+def test_a_failed_try_keeps_a_candidate_undecided_until_it_is_asked_again(work, monkeypatch):
+    monkeypatch.setenv("STUB_KEY", "k")
+    failing = work.candidates[7].sha256
+    with setting.endpoint({failing: ["!"]}) as server:
+        options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
+        found = curating.filter_hard(work, ["api:stub"], options=options)
+        assert found.counts() == {"entered": 50, "keep": 49, "drop": 0, "undecided": 1}
+        server.replies[failing] = [setting.answer(7)]
+        found = curating.filter_hard(work, ["api:stub"], options=options)
+    assert found.counts() == {"entered": 50, "keep": 49, "drop": 1, "undecided": 0}
+
+
+def test_a_known_candidate_is_dropped_even_where_other_tries_failed(work):
+    one = work.candidates[0]
+    assert hard.decide(one, [hard.Tries("m", 3, 2, 1)], 1).verdict == "drop"
+    assert hard.decide(one, [hard.Tries("m", 3, 1, 1)], 1).verdict == "undecided"
+    assert hard.decide(one, [hard.Tries("m", 3, 1, 0)], 1).verdict == "keep"
+
+
+def test_a_judge_can_decide_what_is_right(work, monkeypatch):
+    for name in ("STUB_KEY", "JUDGE_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    with setting.endpoint({"text": [json.dumps({"verdict": "correct", "reason": "same"})]}) as server:
+        options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
+        judge = {"correct": "judge", "judge": "api:judge", "judge_base_url": server.url}
+        found = curating.filter_hard(work, ["api:stub"], options=options, **judge)
+    assert found.counts()["drop"] == 50
+
+
+def test_an_evidence_judge_that_disagrees_drops_the_candidate(place, work, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "k")
+    fetch = evidence.PagesFolder(place / "pages")
+    with setting.endpoint({"text": [json.dumps({"supports": "no", "why": "another thing"})]}) as server:
+        found = curating.check_evidence(work, fetch, judge="api:judge", base_url=server.url, skip=("hard", "leaks"))
+        assert server.asked == 50 - len(setting.UNSUPPORTED)
+    assert found.counts()["keep"] == 0
+    assert {one.detail["links"][0]["problem"] for one in found.decisions[:5]} == {"the judge finds no support in it"}
+
+
+def test_a_page_that_fails_for_a_while_is_fetched_again_and_a_gone_one_is_not(work):
+    asked: list[str] = []
+
+    async def fetch(url):
+        asked.append(url)
+        if url.endswith("/3"):
+            raise evidence.Unavailable("no answer", lasting=False)
+        if url.endswith("/4"):
+            raise evidence.Unavailable("HTTP 404", lasting=True)
+        return evidence.Page(b"<html><body>nothing</body></html>", "text/html")
+
+    first = curating.check_evidence(work, fetch, skip=("hard", "leaks"))
+    assert [one.verdict for one in first.decisions[2:6]] == ["drop", "undecided", "drop", "drop"]
+    asked.clear()
+    curating.check_evidence(work, fetch, skip=("hard", "leaks"))
+    assert asked == ["https://sources.example/3"]
+
+
+def test_a_failed_search_leaves_its_candidate_undecided_and_is_made_again(work):
+    async def broken(picture, k):
+        raise OSError("the engine is down")
+
+    async def works(picture, k):
+        return [{"url": "https://x.example/a", "title": "a picture", "similarity": None}]
+
+    told: list[str] = []
+    found = curating.audit_leaks(work, broken, "e", skip=("hard",), tell=told.append)
+    assert found.counts()["undecided"] == 50 and len(told) == 49  # two candidates share a picture
+    found = curating.audit_leaks(work, works, "e", skip=("hard",))
+    assert found.counts() == {"entered": 50, "keep": 49, "drop": 1, "undecided": 0}
+    assert curating.audit_leaks(work, None, "e", skip=("hard",)).decisions == found.decisions
+
+
+def test_copies_are_found_and_other_creatures_are_told_apart(place):
+    pictures = setting.pictures()
+    assert likeness.distance(likeness.hashes(pictures[0]), likeness.hashes(setting.with_exif(pictures[0]))) is not None
+    assert likeness.copies([*pictures[:3], pictures[1]])[3][0] == 1
+
+
+def test_a_stage_refuses_to_run_before_those_that_it_builds_on(work):
+    with pytest.raises(RunError, match="stage hard has not been run"):
+        curating.close_review(work)
+    with pytest.raises(UsageError, match="no finding 'name'"):
+        leaks.Rule(drop=("name",)).checked()
+
+
+@pytest.fixture
+def client(work):
+    room = Room(work, Queue({one.number: one for one in work.candidates}, {}, {}, {}), [], Journal(path_of(work)), 2)
+    with TestClient(build_app(room), base_url="http://127.0.0.1") as made:
+        made.room = room
+        yield made
+    room.journal.close()
+
+
+def enter(client, name="Ann"):
+    client.get(f"/?key={client.room.key}")
+    token = re.search(r'name="token" value="(\w+)"', client.get("/").text)[1]
+    client.post("/reviewer", data={"token": token, "reviewer": name})
+    return re.search(r'name="token" value="(\w+)"', client.get("/candidate/1").text)[1]
+
+
+def test_nobody_enters_without_the_key_or_under_another_host_name(client):
+    for path in ("/", "/candidate/1", "/image/1", "/snapshot/" + "0" * 64):
+        assert client.get(path).status_code == 403
+    assert client.get("/?key=wrong").status_code == 403
+    assert client.get(f"/?key={client.room.key}", headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_a_form_without_the_token_changes_nothing(client):
+    token = enter(client)
+    assert client.post("/candidate/1", data={"say": "accept"}).status_code == 403
+    assert client.post("/candidate/1", data={"say": "accept", "token": "x" * 64}).status_code == 403
+    assert client.room.opinions == []
+    client.post("/candidate/1", data={"say": "accept", "token": token})
+    assert [(one.id, one.reviewer, one.say) for one in read_all(client.room.work)] == [
+        ("Amber Brindle 0", "Ann", "accept")
+    ]
+
+
+def test_a_rejection_needs_a_reason_and_an_edit_a_change(client):
+    token = enter(client)
+    assert "needs a reason" in client.post("/candidate/1", data={"say": "reject", "token": token}).text
+    same = {"question": setting.QUESTION, "answer": setting.answer(0), "aliases": "Creatura numerica 0"}
+    assert "Nothing was changed" in client.post("/candidate/1", data={"say": "edit", "token": token, **same}).text
+    assert (
+        client.post("/candidate/1", data={"say": "reject", "token": token, "reason": "x" * 70_000}).status_code == 413
+    )
+    assert client.room.opinions == []
+
+
+def test_no_path_of_a_request_reaches_the_disk(client):
+    enter(client)
+    for path in (
+        "/image/../curation.json",
+        "/image/..%2f..%2fcuration.json",
+        "/snapshot/..%2f..%2fcuration.json",
+        "/image/999",
+    ):
+        assert client.get(path).status_code == 404
+    with pytest.raises(DataError, match="not the digest"):
+        evidence.snapshot(client.room.work, "../../curation.json")
+
+
+def test_hostile_text_is_shown_as_text(place, tmp_path):
+    rows = [json.loads((place / "candidates.jsonl").read_text().splitlines()[0])]
+    rows[0]["question"] = "<script>alert(1)</script>"
+    (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]))
+    work = open_work(tmp_path / "work", tmp_path / "one.jsonl", place / "images")
+    room = Room(work, Queue({1: work.candidates[0]}, {}, {}, {}), [], Journal(path_of(work)), 2)
+    with TestClient(build_app(room), base_url="http://127.0.0.1") as client:
+        client.room = room
+        enter(client, "<b>Bo</b>")
+        page = client.get("/candidate/1")
+    room.journal.close()
+    assert "<script" not in page.text and "&lt;script&gt;" in page.text and "<b>Bo" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_pack_without_stages_says_so_in_its_card(work):
+    done = pack(work, "0.1", name="bare", skip=("hard", "leaks", "evidence", "review"))
+    with zipfile.ZipFile(done.path) as archive:
+        assert archive.read("data/README.md").decode().count("**not checked: this stage was skipped**") == 4
+    assert done.questions == 50
+    with pytest.raises(UsageError, match="letters, digits"):
+        pack(work, "../1", skip=("hard", "leaks", "evidence", "review"))
+
+
+def test_snapshots_that_were_changed_are_not_believed(work):
+    async def fetch(url):
+        return evidence.Page(b"plain", "text/plain")
+
+    known = asyncio.run(evidence.fetch_all(work, work.candidates[:1], fetch))
+    line = next(iter(known.values()))
+    evidence.snapshot(work, line.sha256).write_bytes(b"other")
+    with pytest.raises(DataError, match="was changed since"):
+        evidence.text_of(work, line)
