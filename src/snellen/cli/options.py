@@ -141,7 +141,7 @@ Tools = Annotated[
     typer.Option(
         "--tools",
         metavar="FILE",
-        help="Settings of the tools for tools:NAME and agents; SNELLEN_TOOLS names one too.",
+        help="What the tools of tools:NAME and agents may do; SNELLEN_TOOLS names one too.",
         rich_help_panel=AGENTS,
     ),
 ]
