@@ -63,7 +63,7 @@ def backend(folder: Path) -> LocalBackend:
 
 def test_pages_of_every_form_are_found_best_first(collection: Path) -> None:
     local = backend(collection)
-    assert [hit.url for hit in local.find("green-eyed CAT", 5)][0] == "https://pages.invalid/cat.html"
+    assert local.find("green-eyed CAT", 5)[0].url == "https://pages.invalid/cat.html"
     assert [hit.title for hit in local.find("launch", 5)] == ["A rocket"]
     assert [hit.title for hit in local.find("宇治茶", 5)] == ["# Green tea".lstrip("# ")]
     assert [hit.url for hit in local.find("cafe", 5)] == ["https://pages.invalid/notes.txt"]

@@ -16,7 +16,7 @@ from snellen.models.tools.settings import Settings, prepare, write
 NAME = "snellen-tools"
 _HEAD = """---
 name: {name}
-description: Look closer at the picture of a question and look things up. Tools: {tools}.
+description: "Look closer at the picture of a question and look things up. Tools: {tools}."
 ---
 
 # Tools

@@ -113,11 +113,9 @@ def best(
 
 def snippet(text: str, query: Sequence[str], length: int = 240) -> str:
     """About `length` characters of a text around the first word of the query that occurs in it, on one line."""
-    looked = text[:8000]
-    at = -1
-    if query:
-        found = re.search("|".join(map(re.escape, dict.fromkeys(query))), looked, re.IGNORECASE)
-        at = found.start() if found else -1
+    # Lower case has the length of the text nearly always; where it has not, the snippet begins a little beside the word.
+    looked = text.lower()
+    at = min((place for word in dict.fromkeys(query) if (place := looked.find(word)) >= 0), default=-1)
     start = max(0, at - length // 3)
     if start:
         start = text.find(" ", start, at) + 1 or start
