@@ -67,6 +67,17 @@ def test_pictures_get_neutral_names_and_stand_where_the_prompt_has_them(tmp_path
     assert alone.pictures == ("image.jpg",)
 
 
+def test_the_command_line_takes_an_agent_and_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    from snellen.cli import main
+
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path))
+    words = ["run", "chart", "--model", "agent:opencode@9.9.9", "--agent-model", "here/m", "--base-url", URL]
+    assert main([*words, "--sandbox", "none", "--limit", "1", "--out", str(tmp_path / "run"), "-q"]) == 4
+    assert "snellen agents install opencode@9.9.9" in capsys.readouterr().err
+    assert main(["run", "chart", "--model", "embedded", "--sandbox", "none", "--out", str(tmp_path / "other")]) == 2
+    assert "are for agents" in capsys.readouterr().err
+
+
 def test_a_video_is_refused(tmp_path):
     with pytest.raises(Exception, match="no video"):
         furnish(Prompt((Video(Bytes(b"")), Text("What?"))), MediaSettings(), tmp_path)

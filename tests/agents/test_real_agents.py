@@ -30,6 +30,8 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: no agent is tested"),
 ]
 GOLD = "Falco-subbuteo-7781"
+TIMEOUT_S = 45.0
+NAMES = ["hang", "good", "hunt", "loop", "refused"]
 KEY = "the-key-of-the-endpoint-1234"
 AWKWARD = 'Say "yes" & $HOME `id` \\n; is it 100 %?'
 
@@ -87,6 +89,7 @@ def scripts(agent: str, gold: Path) -> dict:
     )
     return {
         "mock/vl": [Say("nobody asked for a script")],
+        "hang": [Hang()],  # first, so that its wait is shared with the others
         "good": [
             read("image.png" if claw else "/sample/work/image.png"),
             run("ls; echo ran"),
@@ -95,7 +98,6 @@ def scripts(agent: str, gold: Path) -> dict:
         "hunt": [run(hunt), read(str(gold)), read("here.txt" if claw else "/sample/work/here.txt"), Repeat()],
         "loop": [run("ls")],
         "refused": [Refuse(400)],
-        "hang": [Hang()],
     }
 
 
@@ -136,8 +138,8 @@ def played(agent, tmp_path_factory) -> Iterator[Played]:
     gold.write_text(json.dumps({"answer": GOLD}))
     script = scripts(agent, gold)
     with ScriptedServer(script) as server:
-        names = [name for name in script if "/" not in name]
-        run = play(agent, names, folder / "run", server, timeout_s=25.0, concurrency=2)
+        assert {*NAMES, "mock/vl"} == set(script)
+        run = play(agent, NAMES, folder / "run", server, timeout_s=TIMEOUT_S, concurrency=2)
         records = {record.sample_id.partition("/")[0]: record for record in run.folder.records()}
         yield Played(agent, run, server, records)
 
@@ -152,10 +154,10 @@ def test_the_agent_sees_the_picture_calls_its_tools_and_answers(played):
     assert "ran" in steps[4].result and not steps[4].error
     # What the trace says was seen is what the server received; the tool gave the very file.
     assert set(trace.images_seen(steps)) == set(played.server.pictures("good"))
-    assert hashlib.sha256(picture(0)).hexdigest() in played.server.pictures("good")
+    assert hashlib.sha256(picture(NAMES.index("good"))).hexdigest() in played.server.pictures("good")
     usage = record.response.usage
     assert (usage.input_tokens, usage.output_tokens) == (360, 24)
-    assert 0 < record.response.latency_s < 25
+    assert 0 < record.response.latency_s < TIMEOUT_S
 
 
 def test_the_question_arrives_as_it_was_written(played):
@@ -184,7 +186,7 @@ def test_a_loop_a_failing_model_and_a_hanging_one_are_told_apart(played):
 
 def test_a_hanging_model_costs_its_timeout_and_no_more(played):
     head = session(played, "hang")[0]
-    assert 24 < head["answer_s"] < 25 + 12 and head["outcome"] == "timeout"
+    assert TIMEOUT_S - 1 < head["answer_s"] < TIMEOUT_S + 12 and head["outcome"] == "timeout"
 
 
 def test_sessions_hold_the_raw_transcripts_without_pictures_and_keys(played):
