@@ -196,6 +196,7 @@ def test_sessions_hold_the_raw_transcripts_without_pictures_and_keys(played):
         assert ";base64," not in text and "iVBORw0" not in text and KEY not in text
     head, *rest = session(played, "good")
     assert head["turns"] == 3 and head["outcome"] == "stop" and rest
+    assert head["images_given"] == [hashlib.sha256(picture(NAMES.index("good"))).hexdigest()]
     assert head["images_seen"] == list(trace.images_seen(played.trace("good")))
     assert KEY not in "".join(path.read_text("utf-8") for path in played.run.path.glob("*.json*"))
 

@@ -151,7 +151,7 @@ class AgentModel:
             question, ran, record = await site.ask(asked, prompt)
         outcome = _outcome(record, ran, question)
         if self._sessions is not None:
-            head = self._head(sample_id, repeat, ran, record, outcome)
+            head = self._head(sample_id, repeat, question, ran, record, outcome)
             await asyncio.to_thread(_keep, self._sessions / session_name(sample_id, repeat), head, record)
         return self._response(record, ran, outcome)
 
@@ -161,7 +161,9 @@ class AgentModel:
         if site is not None:
             await site.close()
 
-    def _head(self, sample_id: str, repeat: int, ran: Ran, record: Transcript, outcome: str) -> dict[str, Any]:
+    def _head(
+        self, sample_id: str, repeat: int, question: Question, ran: Ran, record: Transcript, outcome: str
+    ) -> dict[str, Any]:
         """The first line of a session: how it went."""
         return {
             "type": "snellen",
@@ -176,6 +178,7 @@ class AgentModel:
             "answer_s": ran.answer_s,
             "turns": trace.turns(record.steps),
             "tool_calls": trace.calls_by_tool(record.steps),
+            "images_given": question.digests,
             "images_seen": trace.images_seen(record.steps),
             "input_tokens": record.usage.input_tokens,
             "output_tokens": record.usage.output_tokens,
