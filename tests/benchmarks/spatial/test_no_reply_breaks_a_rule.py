@@ -1,0 +1,74 @@
+"""Whatever a model says, every rule gives a score from 0 to 1 or says why it gives none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from snellen.benchmarks.spatial import (
+    blink,
+    embspatial,
+    frames,
+    mindcube,
+    mmsi,
+    mmsi_video,
+    omnispatial,
+    site,
+    spar,
+    three_dsr,
+    viewspatial,
+    vsi,
+)
+from snellen.types import Score
+
+_PIECES = """<answer> </answer> </think> answer is Answer: A (B) c. [ ] ' 1e999 -0 twenty thousand hundred move_up: nan , { } ` ²
+٣ 選"""
+PIECES = st.sampled_from([*_PIECES.split(), "answer is", " ", "\n", "\u200b", "\x00"])
+REPLIES = st.one_of(st.text(), st.lists(PIECES, max_size=30).map("".join), st.lists(PIECES, max_size=30).map(" ".join))
+RULES: dict[str, Callable[[str, str], Score]] = {
+    "vsi letters": lambda reply, gold: vsi.lmms_eval(reply, gold, "route_planning"),
+    "vsi numbers": lambda reply, gold: vsi.lmms_eval(reply, gold, "object_counting"),
+    "vsi numbers of the kit": lambda reply, gold: vsi.vlmevalkit(reply, gold, "object_counting"),
+    "option matcher": mmsi.vlmevalkit,
+    "mmsi": mmsi.lmms_eval,
+    "mindcube": mindcube.lmms_eval,
+    "viewspatial": viewspatial.lmms_eval,
+    "site": lambda reply, gold: site.lmms_eval(reply, gold, 6),
+    "blink": blink.lmms_eval,
+    "choices of the kit": lambda reply, gold: blink.vlmevalkit(reply, {"A": "left", "B": ""}, gold),
+    "embspatial": embspatial.lmms_eval,
+    "omnispatial": omnispatial.lmms_eval,
+    "3dsrbench": three_dsr.lmms_eval,
+    "mmsi video": mmsi_video.lmms_eval,
+    "spar letters": lambda reply, gold: spar.lmms_eval(reply, gold, "position_matching"),
+    "spar numbers": lambda reply, gold: spar.lmms_eval(reply, gold, "depth_prediction_oc_mv"),
+    "spar views": lambda reply, gold: spar.lmms_eval(reply, gold, "view_change_infer"),
+    "spar views of the kit": lambda reply, gold: spar.vlmevalkit(reply, gold, "view_change_infer"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+@given(reply=REPLIES, gold=st.one_of(REPLIES, st.sampled_from(["A", "0", "-2.5", "move_up:0", "nan"])))
+@example(reply="[" * 5000 + "]" * 5000, gold="1")
+@example(reply="hundred " * 200, gold="1")
+@example(reply="1" * 5000, gold="2")
+@example(reply="[" + "1" * 5000 + "]", gold="2")
+def test_every_reply_gets_a_score_or_a_reason(name: str, reply: str, gold: str) -> None:
+    score = RULES[name](reply, gold)
+    assert (score.value is None and score.reason) or 0 <= (score.value or 0) <= 1
+    msgspec.json.encode(score)
+
+
+@given(lengths=st.lists(st.integers(1, 400), min_size=1, max_size=60))
+def test_frames_lie_within_their_segments_and_in_order(lengths: list[int]) -> None:
+    for rule in (frames.mmsi_video_lmms_eval, frames.mmsi_video_vlmevalkit):
+        chosen = rule(lengths)
+        assert len(chosen) == len(lengths)
+        for found, length in zip(chosen, lengths, strict=True):
+            assert found == sorted(set(found))
+            assert all(0 <= frame < length for frame in found)
+    assert sum(map(len, frames.mmsi_video_vlmevalkit(lengths))) <= 50

@@ -1,0 +1,143 @@
+"""The readings that several spatial benchmarks share, and mean relative accuracy."""
+
+from __future__ import annotations
+
+import pytest
+
+from snellen.benchmarks.spatial import kit_choice, kit_number, kit_option, letters, mra
+
+OPTION = [
+    ("<answer>Because</answer>", "B"),
+    ("< Answer id=1>\n j </ answer>", "J"),
+    ("<Answer>My answer is C</Answer>", "C"),
+    ("so (e) </think>", "E"),
+    ("A.\nB.", "B"),
+    ("**(c)**", "C"),
+    ("b) the sofa, not A", "B"),
+    ("A apple", "A"),
+    ("A apple or B", None),
+    ("I pick a", None),
+    ("{B}``A``", "A"),
+    ("``A`` and `B`", None),
+    ("Option B: the sofa", None),
+    ("Option A: no\nOption B: yes\nC", "C"),
+    ("answer c", "C"),
+    ("Final answer: cat", None),
+    ("A chair is there, so the answer is C", "C"),
+    ("<think>A or B?</think> D", "D"),
+    ("<think>A or B</think> D", "B"),
+    ("<think>never done, perhaps D", "D"),
+    ("\\boxed{D}", "D"),
+    ("选C", "C"),
+    ("Ｂ", None),
+    ("\u200bC\ufeff", "C"),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), OPTION)
+def test_the_option_matcher_reads_the_first_place_that_holds_a_letter(reply: str, expected: str | None) -> None:
+    assert kit_option.option(reply) == expected
+
+
+def test_the_option_matcher_sees_a_tag_end_in_the_last_800_characters_only() -> None:
+    filler = " word" * 200
+    assert kit_option.option("x a </think>" + filler) is None
+    assert kit_option.option(filler + " x a </think>") == "A"
+
+
+def test_two_failures_of_the_option_matcher_count_as_a_hit_and_say_so() -> None:
+    score = kit_option.hit("no idea", "G")
+    assert (score.value, score.extracted, score.detail) == (1.0, None, {"gold_unread": True})
+    assert kit_option.hit("no idea", "A").verdict == "invalid"
+    assert kit_option.hit("(b)", "B. left").value == 1.0
+    assert kit_option.hit("C", "G").verdict == "wrong"
+
+
+NUMBER = [
+    ("<answer> 1.3 m</answer> or 2", 1.3),
+    ("<think>7</think> about -4.1 cm", -4.1),
+    ("7</think> none", 7.0),
+    ("twenty-one", -1.0),
+    ("Three chairs", 3.0),
+    ("1,250", 250.0),
+    ("7.5 m^2", 2.0),
+    (".5e1", 5.0),
+    ("3-4", -4.0),
+    ("[29.43, 3]", 29.43),
+    ("['4.32', 'x']", 4.32),
+    ("[B]", None),
+    ("[]", None),
+    ("someone", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), NUMBER)
+def test_the_kit_reads_a_tagged_or_the_last_number(reply: str, expected: float | None) -> None:
+    assert kit_number.number(reply) == expected
+
+
+FOUR = {"A": "left side", "B": "front", "C": "left", "D": "back"}
+CHOICE = [
+    ("*D*", "D"),
+    ("B because of all that is seen at the right", None),
+    ("one B two three four five six", None),
+    ("A dog and B cat", None),
+    ("left", "C"),
+    ("`C`", None),
+    ("the answer is d", "D"),
+    ("A chair stands near it, so the answer is **B**", "B"),
+    ("Cannot determine the answer", "Z"),
+    ("Failed to obtain answer via API. B", None),
+    ("Z", "Z"),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), CHOICE)
+def test_the_generic_matcher_wants_one_late_letter_or_one_text(reply: str, expected: str | None) -> None:
+    assert kit_choice.choice(reply, FOUR) == expected
+
+
+def test_older_kits_do_not_look_for_the_answer_is() -> None:
+    reply = "A chair stands near it, so the answer is B"
+    assert kit_choice.choice(reply, FOUR, phrase=False) is None
+    score = kit_choice.exact(reply, FOUR, "B", phrase=False)
+    assert (score.value, score.detail) == (0.0, {"failed_in_prefetch": True})
+    assert kit_choice.exact(reply, FOUR, "B").value == 1.0
+
+
+def test_a_reply_longer_than_twice_the_options_is_not_searched_for_their_texts() -> None:
+    assert kit_choice.choice("b" * 100 + " back", FOUR) is None
+    assert kit_choice.choice("it is back there", FOUR) == "D"
+
+
+MRA = [
+    (9, 10, 0.9),
+    (11, 10, 0.9),
+    (3, 2, 0.1),
+    (95, 100, 1.0),
+    (105, 100, 1.0),
+    (10, 10, 1.0),
+    (16, 10, 0.0),
+    (0, 0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("predicted", "target", "expected"), MRA)
+def test_mean_relative_accuracy_counts_ten_tolerances_inclusively(
+    predicted: float, target: float, expected: float
+) -> None:
+    assert mra.mean_relative_accuracy(mra.relative_error(predicted, target)) == expected
+
+
+def test_a_target_of_zero_takes_the_absolute_error() -> None:
+    assert mra.relative_error(0.3, 0) == 0.3
+    assert mra.mean_relative_accuracy(float("nan")) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [("(b) sofa", "B"), ("Because", "B"), ("The answer is C", "T"), ("**A**", None), (" \n( C", "C"), ("", None)],
+)
+def test_a_leading_letter_has_no_boundary(reply: str, expected: str | None) -> None:
+    assert letters.leading(reply) == expected
