@@ -40,7 +40,7 @@ def member_name(name: str, where: str) -> str:
 
 
 def _fault(name: str) -> str:
-    if not name or name in (".", "./"):
+    if not name or (name[0] == "." and all(part in ("", ".") for part in name.split("/"))):
         return "is empty"
     if len(name) > LONGEST_NAME:
         return f"is longer than {LONGEST_NAME:,} characters"
