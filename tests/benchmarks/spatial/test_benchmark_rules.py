@@ -85,6 +85,7 @@ def test_mmsi_narrows_to_backticks_and_braces(reply: str, expected: str | None) 
     [
         ("Answer: B\nbut Answer C.", "C"),
         ("U.S.A. or B", "A"),
+        ("A. then B.", "B"),
         ("<Answer>the answer is E<", "E"),
         ("(A) is wrong, (B) is right", "A"),
         ('"B" rather than D', "B"),
@@ -115,6 +116,7 @@ def test_viewspatial_reads_behind_the_last_line_break(reply: str, expected: str 
     [
         ("(A) or (B)", 4, "A"),
         ("I say A , no B", 4, "B"),
+        ("A B A", 4, "A"),
         ("AB.", 4, "B"),
         ("**A. right**", 4, "A"),
         ("answer:C", 4, "C"),
@@ -141,6 +143,7 @@ def test_blink_and_embspatial_compare_the_leading_letter() -> None:
     ("reply", "expected"),
     [
         ("A chair, so B", "A"),
+        ("A) but the answer: B", "A"),
         ("I see: answer: Because", "B"),
         ("the answer is D, not (C)", "D"),
         ("perhaps (C) or B.", "C"),
@@ -170,6 +173,7 @@ def test_omnispatial_takes_a_where_nothing_was_said_and_keeps_the_case() -> None
         ("A. B", "A"),
         ("it is B or A ", "A"),
         ("E,E", "O"),
+        ("answer is A. No, answer is B", "B"),
         ("no answer, A", "O"),
     ],
 )

@@ -97,6 +97,8 @@ def test_a_short_video_is_shown_whole_by_one_harness_and_repeated_by_the_other()
     assert frames.uniform_tail(9, 1) == [0, 8]
     assert frames.chunk_centre(100, 4) == [12, 37, 62, 87]
     assert frames.lmms_eval(1000)[:3] == [0, 32, 64]
+    assert frames.by_rate(100, 25.0, 2.0) == [0, 12, 25, 37, 50, 62, 75, 87]
+    assert frames.by_rate(100, 25.0, 0.5, tail=True) == [0, 50, 99]
 
 
 def test_segments_share_fifty_frames() -> None:

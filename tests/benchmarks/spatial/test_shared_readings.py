@@ -41,9 +41,14 @@ def test_the_option_matcher_reads_the_first_place_that_holds_a_letter(reply: str
 
 
 def test_the_option_matcher_sees_a_tag_end_in_the_last_800_characters_only() -> None:
-    filler = " word" * 200
+    filler = " word" * 165
     assert kit_option.option("x a </think>" + filler) is None
     assert kit_option.option(filler + " x a </think>") == "A"
+
+
+def test_the_option_matcher_looks_at_the_last_six_lines_that_are_not_blank() -> None:
+    assert kit_option.option("A\nB or C\n" + "word\n\n" * 4) == "A"
+    assert kit_option.option("A\nB or C\n" + "word\n\n" * 5) is None
 
 
 def test_two_failures_of_the_option_matcher_count_as_a_hit_and_say_so() -> None:

@@ -39,6 +39,19 @@ def chunk_centre(total: int, count: int = VIDEO) -> list[int]:
     return [min(max(int(size / 2 + round(size * chunk)), 0), total - 1) for chunk in range(count)]
 
 
+def by_rate(total: int, video_fps: float, fps: float, *, tail: bool = False) -> list[int]:
+    """VLMEvalKit's form by rate: int(total / video_fps * fps) frames, the i-th being int(i * video_fps / fps).
+
+    Args:
+        total: frames of the video.
+        video_fps: its frames a second.
+        fps: frames a second to show.
+        tail: add the last frame where it is not the last already, as for VSI-Bench.
+    """
+    found = [int(place * video_fps / fps) for place in range(int(_frames(total) / video_fps * fps))]
+    return [*found, total - 1] if tail and (not found or found[-1] != total - 1) else found
+
+
 def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
     """Frames of each segment in lmms-eval: all of them up to `count` in total, else even steps over all segments together.
 
