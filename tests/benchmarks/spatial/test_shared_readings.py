@@ -82,6 +82,11 @@ def test_the_kit_reads_a_tagged_or_the_last_number(reply: str, expected: float |
     assert kit_number.number(reply) == expected
 
 
+def test_a_list_that_python_would_warn_about_is_passed_over_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    assert kit_number.number("[1and 2]") is None
+    assert not recwarn.list
+
+
 FOUR = {"A": "left side", "B": "front", "C": "left", "D": "back"}
 CHOICE = [
     ("*D*", "D"),

@@ -5,10 +5,10 @@ Source: the numeric matcher of VLMEvalKit's spatial suite.
 
 from __future__ import annotations
 
-import ast
 import re
 
 from snellen.benchmarks.spatial.kit_option import INVISIBLE, after_thinking
+from snellen.benchmarks.spatial.literals import listed
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _ANY = re.compile(_NUMBER)
@@ -27,14 +27,10 @@ def number(reply: str) -> float | None:
     """
     text = reply.strip()
     if text.startswith("[") and text.endswith("]"):
-        try:
-            # RecursionError and MemoryError are what the parser says to brackets nested too deep.
-            listed = ast.literal_eval(text)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        found_list = listed(text)
+        if not found_list:
             return None
-        if not isinstance(listed, list) or not listed:
-            return None
-        text = repr(listed[0]) if isinstance(listed[0], float) else f"{listed[0]!s}"
+        text = str(found_list[0])
     text = INVISIBLE.sub("", text)
     text = _WORD.sub(lambda hit: _WORDS[hit[0].lower()], text)
     tagged = _IN_TAG.search(text)

@@ -6,10 +6,10 @@ and EASI's pooled score.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from string import ascii_uppercase
 
+from snellen.benchmarks.spatial import literals
 from snellen.benchmarks.spatial.kit_option import hit as vlmevalkit
 from snellen.benchmarks.spatial.letters import compared
 from snellen.benchmarks.spatial.rows import Row
@@ -52,11 +52,8 @@ def count_options(listed: str) -> int | None:
 
     EASI leaves such rows out; VLMEvalKit's own table takes four (`site.options_when_unknown` of constants.toml).
     """
-    try:
-        found = ast.literal_eval(listed)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
-    return len(found) if isinstance(found, list | tuple) and found else None
+    found = literals.listed(listed)
+    return len(found) if found else None
 
 
 def chance_adjusted(rows: Sequence[Row], *, options_when_unknown: int | None = None) -> float | None:

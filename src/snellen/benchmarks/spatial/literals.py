@@ -1,0 +1,20 @@
+"""Lists that stand as text: what a model wrote, and the cells of VLMEvalKit's tables."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from typing import Any
+
+
+def listed(text: str) -> list[Any] | None:
+    """The list that a Python literal in text is; None where the text is anything else."""
+    try:
+        with warnings.catch_warnings():
+            # Python warns about forms such as `1and`, which here are a model's words and nobody's programme.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        # RecursionError and MemoryError are what the parser says to brackets nested too deep.
+        return None
+    return found if isinstance(found, list) else None
