@@ -133,9 +133,7 @@ Sandbox = Annotated[
     Literal["auto", "bubblewrap", "apptainer", "none"],
     typer.Option(help="What an agent runs in; auto is bubblewrap, none only by name.", rich_help_panel=AGENTS),
 ]
-Sif = Annotated[
-    Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)
-]
+Sif = Annotated[Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)]
 Tools = Annotated[
     Path | None,
     typer.Option(
