@@ -49,6 +49,8 @@ def words(function: Callable[..., Any] | typer.Typer) -> Iterator[Word]:
         return
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
+        if hints[name] is typer.Context:
+            continue
         type_, info = get_args(hints[name])
         default = info.show_default if isinstance(info.show_default, str) else parameter.default
         required = parameter.default is inspect.Parameter.empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from snellen.cli import options as given
 from snellen.cli.faults import tell
 from snellen.cli.outcome import Outcome, finish
 from snellen.cli.output import note
+from snellen.cli.serve import ended_by_signals, parse_vllm
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 
 
@@ -69,6 +71,12 @@ def run(
     sandbox: given.Sandbox = "auto",
     sif: given.Sif = None,
     tools: given.Tools = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'vllm MODEL …'", help="Start this server for the run, as `snellen serve` would, and end it after."
+        ),
+    ] = None,
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -100,6 +108,11 @@ def run(
     from snellen.evaluation import default_folder, find_benchmark, perform
     from snellen.models.base import ModelOptions
 
+    if serve is not None and base_url is not None:
+        raise UsageError("--serve and --base-url exclude each other", "The server says where it is.")
+    started = None if serve is None else parse_vllm(serve)
+    if started is not None and not model:
+        model = [f"api:{started.public}"]
     said = variables.filled(variables.Given(data, limit, out, tuple(model or ())), benchmark)
     data, limit, out = said.data, said.limit, said.out
     settings = ModelOptions(
@@ -140,21 +153,29 @@ def run(
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
     outcome = Outcome()
-    for spec, folder in zip(specs, folders, strict=True):
-        if len(specs) > 1 and not (quiet or as_json):
-            note(f"{spec.benchmark} with {spec.model}, in {folder}")
-        try:
-            if spec.data.path is not None and not (quiet or as_json):
-                for line in find_benchmark(spec).notices(spec.data):
-                    note(f"note: {line}")
-            outcome.runs.append(perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet)))
-        except InterruptedRunError:
-            raise
-        except SnellenError as error:
-            if len(specs) == 1:
+    with contextlib.ExitStack() as servers:
+        if started is not None:
+            from snellen.models.serving.supervise import serving
+
+            servers.enter_context(ended_by_signals())
+            address = servers.enter_context(serving(started, note)).url
+            served = structs.replace(settings, base_url=address)
+            specs = [structs.replace(spec, options=served) for spec in specs]
+        for spec, folder in zip(specs, folders, strict=True):
+            if len(specs) > 1 and not (quiet or as_json):
+                note(f"{spec.benchmark} with {spec.model}, in {folder}")
+            try:
+                if spec.data.path is not None and not (quiet or as_json):
+                    for line in find_benchmark(spec).notices(spec.data):
+                        note(f"note: {line}")
+                outcome.runs.append(perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet)))
+            except InterruptedRunError:
                 raise
-            tell(error)
-            outcome.failures.append((spec, folder, error))
+            except SnellenError as error:
+                if len(specs) == 1:
+                    raise
+                tell(error)
+                outcome.failures.append((spec, folder, error))
     raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
 
 

@@ -1,15 +1,55 @@
-"""`snellen serve`: a local or the embedded model behind an OpenAI-compatible endpoint."""
+"""`snellen serve`: a local or the embedded model behind an OpenAI-compatible endpoint, or a vLLM server of the user."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import contextlib
+import shlex
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.models.serving.vllm import Settings
+
+VLLM_PANEL = "serve vllm"
+OURS = {
+    "dtype": "auto",
+    "device": "auto",
+    "batch_size": 32,
+    "revision": None,
+    "max_tokens": None,
+    "max_pixels": None,
+    "max_long_side": None,
+    "stop_after_first_json": False,
+    "max_body_mb": 64,
+    "server": "snellen",
+}
+THEIRS = {
+    "gpu": None,
+    "data_parallel": None,
+    "tensor_parallel": None,
+    "docker": None,
+    "apptainer": None,
+    "log": None,
+    "startup_timeout": 1800.0,
+}
+
 
 def serve(
+    context: typer.Context,
     model: Annotated[
-        str, typer.Argument(help="embedded, local:NAME, or the path of a model folder.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="[vllm] MODEL",
+            help="embedded, local:NAME, or the path of a model folder. Behind the word vllm: what vLLM is to load, and "
+            "behind -- more arguments for it.",
+            show_default=False,
+        ),
     ],
     host: Annotated[str, typer.Option(help="Address to listen on. The default is reached from this machine only.")] = (
         "127.0.0.1"
@@ -45,11 +85,44 @@ def serve(
         Literal["snellen", "transformers"],
         typer.Option(help="snellen: batches, refuses addresses. transformers: its own `transformers serve`."),
     ] = "snellen",
+    gpu: Annotated[
+        str | None, typer.Option(metavar="IDS", help="GPUs by comma; all by default.", rich_help_panel=VLLM_PANEL)
+    ] = None,
+    data_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Copies of the model.", rich_help_panel=VLLM_PANEL)
+    ] = None,
+    tensor_parallel: Annotated[
+        int | None, typer.Option(min=1, help="GPUs that share one copy.", rich_help_panel=VLLM_PANEL)
+    ] = None,
+    docker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Run this Docker image, not `vllm` on the PATH.", rich_help_panel=VLLM_PANEL
+        ),
+    ] = None,
+    apptainer: Annotated[
+        Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.", rich_help_panel=VLLM_PANEL)
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log", rich_help_panel=VLLM_PANEL),
+    ] = None,
+    startup_timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds until it must answer.", rich_help_panel=VLLM_PANEL)
+    ] = 1800.0,
 ) -> None:
     """Put a local model behind an OpenAI-compatible endpoint.
 
     Answers GET /v1/models and POST /v1/chat/completions. Pictures come inside the request, as data URIs.
+
+    `snellen serve vllm MODEL` starts the vLLM that you have, says when it answers, and ends it with Ctrl-C.
     """
+    given = context.params
+    if model[0] == "vllm":
+        serve_vllm(vllm_settings(given))
+    if len(model) > 1:
+        raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
+    _refuse(given, THEIRS, "is for `snellen serve vllm MODEL`.")
     from snellen.cli.output import note
     from snellen.models.base import ModelOptions
     from snellen.models.server import names, run
@@ -64,7 +137,7 @@ def serve(
         revision=revision,
         stop_after_first_json=stop_after_first_json,
     )
-    path, public = names.parse(model)
+    path, public = names.parse(model[0])
     if server == "transformers":
         from snellen.models.server import peer
 
@@ -83,3 +156,93 @@ def serve(
 
     key = find_key(api_key_env) if api_key_env else None
     run.serve(open_model(path, options), name or public, host, port, key, max_body_mb * 2**20, note)
+
+
+def _refuse(given: Mapping[str, Any], usual: Mapping[str, Any], why: str) -> None:
+    if changed := [f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value]:
+        raise UsageError(f"{', '.join(changed)} {why}", "Leave it away.")
+
+
+def vllm_settings(given: Mapping[str, Any]) -> Settings:
+    """What to serve, from the values of this command by parameter.
+
+    Raises:
+        UsageError: no model is named, or an option is for our own server.
+    """
+    from snellen.models.api.keys import find_key
+    from snellen.models.serving.vllm import Settings
+
+    words: list[str] = list(given["model"])
+    if len(words) < 2 or words[1].startswith("-"):
+        raise UsageError("serve vllm: no model is named", "Example: snellen serve vllm Qwen/Qwen3-VL-8B-Instruct-FP8")
+    _refuse(given, OURS, "is for our own server; vLLM has options of its own, to be given behind --.")
+    return Settings(
+        model=words[1],
+        name=given["name"] or "",
+        host=given["host"],
+        port=given["port"],
+        gpus=given["gpu"] or "",
+        data_parallel=given["data_parallel"],
+        tensor_parallel=given["tensor_parallel"],
+        docker=given["docker"] or "",
+        sif="" if given["apptainer"] is None else str(given["apptainer"]),
+        extra=tuple(words[2:]),
+        key=find_key(given["api_key_env"]) if given["api_key_env"] else None,
+        log=given["log"],
+        startup_s=given["startup_timeout"],
+    )
+
+
+def parse_vllm(line: str) -> Settings:
+    """The settings in `vllm MODEL …`, as `snellen run --serve` gets them: the words of this command.
+
+    Raises:
+        UsageError: the words are not such a line.
+    """
+    from typer.main import get_command
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(serve)
+    command = get_command(alone)
+    try:
+        words = shlex.split(line)
+        given = command.make_context("serve", words).params
+    except ValueError as error:
+        raise UsageError(f"--serve {line!r}: {error}") from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what click raises for wrong words, wherever typer keeps it
+            raise
+        raise UsageError(f"--serve {line!r}: {error.format_message()}", "See snellen serve --help.") from None
+    if given["model"][0] != "vllm":
+        raise UsageError(f"--serve {line!r} does not begin with vllm", 'Example: --serve "vllm MODEL --gpu 0"')
+    return vllm_settings(given)
+
+
+def serve_vllm(settings: Settings) -> NoReturn:
+    """Start it, say where it is, wait until Ctrl-C or SIGTERM; end it.
+
+    Raises:
+        SnellenError: it did not start, or ended by itself.
+    """
+    from snellen.cli.output import note
+    from snellen.models.serving.supervise import serving
+
+    with ended_by_signals(), serving(settings, note) as server:
+        note(f"Serving {server.name} at {server.url} (Ctrl-C ends it).")
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            note("ending vLLM")
+    raise typer.Exit
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP are like Ctrl-C in this block, so that what must be ended is ended."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
