@@ -30,6 +30,7 @@ COMMANDS = {
     "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
     "compare": Command("snellen.cli.compare:compare", "Compare runs question by question.", SCORES),
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "failures": Command("snellen.cli.failures:failures", "Say why answers were not correct.", SCORES),
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
