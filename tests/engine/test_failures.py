@@ -98,3 +98,12 @@ def test_the_last_trace_of_an_answer_is_read_and_an_exchange_with_a_server_is_no
     assert failures._steps(places["a", 0]) == [search("x")]
     (tmp_path / "00001.jsonl").write_text(json.dumps(first) + "\n")
     assert failures._steps(failures._places(tmp_path)["a", 0]) is None
+
+
+def test_the_answer_of_a_judged_benchmark_is_what_the_judge_saw_and_not_its_verdict():
+    from snellen.benchmarks.registry import find
+
+    judged = Score(0.0, "incorrect", "wrong")
+    said = Record("a", "ok", response=Response('{"answer": "Nikon Z9", "reasoning": "its grip"}'))
+    assert failures._answer(find("fika"), GOLD, said, judged) == "Nikon Z9"
+    assert failures._answer(find("fika"), GOLD, Record("a", "timeout"), judged) is None
