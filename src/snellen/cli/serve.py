@@ -228,8 +228,8 @@ def serve_vllm(settings: Settings) -> NoReturn:
     from snellen.models.serving.supervise import serving
 
     with ended_by_signals(), serving(settings, note) as server:
-        note(f"Serving {server.name} at {server.url} (Ctrl-C ends it).")
         try:
+            note(f"Serving {server.name} at {server.url} (Ctrl-C ends it).")
             server.wait()
         except KeyboardInterrupt:
             note("ending vLLM")
