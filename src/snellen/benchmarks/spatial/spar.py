@@ -23,6 +23,7 @@ HIGH: tuple[str, ...] = tuple(task for task in CHOICE if task not in MIDDLE)
 AXES: tuple[tuple[str, str], ...] = tuple((axis["up"], axis["down"]) for axis in _SPAR["axes"])
 
 _UNSIGNED = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")
+_MOVE = re.compile(r"\b([A-Za-z]+_[A-Za-z]+)\s*[:=]\s*([+-]?\d{1,9}(?:\.\d{1,9})?)")
 
 
 def lmms_eval(reply: str, gold: str, task: str) -> Score:
@@ -140,3 +141,16 @@ def summary(rows: Sequence[Row], *, view_change_in_middle: bool = True) -> dict[
         if there:
             summed[difficulty] = mean(there)
     return summed | found
+
+
+def strict_view_change(reply: str, gold: str) -> Score:
+    """A view change whose every item makes sense, in any case and behind a colon or an equals sign; else invalid.
+
+    Unlike either harness's rule a reply that names no known action is worth nothing, though the axes on which the gold
+    answer does not move would agree with silence.
+    """
+    known = {name for axis in AXES for name in axis}
+    found = {name.lower(): float(amount) for name, amount in _MOVE.findall(reply) if name.lower() in known}
+    if not found:
+        return Score(0.0, None, "invalid", "no action with an amount")
+    return _view_change(found, gold)

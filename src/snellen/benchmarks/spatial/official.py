@@ -1,0 +1,254 @@
+"""Rows of the authors' files, and of lmms-eval's copies of them, as questions. The `doc` of lmms-eval's samples is such a row.
+
+Columns are those of the hub's data sets; docs/spatial.md lists them. Pictures in cells are read by `where`, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from snellen.benchmarks.spatial import embspatial, mindcube, spar, vsi
+from snellen.benchmarks.spatial.question import Question, lettered, options_in
+from snellen.errors import DataError
+from snellen.types import Kind
+
+Row: TypeAlias = Mapping[str, Any]
+Reader: TypeAlias = Callable[[Row, int], Question]
+
+
+def text(row: Row, *names: str) -> str:
+    """The first of these columns that the row has, as text.
+
+    Raises:
+        DataError: it has none of them.
+    """
+    for name in names:
+        value = row.get(name)
+        if value is not None and value == value:  # NaN is what tables have for nothing
+            return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    raise DataError(f"the row has no {' and no '.join(names)}; its columns are {', '.join(map(str, row))[:200]}")
+
+
+def maybe(row: Row, name: str) -> str:
+    """A column as text, empty where the row does not have it."""
+    value = row.get(name)
+    return "" if value is None or value != value else str(value)
+
+
+def texts(value: Any) -> list[str]:
+    """A list of texts; empty for anything else, such as pictures."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return []
+    return [one for one in value if isinstance(one, str)]
+
+
+def _vsi(row: Row, at: int) -> Question:
+    question_type, scene = text(row, "question_type"), maybe(row, "scene_name")
+    source = maybe(row, "dataset")
+    return Question(
+        id=text(row, "id"),
+        text=text(row, "question"),
+        gold=text(row, "ground_truth"),
+        kind="number" if question_type in vsi.NUMBER else "choice",
+        options=lettered(texts(row.get("options"))),
+        groups={"question_type": question_type, "source": source},
+        cluster=f"{source}/{scene}" if scene else "",
+        media=(f"{source}/{scene}.mp4",) if scene else (),
+        row=at,
+    )
+
+
+def _mmsi(row: Row, at: int) -> Question:
+    question = text(row, "question")
+    category = text(row, "question_type").replace(".-", ".–")
+    return Question(
+        id=text(row, "id"),
+        text=question,
+        gold=text(row, "answer"),
+        kind="choice",
+        options=options_in(question),
+        groups={"category": category},
+        row=at,
+        count=4,
+    )
+
+
+def _mindcube(row: Row, at: int) -> Question:
+    name = text(row, "id")
+    prompt = maybe(row, "input_prompt")
+    question = maybe(row, "question") or prompt
+    return Question(
+        id=name,
+        text=question,
+        gold=text(row, "gt_answer"),
+        kind="choice",
+        options=options_in(question) or options_in(prompt),
+        groups={"type": mindcube.kind(name)},
+        cluster=name.rpartition("_")[0] or name,
+        pieces={"input_prompt": prompt} if prompt else {},
+        media=tuple(texts(row.get("images"))),
+        row=at,
+    )
+
+
+def _viewspatial(row: Row, at: int) -> Question:
+    choices, shown = text(row, "choices"), tuple(texts(row.get("image_path")))
+    return Question(
+        id=str(at),
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=lettered(choices.splitlines()),
+        groups={"question_type": text(row, "question_type")},
+        cluster=shown[0] if shown else "",
+        pieces={"choices": choices},
+        media=shown,
+        row=at,
+    )
+
+
+def _site(row: Row, at: int) -> Question:
+    shown = texts(row.get("visual"))
+    return Question(
+        id=str(at),
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", texts(row.get("options")), strict=False)),
+        groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
+        cluster=shown[0] if shown else "",
+        media=tuple(shown),
+        row=at,
+    )
+
+
+def _blink(row: Row, at: int) -> Question:
+    prompt = maybe(row, "prompt")
+    return Question(
+        id=text(row, "idx"),
+        text=text(row, "question"),
+        gold=text(row, "answer").strip().strip("()"),
+        kind="choice",
+        options=lettered(texts(row.get("choices"))),
+        groups={"category": text(row, "sub_task")},
+        pieces={"prompt": prompt} if prompt else {},
+        row=at,
+    )
+
+
+def _three_dsr(row: Row, at: int) -> Question:
+    name = text(row, "qid", "index")
+    return Question(
+        id=name,
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=columns_as_options(row),
+        groups={"category": text(row, "category"), "qid": name},
+        cluster=name[:8],
+        row=at,
+    )
+
+
+def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
+    """Letter to text of the columns A, B ... that are not empty."""
+    found = {letter: maybe(row, letter) for letter in letters}
+    return {letter: one for letter, one in found.items() if one and one.lower() != "nan"}
+
+
+def _embspatial(row: Row, at: int) -> Question:
+    answer = row.get("answer")
+    return Question(
+        id=text(row, "question_id"),
+        text=text(row, "question"),
+        gold=embspatial.gold_letter(answer) if isinstance(answer, int) else text(row, "answer"),
+        kind="choice",
+        options=lettered(texts(row.get("answer_options"))),
+        groups={"source": text(row, "data_source"), "relation": maybe(row, "relation")},
+        row=at,
+    )
+
+
+def _mmsi_video(row: Row, at: int) -> Question:
+    kind = text(row, "type")
+    main, _, sub = kind.removeprefix("(").partition(") ") if kind.startswith("(") else (kind, "", kind)
+    pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
+    listed = texts(row.get("options"))
+    return Question(
+        id=maybe(row, "id") or str(at),
+        text=pieces["user_prompt"] or pieces["task_prompt"],
+        gold=text(row, "ground_truth").strip().upper()[:1],
+        kind="choice",
+        options=lettered(listed) or options_in("\n".join(pieces.values())),
+        groups={"task_type": main, "sub_task_type": sub},
+        pieces=pieces,
+        media=tuple(texts(row.get("ref_images"))),
+        segments=segments(row.get("frames_list")),
+        row=at,
+    )
+
+
+def segments(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Lists of frames, one a clip; a single list is one clip."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return ()
+    if all(isinstance(one, str) for one in value):
+        return (tuple(texts(value)),) if value else ()
+    return tuple(tuple(texts(one)) for one in value)
+
+
+def _omnispatial(row: Row, at: int) -> Question:
+    gold = maybe(row, "gt")
+    answer = row.get("answer")
+    if not gold:
+        gold = embspatial.gold_letter(answer) if isinstance(answer, int) else text(row, "answer")
+    shown = maybe(row, "image_path")
+    return Question(
+        id=text(row, "id"),
+        text=text(row, "question"),
+        gold=gold,
+        kind="choice",
+        options=lettered(texts(row.get("options"))),
+        groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
+        cluster=shown,
+        media=(shown,) if shown else (),
+        row=at,
+    )
+
+
+def _spar(row: Row, at: int) -> Question:
+    question, task = text(row, "question"), text(row, "task")
+    kind = kind_of_spar(task)
+    return Question(
+        id=text(row, "id"),
+        text=question,
+        gold=text(row, "answer"),
+        kind=kind,
+        options=options_in(question) if kind == "choice" else {},
+        groups={"question_type": task, "source": maybe(row, "source")},
+        row=at,
+        count=4 if kind == "choice" else 0,
+    )
+
+
+def kind_of_spar(task: str) -> Kind:
+    """How a task of SPAR-Bench is answered."""
+    return "number" if task in spar.NUMBER else "short" if task in spar.VIEW_CHANGE else "choice"
+
+
+QUESTIONS: Mapping[str, Reader] = {
+    "vsi-bench": _vsi,
+    "mmsi-bench": _mmsi,
+    "mindcube-tiny": _mindcube,
+    "viewspatial": _viewspatial,
+    "site": _site,
+    "blink": _blink,
+    "3dsrbench": _three_dsr,
+    "embspatial": _embspatial,
+    "mmsi-video-bench": _mmsi_video,
+    "omnispatial": _omnispatial,
+    "spar-bench": _spar,
+    "vsi-debiased": _vsi,
+}
+"""(row, its place from 0) to the question, by benchmark; each raises DataError where a needed column is missing."""

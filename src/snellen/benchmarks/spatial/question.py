@@ -1,0 +1,116 @@
+"""One question of a spatial benchmark as its row has it, whichever layout the row is of, before a prompt is made of it.
+
+Readers of the official files (`official`), of VLMEvalKit's tables (`kit`) and of either harness's results make a `Question`
+of a row; prompts, scorers and figures know nothing of layouts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.types import Kind, Prompt, Sample
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+UNKNOWN_OPTIONS = dict.fromkeys("ABCD", "")
+_LETTERED = re.compile(r"^\s*\(?([A-Z])\s*[.):：]\s*", re.DOTALL)
+_OPTION_LINE = re.compile(
+    r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+(.*?)(?=[\s,;]+\(?[A-J]\s*[.:)：]\s|\s*\Z)", re.DOTALL
+)
+
+
+class Question(Struct, frozen=True):
+    """What a row asks.
+
+    Attributes:
+        id: unique in its benchmark as far as the data is; a reader adds `#2` to a second row of one id.
+        text: the question, with `<image>` or `<video>` where the data has them.
+        gold: the gold answer as both harnesses' rules take it: a letter, for ViewSpatial the whole option (`A. left`),
+            a number in text, moves in text.
+        kind: choice, number, or short (SPAR-Bench's view change).
+        options: letter to text without its letter, in order; empty where the row does not list them apart (MMSI-Bench,
+            MindCube and MMSI-Video have them in the text).
+        groups: what figures are broken down by; `tasks.Task.by` is always one of them.
+        cluster: what its row shares with others, for statistics: the scene, the video, the base of rotated forms.
+        pieces: further texts that prompts are made of, by the name of their column: input_prompt, system_prompt ...
+        media: what is shown in order, as paths relative to the media's root; pictures in cells are not among them.
+        segments: MMSI-Video's clips, each the paths of its frames; reference images are in `media`.
+        row: its place in its file, from 0, by which lmms-eval numbers its answers.
+        index: VLMEvalKit's index, where the row is of a table of the kit's.
+        count: how many options it has, where that is known otherwise than from `options`; 0 where it is not.
+    """
+
+    id: str
+    text: str
+    gold: str
+    kind: Kind
+    options: Mapping[str, str] = {}
+    groups: Mapping[str, str] = {}
+    cluster: str = ""
+    pieces: Mapping[str, str] = {}
+    media: tuple[str, ...] = ()
+    segments: tuple[tuple[str, ...], ...] = ()
+    row: int = -1
+    index: str = ""
+    count: int = 0
+
+
+def sample(question: Question, prompt: Prompt = Prompt(())) -> Sample:
+    """The sample of a question. Its meta has `gold`, the groups, `n` (options, 0 where unknown), `chance`, `row`, `index`.
+
+    The target is what people compare an answer with: a letter, a float, or the gold text.
+    """
+    n = len(question.options) or question.count
+    meta: dict[str, Any] = {**question.groups, "gold": question.gold}
+    if question.kind == "choice":
+        meta["n"] = n
+        if n:
+            meta["chance"] = 1 / n
+    if question.row >= 0:
+        meta["row"] = question.row
+    if question.index:
+        meta["index"] = question.index
+    return Sample(
+        id=question.id,
+        prompt=prompt,
+        target=target(question),
+        kind=question.kind,
+        options=question.options,
+        group=question.cluster,
+        meta=meta,
+    )
+
+
+def target(question: Question) -> str | float | None:
+    """The gold answer in the type of the sample's kind; None where it is no number though one is asked for."""
+    if question.kind == "number":
+        try:
+            return float(question.gold)
+        except ValueError:
+            return None
+    if question.kind == "choice":
+        bare = question.gold.strip().strip("()")
+        found = _LETTERED.match(bare)
+        return found[1] if found else bare.upper() if len(bare) == 1 else question.gold
+    return question.gold
+
+
+def lettered(options: list[str]) -> dict[str, str]:
+    """Letter to text of options in order; a letter that a text brings along (`A. left`) is taken off where all do."""
+    found = [_LETTERED.match(option) for option in options]
+    own = all(hit is not None and hit[1] == LETTERS[at] for at, hit in enumerate(found) if at < len(LETTERS))
+    texts = [option[hit.end() :] if own and hit else option for option, hit in zip(options, found, strict=True)]
+    return {LETTERS[at]: text.strip() for at, text in enumerate(texts[: len(LETTERS)])}
+
+
+def options_in(text: str) -> dict[str, str]:
+    """The options that a question's own text lists as `A. left`, `A: left,` or `(A) left`; empty where they are not A, B ..."""
+    found = _OPTION_LINE.findall(text)
+    for start in range(len(found)):
+        run = found[start:]
+        if [letter for letter, _ in run] == list(LETTERS[: len(run)]) and len(run) > 1:
+            return {letter: option.strip().rstrip(",;") for letter, option in run}
+    return {}
