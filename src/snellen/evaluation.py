@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from snellen.engine.verdicts import Verdicts
 
 T = TypeVar("T")
-JUDGED = "judged"
+JUDGED, LABELLED = "judged", "failures"
 
 
 def evaluate(
@@ -425,18 +425,22 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 
 def find_benchmark(spec: RunSpec) -> Benchmark:
-    """The benchmark that a spec names; that of a judged run is made of the run that was judged."""
+    """The benchmark that a spec names; that of a judge's run is made of the run that it is about."""
     if spec.benchmark == JUDGED:
         from snellen.engine import judge
 
         return judge.benchmark(spec.data)
+    if spec.benchmark == LABELLED:
+        from snellen.engine import labelling
+
+        return labelling.benchmark(spec.data)
     return benchmarks.find(spec.benchmark)
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     """The model that a spec names; a judge is asked again where its verdict cannot be read."""
     model = models.open_model(spec.model, spec.options)
-    if spec.benchmark == JUDGED:
+    if spec.benchmark in (JUDGED, LABELLED):
         from snellen.engine import judge
 
         return judge.Asking(model, folder.path)

@@ -10,6 +10,7 @@ import pytest
 
 from snellen import failures
 from snellen.cli import main
+from snellen.engine import failed
 from snellen.errors import DataError
 from snellen.models import trace
 from snellen.models.trace import Step
@@ -94,10 +95,10 @@ def test_the_last_trace_of_an_answer_is_read_and_an_exchange_with_a_server_is_no
     steps = trace.plain([search("x")])
     second = {"sample_id": "a", "repeat": 0, "attempt": 2, "trace": steps}
     (tmp_path / "00000.jsonl").write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n" + '{"sample')
-    places = failures._places(tmp_path)
-    assert failures._steps(places["a", 0]) == [search("x")]
+    places = failed.places(tmp_path)
+    assert failed.read_steps(places["a", 0]) == [search("x")]
     (tmp_path / "00001.jsonl").write_text(json.dumps(first) + "\n")
-    assert failures._steps(failures._places(tmp_path)["a", 0]) is None
+    assert failed.read_steps(failed.places(tmp_path)["a", 0]) is None
 
 
 def test_the_answer_of_a_judged_benchmark_is_what_the_judge_saw_and_not_its_verdict():
@@ -105,5 +106,5 @@ def test_the_answer_of_a_judged_benchmark_is_what_the_judge_saw_and_not_its_verd
 
     judged = Score(0.0, "incorrect", "wrong")
     said = Record("a", "ok", response=Response('{"answer": "Nikon Z9", "reasoning": "its grip"}'))
-    assert failures._answer(find("fika"), GOLD, said, judged) == "Nikon Z9"
-    assert failures._answer(find("fika"), GOLD, Record("a", "timeout"), judged) is None
+    assert failed.answer_of(find("fika"), GOLD, said, judged) == "Nikon Z9"
+    assert failed.answer_of(find("fika"), GOLD, Record("a", "timeout"), judged) is None

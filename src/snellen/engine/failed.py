@@ -1,0 +1,120 @@
+"""The answers of a run with their scores and, where there are some, the steps that led to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.rescore import final_records, match, profiles_of, rubric_for, scores_of
+from snellen.errors import DataError
+from snellen.models import trace
+from snellen.models.trace import Step
+from snellen.types import Record, Sample, Score
+
+Key = tuple[str, int]
+Place = tuple[Path, int]
+
+
+class Answered(Struct, frozen=True):
+    """One answer under the benchmark's first profile.
+
+    Attributes:
+        sample, record, score: question, what was said, how it counts.
+        answer: the answer in the reply, None where there is none.
+        place: file and offset of its trace; None where it left none.
+    """
+
+    sample: Sample
+    record: Record
+    score: Score
+    answer: str | None
+    place: Place | None
+
+    @property
+    def failed(self) -> bool:
+        """Scored, and not correct."""
+        return self.score.verdict not in ("correct", "unscored")
+
+    def steps(self) -> list[Step] | None:
+        """How it came about; None where no trace in that shape was written."""
+        return read_steps(self.place)
+
+
+def answers(
+    folder: RunFolder, benchmark: Benchmark, spec: RunSpec, verdicts: Mapping[str, str] | None
+) -> Iterator[Answered]:
+    """Every answer of a run, in the order of its records.
+
+    Args:
+        folder, benchmark, spec: the run, what it asked, and how.
+        verdicts: a judge's replies, where the benchmark is judged: what has none is unscored.
+
+    Raises:
+        SnellenError: the samples cannot be read again, or a shard of traces is damaged.
+    """
+    scorers, traces = profiles_of(benchmark, None), places(folder.traces)
+    for sample, record in match(benchmark, spec.data, final_records(folder.results), repeats=spec.repeats):
+        (score,) = scores_of(benchmark, sample, record, scorers, verdicts).values()
+        answer = answer_of(benchmark, sample, record, score)
+        yield Answered(sample, record, score, answer, traces.get((sample.id, record.repeat)))
+
+
+def answer_of(benchmark: Benchmark, sample: Sample, record: Record, score: Score) -> str | None:
+    """What a judge saw of the reply; without a judge what the scorer read (a judged score holds the verdict there)."""
+    if record.response is None or record.status != "ok":
+        return None
+    if rubric_for(benchmark, sample, record) is None:
+        return score.extracted if isinstance(score.extracted, str) else None
+    judged = None if benchmark.judged_text is None else benchmark.judged_text(sample, record.response.text)
+    return record.response.text if judged is None else judged.reply
+
+
+class _Line(Struct):
+    sample_id: str
+    repeat: int
+    trace: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Head(Struct):
+    sample_id: str
+    repeat: int
+
+
+def places(folder: Path) -> dict[Key, Place]:
+    """Where each answer's last trace begins: file and offset, so that traces are not held in memory.
+
+    Raises:
+        DataError: a line in the middle is no trace.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as file:
+            at = 0
+            for line in file:
+                try:
+                    head = msgspec.json.decode(line, type=_Head)
+                except msgspec.DecodeError as error:
+                    if line.endswith(b"\n"):
+                        raise DataError(f"{path}, byte {at}: {error}") from error
+                    break  # the last line of a killed run
+                found[head.sample_id, head.repeat] = (path, at)
+                at += len(line)
+    return found
+
+
+def read_steps(place: Place | None) -> list[Step] | None:
+    """The steps of one trace; None where there is none, or one in another shape (an exchange with a server)."""
+    if place is None:
+        return None
+    with place[0].open("rb") as file:
+        file.seek(place[1])
+        line = msgspec.json.decode(file.readline(), type=_Line)
+    try:
+        return trace.read(msgspec.json.decode(line.trace))
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,212 @@
+"""Asking a judge why answers were not correct: a run like any other judge's, one question for each such answer.
+
+The judge sees the question, the gold answer, and the answer with the steps that led to it. What is written down of a
+restricted benchmark holds no gold: `snellen.engine.judge` seals it as it does a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine import failed, verdicts
+from snellen.engine.failed import Answered
+from snellen.engine.folder import RunFolder
+from snellen.engine.judge import NAME as JUDGED
+from snellen.engine.judge import Question, load_rubric, question_of
+from snellen.engine.rescore import judged_name
+from snellen.errors import JudgeError, RunError
+from snellen.models import trace
+from snellen.models.trace import Step
+from snellen.scoring import statistics
+from snellen.scoring.judge import (
+    WITHHELD,
+    Rubric,
+    Schema,
+    fill,
+    gold_forms,
+    parse_rubric,
+    places,
+    score_verdict,
+    shortened,
+    strike,
+)
+from snellen.scoring.table import Scores
+from snellen.sources.digests import digest
+from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
+
+NAME = "failures"
+PROFILE = "judge"
+FIELD = "label"
+FIRST_STEPS, LAST_STEPS = 12, 20
+SAID, CALLED, GIVEN, ANSWERED = 600, 300, 700, 2_000
+"""Characters kept of what the model said, of a call's arguments, of a tool's result and of the answer."""
+
+
+def default_folder(source: RunFolder) -> RunFolder:
+    """Where a judge's labels lie unless the user says otherwise: <run>_failures, beside the run."""
+    whole = source.path.resolve()
+    named = source.path if source.path.name not in ("", "..") else whole
+    return RunFolder(named.with_name(f"{whole.name}_failures"))
+
+
+def beside(source: RunFolder) -> RunFolder | None:
+    """The run of a judge beside `source` that labelled it; None where there is none, or one about another run."""
+    folder = default_folder(source)
+    if not folder.exists():
+        return None
+    try:
+        spec = folder.meta().spec
+    except RunError:  # something else lies there; asking a judge would say so
+        return None
+    about, here = spec.data.path, source.path.resolve()
+    if spec.benchmark != NAME or about is None:
+        return None
+    return folder if about.resolve() == here or about.name == here.name else None
+
+
+def rubric_of(name: str) -> Rubric:
+    """The rubric of labels: the package's own, or a file of the user's.
+
+    Raises:
+        JudgeError: there is none, or its verdict is not one of three or more labels under `label`.
+    """
+    rubric = load_rubric(name) if name else _own()
+    if rubric.verdict.field != FIELD or len(rubric.verdict.labels) < 3:
+        raise JudgeError(
+            f"rubric {rubric.name}: its verdict is not one of three or more labels under {FIELD!r}",
+            "docs/failures.md says what such a rubric holds.",
+        )
+    return rubric
+
+
+@cache
+def _own() -> Rubric:
+    text = files("snellen.scoring").joinpath("rubrics", "failures.toml").read_text("utf-8")
+    return parse_rubric(text, "failures")
+
+
+def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
+    """The benchmark whose questions are "why is this answer not correct?".
+
+    Args:
+        data: `path` is the run's folder, the option `rubric` a file (empty: ours), `seed` that of the marks.
+        source: the run's benchmark, where it is not a registered one.
+
+    Raises:
+        RunError: there is no run. JudgeError: the rubric cannot be used.
+    """
+    folder = RunFolder(data.path or RunFolder("").path)
+    meta = folder.meta()
+    if meta.spec.benchmark in (JUDGED, NAME):
+        raise JudgeError(f"{folder.path} is a judge's run", "Give the run that it is about.")
+    asked = source or registry.find(meta.spec.benchmark)
+    rubric = rubric_of(data.options.get("rubric", ""))
+
+    def samples(settings: Data) -> Iterator[Sample]:
+        judged = None if asked.rubric is None else verdicts.beside(folder)
+        said = None if judged is None else verdicts.read(judged, folder)
+        for one in failed.answers(folder, asked, meta.spec, said):
+            if one.failed:
+                yield question(one, rubric, settings, asked)
+
+    def score(sample: Sample, reply: str) -> Score:
+        found = question_of(sample.prompt)
+        return score_verdict(reply, Schema() if found is None else found.verdict)
+
+    return Benchmark(
+        name=NAME,
+        version="1",
+        samples=samples,
+        score={PROFILE: score},
+        summarize=lambda scores, profile: summarize(scores, rubric.verdict),
+        profiles={PROFILE: f"the judge's label: {rubric.about or rubric.name}"},
+        size=lambda settings: sum(1 for _ in samples(settings)),
+        digest=lambda _: f"{digest(folder.results)} rubric {rubric.digest}",
+        options={"rubric": "file of the rubric"},
+        restricted=asked.restricted,
+        about={"description": f"why answers of {folder.path} were not correct", "benchmark": asked.name},
+    )
+
+
+def question(one: Answered, rubric: Rubric, data: Data, asked: Benchmark) -> Sample:
+    """The question to the judge about one answer that is not correct."""
+    sample, record = one.sample, one.record
+    shown = sample
+    if asked.judged_text is not None and record.response is not None:
+        narrowed = asked.judged_text(sample, record.response.text)
+        if narrowed is not None:
+            shown = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
+    values = places(rubric, shown, account(one), data.seed)
+    text = fill(rubric.template, values)
+    part = Question(text, verdict=rubric.verdict, shape=rubric.shape)
+    if asked.restricted:
+        forms = gold_forms(sample)
+        written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
+        part = structs.replace(part, text=written, opened=text, forms=forms)
+    system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
+    limit = None if rubric.max_tokens is None else Generation(max_tokens=rubric.max_tokens)
+    group = sample.group or sample.id
+    return Sample(judged_name(sample, record), Prompt((part,), system, limit), None, "open", group=group)
+
+
+def account(one: Answered) -> str:
+    """An answer and how it came about, in at most about 50,000 characters; a rubric's place takes 20,000 of them."""
+    record, steps = one.record, one.steps()
+    if one.answer is not None:
+        lines = [f"Answer: {shortened(one.answer, ANSWERED)}"]
+    elif record.response is not None:
+        lines = [f"No answer could be read from this reply: {shortened(record.response.text, ANSWERED)}"]
+    else:
+        why = f", {record.error.kind}: {shortened(record.error.message, CALLED)}" if record.error is not None else ""
+        lines = [f"No answer ({record.status}{why})"]
+    found = one.score.detail.get("judge_verdict", one.score.verdict)
+    lines.append(f"Said of it: {found}")
+    if record.response is not None and record.response.finish_reason == trace.IMAGE_NEVER_SEEN:
+        lines.append("It answered without a look at the picture.")
+    if steps is None:
+        return "\n".join([*lines, "There is no record of steps: the model was asked once, without tools."])
+    calls = ", ".join(f"{tool} x{count}" for tool, count in trace.calls_by_tool(steps).items()) or "none"
+    lines.append(f"Replies of the model: {trace.turns(steps)}. Calls of tools: {calls}.")
+    return "\n".join([*lines, "", *_told(steps)])
+
+
+def _told(steps: Sequence[Step]) -> Iterator[str]:
+    """The first and the last steps, one paragraph each; the question itself is left out."""
+    kept = [one for one in steps if one.role != "user"]
+    for number, one in enumerate(kept, 1):
+        left = len(kept) - LAST_STEPS
+        if FIRST_STEPS < number <= left:
+            if number == left:
+                yield f"[… {left - FIRST_STEPS:,} steps left out …]"
+            continue
+        saw = f" [{len(one.images)} picture(s) shown]" if one.images else ""
+        if one.role == "assistant":
+            yield f"{number}. model: {shortened(one.text, SAID)}{saw}"
+        else:
+            called = shortened(msgspec.json.encode(one.arguments).decode(), CALLED)
+            ended = " failed" if one.error else ""
+            yield f"{number}. {shortened(one.tool, 100)} {called}{ended} -> {shortened(one.result, GIVEN)}{saw}"
+
+
+def summarize(scores: Scores, schema: Schema) -> list[Metric]:
+    """The share of each label of all answers that the judge was asked about, and of those that got none."""
+    held = scores.meta.get("judge_verdict")
+    codes = np.full(len(scores), -1) if held is None else held.codes
+
+    def share(name: str, hits: NDArray[np.bool_]) -> Metric:
+        rows = replace(scores, verdict=np.zeros_like(scores.verdict), group=scores.question)
+        return statistics.mean(name, replace(rows, value=hits.astype(np.float64)))
+
+    names = () if held is None else held.names
+    found = [share(label, codes == names.index(label) if label in names else codes < -1) for label in schema.labels]
+    return [*found, share("without_label", codes < 0)]

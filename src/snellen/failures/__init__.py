@@ -1,0 +1,28 @@
+"""Why answers were not correct: labels proposed by rules and by a judge, settled by people, counted and shown.
+
+A label says whose it is (`rule`, `judge`, `person`). What nobody can tell stays `unknown`; nothing is guessed.
+"""
+
+from snellen.failures.labels import Labelled, agreements, counts, label_run, labelled, save, saved
+from snellen.failures.review import Decision, read_review, read_reviews
+from snellen.failures.rules import UNKNOWN, Rule, Table, labels, proposed, signals, table
+
+__all__ = [
+    "UNKNOWN",
+    "Decision",
+    "Labelled",
+    "Rule",
+    "Table",
+    "agreements",
+    "counts",
+    "label_run",
+    "labelled",
+    "labels",
+    "proposed",
+    "read_review",
+    "read_reviews",
+    "save",
+    "saved",
+    "signals",
+    "table",
+]

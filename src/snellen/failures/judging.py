@@ -1,0 +1,134 @@
+"""A judge's labels: asking for them, and reading what one has said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.fika.reply import objects
+from snellen.engine import journal, labelling, verdicts
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.judge import Asking
+from snellen.engine.progress import Display
+from snellen.errors import JudgeError
+from snellen.evaluation import LABELLED, Run, perform
+from snellen.failures.rules import labels
+from snellen.judging import BASE_URL, MODEL, require_key, setting, spelled
+from snellen.models import registry as models
+from snellen.models.base import Model, ModelOptions
+from snellen.scoring.judge import Schema, read_verdict
+from snellen.types import Generation
+
+
+def ask(
+    run: Run,
+    model: str | Model | None = None,
+    *,
+    rubric: str = "",
+    out: str | Path | None = None,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    concurrency: int = 16,
+    generation: Generation | None = None,
+    display: Display | None = None,
+    max_attempts: int = 6,
+    max_cost: float | None = None,
+    max_tokens_total: int | None = None,
+    **model_options: Any,
+) -> Run:
+    """Let a model say why each answer that is not correct is not, or go on with that; its labels are a run of their own.
+
+    Args:
+        run: the run; of a judged benchmark one with verdicts.
+        model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
+        rubric: path of a rubric file; empty: ours.
+        out: the labels' folder; None: <run>_failures, where `labels_of` finds them.
+        base_url, key_env, seed, concurrency, generation, display, max_attempts, max_cost, max_tokens_total,
+            model_options, limit: as for `snellen.judging.judge`.
+
+    Raises:
+        JudgeError: no judge, no key, no such rubric, a rubric with labels that are not ours, nothing to label; nothing
+            was asked.
+        SnellenError: see snellen.errors; labels that were given are on disk.
+    """
+    given = model if model is not None else setting(MODEL)
+    if given is None:
+        raise JudgeError("no judge is named", f"Give --judge api:NAME, or set {MODEL}.")
+    strange = sorted(set(labelling.rubric_of(rubric).verdict.labels) - set(labels()))
+    if strange:
+        raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
+    name = spelled(given) if isinstance(given, str) else given.name
+    options = ModelOptions(
+        generation=generation or Generation(),
+        base_url=base_url or setting(BASE_URL),
+        key_env=require_key(name, key_env) if isinstance(given, str) else key_env,
+        concurrency=concurrency,
+        seed=seed,
+        **model_options,
+    )
+    data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
+    asked = labelling.benchmark(data, run.benchmark)
+    if next(asked.samples(data), None) is None:
+        raise JudgeError(
+            f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
+        )
+    folder = RunFolder(out) if out is not None else labelling.default_folder(run.folder)
+    judging = models.open_model(name, options) if isinstance(given, str) else given
+    spec = RunSpec(
+        benchmark=LABELLED,
+        model=name,
+        data=data,
+        options=options,
+        limit=limit,
+        max_attempts=max_attempts,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
+    )
+    return perform(spec, folder, benchmark=asked, model=Asking(judging, folder.path), display=display)
+
+
+class Labels(Struct, frozen=True):
+    """A judge's labels by `rescore.judged_name`: `by` is the judge, `unread` how many replies hold no label."""
+
+    by: str
+    found: Mapping[str, str]
+    reasons: Mapping[str, str]
+    unread: int
+
+
+def labels_of(run: Run, folder: str | Path | None = None) -> Labels | None:
+    """What a judge has said in <run>_failures, or in `folder`; None where there is no such run."""
+    held = labelling.beside(run.folder) if folder is None else RunFolder(folder)
+    if held is None:
+        return None
+    schema = Schema(field=labelling.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
+    found, unread = {}, 0
+    said = verdicts.read(held, run.folder)
+    for name, text in said.items():
+        try:
+            found[name] = str(read_verdict(text, schema).found)
+        except ValueError:
+            unread += 1
+    return Labels(said.model, found, reasons(held.path), unread)
+
+
+class _Raw(Struct):
+    sample_id: str
+    text: str = ""
+
+
+def reasons(folder: Path) -> dict[str, str]:
+    """Why a judge said what it said, by `rescore.judged_name`, from its raw outputs, which hold no gold."""
+    found = {}
+    for path in sorted((folder / "raw_judge_outputs").glob("*.jsonl")):
+        for line in journal.read(path, _Raw):
+            told = next((one["reason"] for one in objects(line.text) if isinstance(one.get("reason"), str)), None)
+            if told is not None:
+                found[line.sample_id] = told[:2_000]
+    return found

@@ -1,0 +1,196 @@
+"""The label of each answer that is not correct: proposed by rules and by a judge, settled by people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from snellen.build.curate.agreement import Agreement, cohen
+from snellen.engine import failed, journal
+from snellen.engine.failed import Answered, Key
+from snellen.engine.rescore import judged_name
+from snellen.errors import DataError, RunError, UsageError
+from snellen.evaluation import Run
+from snellen.failures.review import Decision, disputed
+from snellen.failures.rules import UNKNOWN, labels, proposed, signals
+
+Source = Literal["rule", "judge", "person", "none"]
+NAME = "failures.jsonl"
+RULE_AND_JUDGE, PEOPLE = "rule and judge differ", "people differ"
+
+
+class Labelled(Struct, frozen=True):
+    """One answer that was not correct: its label and whose that is.
+
+    Attributes:
+        sample_id, repeat: which answer.
+        label: the person's, else the rule's, else the judge's, else `unknown`; of several people the last one's.
+        source: whose it is.
+        signals: what held of the answer.
+        rule, judge: what each proposes; `judge` is None where none was asked or no label came.
+        people: what each person says, the last one at the end.
+        verdict: how the answer counts.
+        review: why a person should look at it; empty: nobody needs to.
+    """
+
+    sample_id: str
+    repeat: int
+    label: str
+    source: Source
+    signals: tuple[str, ...]
+    rule: str = UNKNOWN
+    judge: str | None = None
+    people: Mapping[str, str] = {}
+    verdict: str = "wrong"
+    review: str = ""
+
+
+def settle(
+    which: Key,
+    found: frozenset[str] | tuple[str, ...],
+    rule: str,
+    judge: str | None,
+    said: Sequence[Decision] = (),
+    verdict: str = "wrong",
+) -> Labelled:
+    """One answer's label: people over rule, the rule over the judge, whose label counts where no rule holds."""
+    source: Source = "none"
+    label = UNKNOWN
+    if said:
+        label, source = said[-1].label, "person"
+    elif rule != UNKNOWN:
+        label, source = rule, "rule"
+    elif judge is not None and judge != UNKNOWN:
+        label, source = judge, "judge"
+    review = ""
+    if disputed(said):
+        review = PEOPLE
+    elif not said and judge is not None and rule not in (UNKNOWN, judge):
+        review = RULE_AND_JUDGE
+    people = {one.by: one.label for one in said}
+    return Labelled(*which, label, source, tuple(sorted(found)), rule, judge, people, verdict, review)
+
+
+def label_run(
+    run: Run,
+    review: Mapping[Key, Decision | Sequence[Decision]] | None = None,
+    judged: Mapping[str, str] | None = None,
+) -> Iterator[Labelled]:
+    """Every answer of a run that was scored and is not correct, in the order of the records.
+
+    Args:
+        run: one with verdicts, where its benchmark is judged: what is unscored is left out.
+        review: people's decisions by sample and repeat; they override rules and judge.
+        judged: a judge's labels by `rescore.judged_name`.
+    """
+    for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
+        if one.failed:
+            yield label_of(one, review, judged)
+
+
+def label_of(
+    one: Answered,
+    review: Mapping[Key, Decision | Sequence[Decision]] | None = None,
+    judged: Mapping[str, str] | None = None,
+) -> Labelled:
+    """The label of one answer that is not correct."""
+    which = (one.sample.id, one.record.repeat)
+    held = signals(one.sample, one.record, one.score, one.steps(), one.answer)
+    judge = None if judged is None else judged.get(judged_name(one.sample, one.record))
+    return settle(which, held, proposed(held), judge, _said(review, which), verdict_of(one))
+
+
+def verdict_of(one: Answered) -> str:
+    """The judge's class where the score has one, else the verdict."""
+    return str(one.score.detail.get("judge_verdict", one.score.verdict))
+
+
+def _said(review: Mapping[Key, Decision | Sequence[Decision]] | None, which: Key) -> Sequence[Decision]:
+    said = () if review is None else review.get(which, ())
+    return (said,) if isinstance(said, Decision) else said
+
+
+def save(run: Run, labelled: Sequence[Labelled]) -> bool:
+    """Write failures.jsonl into the run's folder; False where that cannot be written."""
+    content = b"".join(msgspec.json.encode(one) + b"\n" for one in labelled)
+    try:
+        run.folder.write(run.path / NAME, content)
+    except RunError:  # a run on a disk that is read-only can be labelled too
+        return False
+    return True
+
+
+def saved(run: Run) -> list[Labelled] | None:
+    """What failures.jsonl holds; None where there is none.
+
+    Raises:
+        RunError: it is damaged.
+    """
+    path = run.path / NAME
+    return list(journal.read(path, Labelled)) if path.exists() else None
+
+
+def is_current(run: Run) -> bool:
+    """Whether failures.jsonl was written after the run's last answer and last verdict."""
+    from snellen.engine.verdicts import beside
+
+    written = (run.path / NAME).stat().st_mtime_ns
+    judged = beside(run.folder)
+    newest = [run.folder.results, *([] if judged is None else [judged.results])]
+    return not any(path.exists() and path.stat().st_mtime_ns > written for path in newest)
+
+
+def labelled(
+    run: Run, review: Mapping[Key, Sequence[Decision]] | None = None, judged: Mapping[str, str] | None = None
+) -> tuple[list[Labelled], str]:
+    """The labels of a run; where its data cannot be read any more, those of failures.jsonl with what was decided since.
+
+    Returns:
+        The labels, and why they are those of the file; empty where they were made now.
+
+    Raises:
+        SnellenError: the data cannot be read, and there is no such file.
+    """
+    try:
+        return list(label_run(run, review, judged)), ""
+    except (DataError, UsageError) as error:
+        kept = saved(run)
+        if kept is None:
+            raise
+        found = []
+        for one in kept:
+            which = (one.sample_id, one.repeat)
+            name = one.sample_id if one.repeat == 0 else f"{one.sample_id}#{one.repeat}"
+            judge = one.judge if judged is None else judged.get(name, one.judge)
+            said = [Decision(*which[:1], label, one.repeat, by) for by, label in one.people.items()]
+            newer = _said(review, which)
+            said = [earlier for earlier in said if earlier.by not in {later.by for later in newer}]
+            found.append(settle(which, one.signals, one.rule, judge, (*said, *newer), one.verdict))
+        return found, f"the data cannot be read ({error.message}); labels are those of {run.path / NAME}"
+
+
+def counts(labelled: Sequence[Labelled]) -> dict[str, dict[str, int]]:
+    """label -> {whose: how many}, in the order of the table, `unknown` last; `judge` only where one has said anything."""
+    held = Counter((one.label, one.source) for one in labelled)
+    judged = any(one.judge is not None for one in labelled)
+    sources = ("rule", *(("judge",) if judged else ()), "person", "none")
+    return {label: {source: held[label, source] for source in sources} for label in labels()}
+
+
+def agreements(labelled: Sequence[Labelled]) -> list[Agreement]:
+    """How far rule and judge agree where both have a label, and each two people where both have decided."""
+    both = [(one.rule, one.judge) for one in labelled if one.rule != UNKNOWN and one.judge is not None]
+    found = []
+    if both:
+        found.append(cohen(("rule", "judge"), [rule for rule, _ in both], [str(judge) for _, judge in both]))
+    names = sorted({name for one in labelled for name in one.people})
+    for left, right in combinations(names, 2):
+        pairs = [(one.people[left], one.people[right]) for one in labelled if {left, right} <= one.people.keys()]
+        if pairs:
+            found.append(cohen((left, right), [a for a, _ in pairs], [b for _, b in pairs]))
+    return found

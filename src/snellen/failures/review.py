@@ -1,0 +1,102 @@
+"""What people decide: files of decisions, one JSON object a line, and where two people differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.engine.failed import Key
+from snellen.errors import DataError
+from snellen.failures.rules import labels
+from snellen.secrets import redact
+
+MOST_BYTES = 64 << 20
+LONGEST = {"by": 80, "note": 2_000}
+
+
+class Decision(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a review: what a person says of one answer; a person's last line on an answer counts.
+
+    `run` is the name of the run's folder; it may be left out where a review is about one run.
+    """
+
+    sample_id: str
+    label: str
+    repeat: int = 0
+    by: str = ""
+    note: str = ""
+    run: str = ""
+
+
+Review = Mapping[Key, Sequence[Decision]]
+"""The decisions on each answer, one a person, the one that was given last at the end."""
+
+
+def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str, Review]:
+    """The decisions in several files, by the run that they are about.
+
+    Args:
+        paths: the files, an earlier one before a later one; lines without `by` go by the file's name.
+        runs: names of the runs' folders.
+
+    Raises:
+        DataError: a file cannot be read, a line is no decision, its label is not one of the table's, or it does not say
+            which of several runs it is about.
+    """
+    found: dict[str, dict[Key, dict[str, Decision]]] = {run: {} for run in runs}
+    for path in paths:
+        lines, used = _lines(path), 0
+        for number, one in lines:
+            run = one.run or (runs[0] if len(runs) == 1 else "")
+            if not run:
+                hint = f'Runs: {", ".join(runs)}. Name one on each line: "run": "NAME".'
+                raise DataError(f"{path}, line {number}: it does not say which run it is about", hint)
+            if run in found:
+                used += 1
+                said = found[run].setdefault((one.sample_id, one.repeat), {})
+                by = one.by or path.stem
+                said.pop(by, None)
+                said[by] = structs.replace(one, by=by, note=redact(one.note))
+        if lines and not used:
+            raise DataError(
+                f"{path}: all its {len(lines):,} decisions are about other runs than {', '.join(runs)}",
+                "Give the folders that they name, or correct `run`.",
+            )
+    return {run: {key: tuple(said.values()) for key, said in decided.items()} for run, decided in found.items()}
+
+
+def read_review(path: Path) -> dict[Key, Decision]:
+    """The last decision on each answer in one file, whoever took it. Raises as `read_reviews`."""
+    return {(one.sample_id, one.repeat): one for _, one in _lines(path)}
+
+
+def _lines(path: Path) -> list[tuple[int, Decision]]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"{path}: larger than {MOST_BYTES:,} bytes", "A review has one short line an answer.")
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    known, found = labels(), []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            one = msgspec.json.decode(line, type=Decision)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}, line {number}: {error}") from error
+        if one.label not in known:
+            raise DataError(f"{path}, line {number}: no such label: {one.label!r}", f"There are: {', '.join(known)}.")
+        for name, most in LONGEST.items():
+            if len(getattr(one, name)) > most:
+                raise DataError(f"{path}, line {number}: {name} has more than {most:,} characters")
+        found.append((number, one))
+    return found
+
+
+def disputed(said: Sequence[Decision]) -> bool:
+    """Whether people differ about an answer."""
+    return len({one.label for one in said}) > 1

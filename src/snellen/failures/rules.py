@@ -1,0 +1,101 @@
+"""Labels proposed from trace and verdict by a table of rules. What no rule covers stays `unknown`; nothing is guessed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.models import trace
+from snellen.models.trace import Step
+from snellen.scoring.judge import gold_forms
+from snellen.types import Record, Sample, Score
+
+UNKNOWN = "unknown"
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the table: the label, where all signals hold (`not X`: where X does not)."""
+
+    label: str
+    signals: tuple[str, ...]
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """rules.toml."""
+
+    labels: tuple[str, ...]
+    search_tools: tuple[str, ...]
+    rule: tuple[Rule, ...]
+
+
+@cache
+def table() -> Table:
+    """The rules, as they come with the package."""
+    return msgspec.convert(tomllib.loads((files("snellen.failures") / "rules.toml").read_text("utf-8")), Table)
+
+
+def labels() -> tuple[str, ...]:
+    """Every label that an answer can have, `unknown` last."""
+    return (*table().labels, UNKNOWN)
+
+
+def signals(
+    sample: Sample, record: Record, score: Score, steps: Sequence[Step] | None, said: str | None
+) -> frozenset[str]:
+    """What holds of one answer.
+
+    Args:
+        sample: the question; its target and aliases are compared as words, in lower case.
+        record: what the model said.
+        score: how that was scored.
+        steps: the trace; None where the model wrote none in this shape, so that nothing is known of searches.
+        said: the answer in the reply; None where there is none.
+    """
+    found = set()
+    if record.status == "timeout":
+        found.add("timed_out")
+    if record.response is not None and record.response.finish_reason == trace.IMAGE_NEVER_SEEN:
+        found.add("image_never_seen")
+    if score.verdict == "invalid" and record.status == "ok":
+        found.add("unreadable")
+    answer = () if said is None else _words(said)
+    gold = [words for form in gold_forms(sample) if (words := _words(form))]
+    if answer:
+        found.add("answered")
+        if any(len(answer) < len(form) and _within(answer, form) for form in gold):
+            found.add("answer_is_part_of_gold")
+    if steps is None:
+        return frozenset(found)
+    found.add("traced")
+    calls = [step for step in steps if step.role == "tool"]
+    if any(word in step.tool.lower() for step in calls for word in table().search_tools):
+        found.add("searched")
+    results = [_words(step.result) for step in calls if not step.error]
+    if answer and any(_within(answer, result) for result in results):
+        found.add("answer_in_results")
+    if any(_within(form, result) for result in results for form in gold):
+        found.add("gold_in_results")
+    return frozenset(found)
+
+
+def proposed(found: frozenset[str], rules: Sequence[Rule] | None = None) -> str:
+    """The label of the first rule that holds, else `unknown`."""
+    for rule in table().rule if rules is None else rules:
+        if all((one.removeprefix("not ") in found) != one.startswith("not ") for one in rule.signals):
+            return rule.label
+    return UNKNOWN
+
+
+def _words(text: Any) -> tuple[str, ...]:
+    return tuple("".join(c if c.isalnum() else " " for c in str(text).casefold()).split())
+
+
+def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Whether the words stand in the other ones, side by side."""
+    return f" {' '.join(part)} " in f" {' '.join(whole)} "
