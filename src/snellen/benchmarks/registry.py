@@ -26,6 +26,20 @@ BUILT_IN = {
     "vlm2/pc-cnt": "snellen.benchmarks.vlm2:PC_CNT",
     "vlm2/pc-grp": "snellen.benchmarks.vlm2:PC_GRP",
     "vlm2/pc-vid": "snellen.benchmarks.vlm2:PC_VID",
+    "vsi-bench": "snellen.benchmarks.spatial.benchmarks:VSI_BENCH",
+    "mmsi-bench": "snellen.benchmarks.spatial.benchmarks:MMSI_BENCH",
+    "mindcube-tiny": "snellen.benchmarks.spatial.benchmarks:MINDCUBE_TINY",
+    "viewspatial": "snellen.benchmarks.spatial.benchmarks:VIEWSPATIAL",
+    "site": "snellen.benchmarks.spatial.benchmarks:SITE",
+    "site/image": "snellen.benchmarks.spatial.benchmarks:SITE_IMAGE",
+    "site/video": "snellen.benchmarks.spatial.benchmarks:SITE_VIDEO",
+    "blink": "snellen.benchmarks.spatial.benchmarks:BLINK",
+    "3dsrbench": "snellen.benchmarks.spatial.benchmarks:THREE_DSR",
+    "embspatial": "snellen.benchmarks.spatial.benchmarks:EMBSPATIAL",
+    "mmsi-video-bench": "snellen.benchmarks.spatial.benchmarks:MMSI_VIDEO_BENCH",
+    "omnispatial": "snellen.benchmarks.spatial.benchmarks:OMNISPATIAL",
+    "spar-bench": "snellen.benchmarks.spatial.benchmarks:SPAR_BENCH",
+    "vsi-debiased": "snellen.benchmarks.spatial.benchmarks:VSI_DEBIASED",
 }
 
 

@@ -1,0 +1,48 @@
+"""The declarations of the twelve benchmarks, SITE being a suite of its images and its videos."""
+
+from __future__ import annotations
+
+from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.spatial import data, prompts
+from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
+from snellen.benchmarks.spatial.summaries import summary
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.suite import suite
+
+VERSION = "1"
+
+
+def _about(task: Task) -> dict[str, str]:
+    return {"description": f"{task.title}.", "source": f"{task.hub} on the hub; one of the benchmarks of EASI"}
+
+
+def declare(task: Task, part: str = "") -> Benchmark:
+    """The benchmark of a task, or of one half of SITE."""
+    return Benchmark(
+        name=f"{task.name}/{part}" if part else task.name,
+        version=VERSION,
+        samples=data.samples(task, part),
+        score=SCORERS[task.name],
+        summarize=summary(task),
+        profiles=PROFILES,
+        size=data.size(task, part),
+        digest=data.digest(task, part),
+        options=prompts.OPTIONS,
+        about=_about(task),
+        notices=data.notices(task, part),
+    )
+
+
+def _site(task: Task) -> Benchmark:
+    """Both halves in one run: EASI's figure pools their samples."""
+    members = (declare(task, "image"), declare(task, "video"))
+    return suite("site", members, version=VERSION, about=_about(task), summarize=summary(task))
+
+
+SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
+"""By name, in EASI's order; the halves of SITE are its members."""
+
+
+(VSI_BENCH, MMSI_BENCH, MINDCUBE_TINY, VIEWSPATIAL, SITE, BLINK, THREE_DSR, EMBSPATIAL) = list(SPATIAL.values())[:8]
+(MMSI_VIDEO_BENCH, OMNISPATIAL, SPAR_BENCH, VSI_DEBIASED) = list(SPATIAL.values())[8:]
+SITE_IMAGE, SITE_VIDEO = SITE.members
