@@ -152,15 +152,26 @@ def require_transform(path: Path, stored: Any, transform: Transform) -> None:
     Raises:
         FingerprintError: they differ; the message says in what.
     """
+    _require_same(
+        stored, transform, f"the pictures behind '{path}' were prepared otherwise than this encoder asks for."
+    )
+
+
+def require_encoder(path: Path, stored: Any, encoder: Any) -> None:
+    """Refuse a head on features of one encoder behind another; as `require_transform`, of the identities' `encoder`."""
+    _require_same(stored, encoder, f"the features in '{path}' are of another encoder than this one.")
+
+
+def _require_same(stored: Any, mine: Any, said: str) -> None:
     from msgspec import json
 
     from snellen.engine.fingerprint import differences
 
-    before, mine = (json.decode(json.encode(one)) for one in (stored or {}, transform))
-    changed = list(differences(before, mine))
+    before, now = (json.decode(json.encode(one)) for one in (stored or {}, mine))
+    changed = list(differences(before, now))
     if changed:
         lines = "\n".join(f"  {name}  {old}  ->  {new}" for name, old, new in changed)
         raise FingerprintError(
-            f"the pictures behind '{path}' were prepared otherwise than this encoder asks for.\n{lines}",
+            f"{said}\n{lines}",
             "Use the encoder that the store was made with, or extract anew with this one.",
         )

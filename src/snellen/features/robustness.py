@@ -18,7 +18,8 @@ from snellen.errors import DataError, UsageError
 from snellen.features.attack import fgbmk_legacy, predictions
 from snellen.features.curve import Curve, compare_sets, curve, joined, share
 from snellen.features.head import Head
-from snellen.features.pixels import Transform, decode, fit, require_transform
+from snellen.features.labels import Labels
+from snellen.features.pixels import Transform, decode, fit, require_encoder, require_transform
 from snellen.features.splits import read_splits
 from snellen.media import corrupt
 from snellen.media.decode import checked_header, pixel_limit, render
@@ -39,13 +40,13 @@ class Pictures(Struct, frozen=True, eq=False):
 
     Attributes:
         pixels: uint8 [n, 3, H, W], resized and cropped. 150 kB a picture of 224 x 224.
-        labels: [n] int64 class ids.
+        labels: of the n pictures; one class each.
         ids: [n] names.
         of: how many rows the split has.
     """
 
     pixels: torch.Tensor
-    labels: np.ndarray
+    labels: Labels
     ids: list[str]
     of: int
 
@@ -114,9 +115,7 @@ def read_pictures(
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]
             shown = [fit(_decoded(tree.blob(rows.ids[row]), spec), transform) for row in some.tolist()]
-            yield Pictures(
-                torch.stack(shown), rows.labels.single[some], [rows.ids[row] for row in some.tolist()], count
-            )
+            yield Pictures(torch.stack(shown), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count)
     finally:
         tree.close()
 
@@ -129,32 +128,72 @@ def _decoded(blob: Blob, spec: str) -> np.ndarray:
     return np.array(corrupt.corrupted(picture, spec, corrupt.content(data)).convert("RGB"))
 
 
-def columns_of(labels: np.ndarray, head: Head) -> np.ndarray:
-    """Class ids to columns of a head's logits, int64 [n]. Raises DataError where the head does not know a class."""
-    unknown = np.setdiff1d(labels, head.classes)
+def columns_of(labels: Labels, head: Head) -> np.ndarray:
+    """Columns of a head's logits for the classes of some rows, int64 [n].
+
+    Classes meet by name where rows and head both have names: a split whose labels are names numbers them by those that
+    it holds itself, so that a class that it lacks would shift the ids of all behind it. Else they meet by id.
+
+    Raises:
+        UsageError: rows have several labels.
+        DataError: the head does not know a class, or two of its classes share the name of one.
+    """
+    if labels.single is None:
+        raise UsageError("rows have several labels.", "Attacks and their accuracy take one class a picture.")
+    if labels.names is None or head.names is None:
+        where = {int(one): column for column, one in enumerate(head.classes)}
+        columns = [where.get(int(one), -1) for one in labels.classes]
+    else:
+        columns = [_column_named(int(one), labels.name(i), head) for i, one in enumerate(labels.classes)]
+    found: np.ndarray = np.array(columns, dtype=np.int64)[labels.columns]
+    unknown = np.unique(labels.columns[found < 0])
     if len(unknown):
         raise DataError(
-            f"the head does not know {len(unknown):,} of the split's classes; the first is {unknown[0]}",
+            f"the head does not know {len(unknown):,} of the split's classes; the first is {labels.name(int(unknown[0]))}",
             "Train it on a split that has all classes.",
         )
-    return np.searchsorted(head.classes, labels).astype(np.int64)
+    return found
+
+
+def _column_named(identity: int, name: str, head: Head) -> int:
+    """The column of this name; among several of this name that of the id; -1 where there is none."""
+    same = [column for column, one in enumerate(head.names or ()) if one == name]
+    if len(same) > 1:
+        return next((column for column in same if head.classes[column] == identity), -1)
+    return same[0] if same else -1
+
+
+def outputs_of(head: Head, asked: str | None = None) -> list[str] | None:
+    """The encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None where nobody says.
+
+    Raises:
+        UsageError: `asked` is another output than the one that the head was trained on.
+    """
+    own = str(head.settings.get("output") or "")
+    if asked is not None and own and asked != own:
+        raise UsageError(f"the head was trained on {own}, not on {asked}.", "Leave --output away.")
+    name = asked or own
+    return name.split("+") if name else None
 
 
 def classifier(encoder: Encoder, head: Head) -> Any:
     """A torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
 
+    All outputs that the encoder was opened with are laid side by side, in their order, as the head was trained on them.
+
     Raises:
         UsageError: the head is one of several labels a row.
-        DataError: the encoder's output has another width than the head takes.
+        DataError: the encoder's outputs have another width than the head takes.
     """
     import torch
 
-    output = encoder.outputs[0]
     if head.several:
         raise UsageError("the head tells several labels a row.", "Attacks take a head of one class a picture.")
-    if encoder.widths()[output] != len(head.weights):
+    widths = encoder.widths()
+    width = sum(widths[one] for one in encoder.outputs)
+    if width != len(head.weights):
         raise DataError(
-            f"{encoder.name} gives {encoder.widths()[output]} numbers as {output}; the head takes {len(head.weights)}",
+            f"{encoder.name} gives {width} numbers as {'+'.join(encoder.outputs)}; the head takes {len(head.weights)}",
             "Take the encoder and the --output that the head was trained on.",
         )
 
@@ -165,30 +204,43 @@ def classifier(encoder: Encoder, head: Head) -> Any:
             self.head = head.module(str(encoder.device))
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = self.head(encoder.forward_pixels(images)[output])
+            seen = encoder.forward_pixels(images)
+            logits: torch.Tensor = self.head(torch.cat([seen[one] for one in encoder.outputs], dim=1))
             return logits
 
     return Classifier().eval()
 
 
-def require_same_transform(head: Head, transform: Transform) -> str | None:
-    """Refuse a head trained on pictures that were prepared otherwise; what could not be checked, None where all was.
+def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = None) -> str | None:
+    """Refuse a head trained on features of another encoder, or of pictures that were prepared otherwise.
+
+    Args:
+        folder: where the head lies, a store as a rule; the store that the head names comes first.
+
+    Returns:
+        What could not be checked, None where all was.
 
     Raises:
-        FingerprintError: the transforms differ.
+        FingerprintError: weights, checkpoint or transform differ; the message says in what.
     """
-    from snellen.features.layout import read_meta
+    from snellen.features.layout import META, read_meta
 
-    store = head.settings.get("store")
-    if not store or not Path(str(store)).is_dir():
+    named = head.settings.get("store")
+    store = next((one for one in (Path(str(named)) if named else None, folder) if one and (one / META).is_file()), None)
+    if store is None:
         return (
             "The head names no store that is there, so nobody checked that it was trained on pictures prepared alike."
         )
-    meta = read_meta(Path(str(store)))
+    meta = read_meta(store)
     if meta.kind != "extracted":
         return "The head was trained on imported features, so nobody checked that their pictures were prepared alike."
-    require_transform(Path(str(store)), meta.identity.get("transform"), transform)
-    return None
+    mine = encoder.identity()
+    require_transform(store, meta.identity.get("transform"), encoder.transform)
+    require_encoder(store, meta.identity.get("encoder"), mine["encoder"])
+    before, now = meta.identity.get("compute"), mine["compute"]
+    return (
+        None if before == now else f"The head was trained on features computed in {before}; this encoder runs in {now}."
+    )
 
 
 def attacked(
@@ -222,12 +274,22 @@ def attacked(
         if target == "least-likely":
             aims = predictions(lambda values: -logits(values), pixels)
         elif target is not None:
-            aims = np.repeat(columns_of(np.array([target]), head), len(wanted))
+            aims = np.repeat(_column_of(target, head), len(wanted))
         parts.append(curve(logits, pixels, wanted, ids=shown.ids, targets=aims, **settings))
         done += len(wanted)
         if progress is not None:
             progress(done, of if limit is None else min(of, limit))
     return joined(parts), of
+
+
+def _column_of(identity: int, head: Head) -> int:
+    where = np.flatnonzero(head.classes == identity)
+    if not len(where):
+        raise UsageError(
+            f"--target {identity}: the head has no such class.",
+            f"It has {len(head.classes):,}, from {head.classes[0]} to {head.classes[-1]}.",
+        )
+    return int(where[0])
 
 
 def beside(fine: Curve, general: Curve) -> list[Metric]:
@@ -280,14 +342,19 @@ def corrupted(
     *,
     limit: int | None = None,
     batch_size: int = 64,
-) -> Corrupted:
-    """Accuracy with each corruption: `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+"."""
+) -> tuple[Corrupted, int]:
+    """(accuracy with each corruption, how many rows the split has).
+
+    Corruptions are `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+".
+    """
     names = tuple(corrupt.canonical(one.replace("+", ",")) for one in specs)
-    rows = []
+    if not names or len(set(names)) < len(names):
+        raise UsageError(f"corruptions {', '.join(names) or '(none)'}: different ones were expected.", "As in blur:5.")
+    rows, of = [], 0
     for name in ("", *names):
-        right = [
-            predictions(logits, shown.images(), batch_size=batch_size) == columns_of(shown.labels, head)
-            for shown in read_pictures(split, images, transform, limit=limit, spec=name)
-        ]
+        right = []
+        for shown in read_pictures(split, images, transform, limit=limit, spec=name):
+            of = shown.of
+            right.append(predictions(logits, shown.images(), batch_size=batch_size) == columns_of(shown.labels, head))
         rows.append(np.concatenate(right))
-    return Corrupted(names, rows[0], np.stack(rows[1:]))
+    return Corrupted(names, rows[0], np.stack(rows[1:])), of

@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, group, tell
+from snellen.cli.features.shared import AsJson, TorchThreads, group, tell
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.features.head import Head
     from snellen.types import Metric
 
 SETS = "A general set beside it"
+OF_PGD = ("eps", "alpha", "norm", "random_start", "restarts", "seed", "target")
+OF_SETS = ("general", "general_images", "general_head")
+UNUSED = {
+    "--corrupt": ("method", "steps", *OF_PGD, *OF_SETS),
+    "--method fgbmk-legacy": (*OF_PGD, *OF_SETS),
+    "--method fgsm": ("steps", "alpha", "norm", "random_start", "restarts", "seed"),
+}
+"""What each way of attacking does not look at; to name it is a mistake, and none is passed over in silence."""
 
 
 @group.command()
 def attack(
+    context: typer.Context,
     encoder: Annotated[
         str,
         typer.Option(
@@ -80,6 +88,7 @@ def attack(
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
     ] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = "auto",
+    threads: TorchThreads = None,
     as_json: AsJson = False,
 ) -> None:
     """Accuracy of encoder and head on the pictures that fool them most, within eps of what they are shown.
@@ -93,53 +102,73 @@ def attack(
     from snellen.features.curve import strength
     from snellen.features.encoders import open_encoder
     from snellen.features.head import load_head
+    from snellen.features.threads import computing
 
+    way = "--corrupt" if corrupt else f"--method {method}"
+    _require_used(context, way)
+    if general is None and (general_images is not None or general_head is not None):
+        raise UsageError("--general-images and --general-head are of a general set.", "Name one with --general.")
     trained = load_head(head)
-    name = output or _output_of(trained)
-    opened = open_encoder(encoder, None if name is None else [name], device=device, compute=compute)
+    names = robustness.outputs_of(trained, output)
+    opened = open_encoder(encoder, names, device=device, compute=compute)
     logits = robustness.classifier(opened, trained)
-    notes = [one for one in [robustness.require_same_transform(trained, opened.transform)] if one]
-    settings: dict[str, Any] = {"encoder": encoder, "output": opened.outputs[0], "head": str(head), "split": split}
+    checked = robustness.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
+    notes = [one for one in [checked] if one]
+    settings: dict[str, Any] = {
+        "encoder": encoder,
+        "output": "+".join(opened.outputs),
+        "head": str(head),
+        "split": split,
+        "limit": limit,
+    }
     metrics: list[Metric] = []
     where = (split, images, opened.transform, trained)
-    if corrupt:
-        metrics += robustness.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size).metrics()
-        settings["corrupt"] = list(corrupt)
-    elif method == "fgbmk-legacy":
-        metrics, of = robustness.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
-        settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
-        notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
-        notes += _part(metrics[0].n, of)
-    else:
-        if method == "fgsm" and (norm != "linf" or restarts != 1 or alpha is not None):
-            raise UsageError("fgsm is one linf step of eps.", "Leave --norm, --restarts and --alpha away.")
-        how: dict[str, Any] = {
-            "eps": [one for one in eps.split(",") if one.strip()],
-            "steps": 1 if method == "fgsm" else steps,
-            "alpha": "eps" if method == "fgsm" else None if alpha is None else strength(alpha),
-            "norm": norm,
-            "random_start": random_start and method == "pgd",
-            "restarts": restarts,
-            "seed": seed,
-            "limit": limit,
-            "batch_size": batch_size,
-        }
-        found, of = robustness.attacked(logits, *where, target=_target(target), **how)
-        settings |= to_builtins(found.settings)
-        metrics, notes = found.metrics(), [*notes, *found.notes(), *_part(len(found.clean), of)]
-        if general is not None:
-            other = trained if general_head is None else load_head(general_head)
-            place = (general, general_images or images, opened.transform, other)
-            beside, _ = robustness.attacked(robustness.classifier(opened, other), *place, **how)
-            metrics += robustness.beside(found, beside)
-            settings["general"] = general
+    with computing(opened, batch_size, threads):
+        if corrupt:
+            shown, of = robustness.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size)
+            metrics = shown.metrics()
+            settings["corrupt"] = list(shown.specs)
+            notes += _part(len(shown.clean), of)
+        elif method == "fgbmk-legacy":
+            metrics, of = robustness.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
+            settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
+            notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
+            notes += _part(metrics[0].n, of)
+        else:
+            how: dict[str, Any] = {
+                "eps": [one for one in eps.split(",") if one.strip()],
+                "steps": 1 if method == "fgsm" else steps,
+                "alpha": "eps" if method == "fgsm" else None if alpha is None else strength(alpha),
+                "norm": norm,
+                "random_start": random_start and method == "pgd",
+                "restarts": restarts,
+                "seed": seed,
+                "limit": limit,
+                "batch_size": batch_size,
+            }
+            found, of = robustness.attacked(logits, *where, target=_target(target), **how)
+            settings |= to_builtins(found.settings)
+            metrics, notes = found.metrics(), [*notes, *found.notes(), *_part(len(found.clean), of)]
+            if general is not None:
+                other = trained if general_head is None else load_head(general_head)
+                place = (general, general_images or images, opened.transform, other)
+                beside, all_ = robustness.attacked(robustness.classifier(opened, other), *place, **how)
+                metrics += robustness.beside(found, beside)
+                settings["general"] = general
+                told = [*beside.notes(), *_part(len(beside.clean), all_)]
+                if general_head is not None:
+                    lies = general_head if general_head.is_dir() else general_head.parent
+                    told += [one for one in [robustness.require_same_encoder(other, opened, lies)] if one]
+                notes += [f"General set: {one}" for one in told]
     tell(head, "attack", settings, metrics, notes, as_json)
 
 
-def _output_of(head: Head) -> str | None:
-    """The output that a head was trained on, where it says so."""
-    name = head.settings.get("output")
-    return str(name) if name else None
+def _require_used(context: typer.Context, way: str) -> None:
+    """Raise UsageError where an option was given that this way of attacking does not look at."""
+    for name in UNUSED.get(way, ()):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{way} takes no --{name.replace('_', '-')}.", "Leave it away.")
 
 
 def _target(text: str | None) -> Any:

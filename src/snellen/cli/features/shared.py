@@ -25,6 +25,10 @@ Output = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which output of the store.", show_default="its first")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="one a core")]
+TorchThreads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads of the encoder.", show_default="what a batch gives work to, one a core at most"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, group
+from snellen.cli.features.shared import AsJson, TorchThreads, group
 from snellen.cli.output import note, show_json
 from snellen.errors import UsageError
 
@@ -69,6 +69,7 @@ def extract(
         int | None,
         typer.Option(min=1, help="Threads that decode.", show_default="one a processor", rich_help_panel=SPEED),
     ] = None,
+    threads: TorchThreads = None,
     as_json: AsJson = False,
 ) -> None:
     """Encode the pictures of one or more splits into a store of features.
@@ -78,20 +79,22 @@ def extract(
     """
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract as run
+    from snellen.features.threads import computing
 
     names = None if outputs is None else [one.strip() for one in outputs.split(",") if one.strip()]
     opened = open_encoder(encoder, names, device=device, compute=compute, revision=revision)
-    meta = run(
-        opened,
-        split,
-        images,
-        out,
-        dtype=dtype,
-        batch_size=batch_size,
-        workers=workers,
-        allow_missing=allow_missing,
-        progress=_progress(),
-    )
+    with computing(opened, batch_size, threads):
+        meta = run(
+            opened,
+            split,
+            images,
+            out,
+            dtype=dtype,
+            batch_size=batch_size,
+            workers=workers,
+            allow_missing=allow_missing,
+            progress=_progress(),
+        )
     _stored(out, meta, as_json)
 
 

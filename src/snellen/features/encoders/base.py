@@ -98,6 +98,10 @@ class Encoder:
             seen = self.encode(torch.zeros(1, 3, height, width, device=self.device))
         return {name: int(values.shape[1]) for name, values in seen.items()}
 
+    def work(self) -> float:
+        """Multiply-adds of one picture, roughly: every weight meets every patch."""
+        return float(sum(one.numel() for one in self.module.parameters())) * max(1, self._parts.patches)
+
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
         """Outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
         blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
