@@ -27,6 +27,18 @@ KEY = "sk-test-4f9aQ81mZ0c7LxYv2Wb6"
 HEAVY = ("torch", "transformers", "pyarrow", "duckdb", "matplotlib")
 
 
+def cpu_s(*command: str, env: dict[str, str] | None = None) -> float:
+    """User and system seconds that a command takes."""
+    before = os.times()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(env or {})}, timeout=60)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def test_help_takes_less_than_a_quarter_of_a_second():
+    assert min(cpu_s(sys.executable, "-m", "snellen", "--help") for _ in range(5)) < 0.25
+
+
 def test_help_imports_no_command():
     code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -35,8 +47,7 @@ def test_help_imports_no_command():
     assert all(name in done.stdout for name in COMMANDS)
 
 
-def test_a_run_over_an_endpoint_imports_nothing_heavy(lights, tmp_path, stub):
-    """What start-up costs is measured by bench/startup.py; what it must not load is told here."""
+def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budget(lights, tmp_path, stub):
     code = (
         "import sys; from snellen.cli import main; main(sys.argv[1:]); "
         "print(*sorted(sys.modules), file=open('modules', 'w'))"
@@ -44,6 +55,10 @@ def test_a_run_over_an_endpoint_imports_nothing_heavy(lights, tmp_path, stub):
     words = ["run", "lights", "-m", f"api:{fast.MODEL}", "--base-url", stub.url, "--limit", "1"]
     subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, check=True, capture_output=True, timeout=60)
     assert not set(HEAVY) & set((tmp_path / "modules").read_text().split())
+    command = [sys.executable, "-m", "snellen", *words, "--quiet", "--out"]
+    spent = [cpu_s(*command, str(tmp_path / f"run{i}"), env={"OMP_NUM_THREADS": "1"}) for i in range(3)]
+    assert stub.stats()["served"] == 4
+    assert min(spent) < 0.7, f"a whole run of one question took {min(spent):.2f} s of CPU"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 from stubs import ARITHMETIC, Calculator, samples
@@ -31,6 +32,11 @@ SPEC = RunSpec(
     options=ModelOptions(concurrency=16),
 )
 
+LONGEST = 0.9
+"""The longest wait before a kill, in undisturbed runs: what is drawn must not depend on how fast the machine is."""
+MEASURED_ANEW = 10
+"""After so many kills of one run an undisturbed one is measured again: a machine can get busy at any time."""
+
 
 def attempt(folder: RunFolder, seed: int) -> None:
     """One process's part of a run: a slow model of which some answers fail the first time."""
@@ -38,6 +44,29 @@ def attempt(folder: RunFolder, seed: int) -> None:
     fail: dict[int, list[Exception]] = {i: [ServerError("500")] for i in range(N) if chance.random() < 0.05}
     model = Calculator(delay_s=0.002, fail=fail)
     perform(SPEC, folder, benchmark=ARITHMETIC, model=model, backoff=Backoff(base_s=0.001))
+
+
+def begun(folder: RunFolder, seed: int) -> int:
+    """The process id of a child that makes one attempt and leaves."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            attempt(folder, seed)
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def undisturbed_s(folder: RunFolder) -> float:
+    """Seconds that a whole run takes here and now if nobody kills it."""
+    start = time.monotonic()
+    _, status = os.waitpid(begun(folder, 0), 0)
+    spent = time.monotonic() - start
+    assert os.waitstatus_to_exitcode(status) == 0, "a run that nobody kills failed"
+    shutil.rmtree(folder.path)
+    return spent
 
 
 def main(kills_wanted: int, root: Path) -> None:
@@ -48,16 +77,11 @@ def main(kills_wanted: int, root: Path) -> None:
         runs += 1
         folder = RunFolder(root / f"run{runs}")
         seen: dict[str, str] = {}
-        while True:
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    attempt(folder, kills)
-                    status = 0
-                finally:
-                    os._exit(status)
-            time.sleep(chance.uniform(0.0, 0.06))
+        for survived in count():
+            if survived % MEASURED_ANEW == 0:
+                longest_s = LONGEST * undisturbed_s(RunFolder(root / "undisturbed"))
+            child = begun(folder, kills)
+            time.sleep(chance.uniform(0.0, longest_s))
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             if os.WIFEXITED(status):

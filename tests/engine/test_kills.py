@@ -21,6 +21,5 @@ def test_a_run_killed_at_any_moment_ends_with_every_sample_once(tmp_path: Path) 
     outcome = json.loads(done.stdout.splitlines()[-1])
     print(outcome)
     assert outcome["kills"] >= KILLS
-    # How many runs 200 kills are spread over, and how many found a journal to cut, goes by how busy the machine is.
-    assert outcome["cuts"] > 10
-    assert outcome["runs"] >= 1
+    assert outcome["cuts"] > 20
+    assert outcome["runs"] > 10

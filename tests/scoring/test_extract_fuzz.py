@@ -212,7 +212,7 @@ HOSTILE = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reply", HOSTILE, ids=lambda reply: repr(reply[:12]))
 def test_a_hostile_megabyte_is_read_in_linear_time(kind: str, reply: str) -> None:
-    """Four times the text takes about four times as long, not sixteen times; how long that is goes by the machine."""
+    """Four times the text takes about four times as long, not sixteen times; and a megabyte takes no time to notice."""
 
     def cpu_s(text: str) -> float:
         start = time.process_time()
@@ -220,7 +220,9 @@ def test_a_hostile_megabyte_is_read_in_linear_time(kind: str, reply: str) -> Non
         return time.process_time() - start
 
     quarter = max(cpu_s(reply[: len(reply) // 4]) for _ in range(2))
-    assert cpu_s(reply) < 10 * quarter + 1.0
+    whole = cpu_s(reply)
+    assert whole < 1.5
+    assert whole < 10 * quarter + 1.0
 
 
 DRESSES = ["{}", "**{}**", "`{}`", "```\n{}\n```", "> {}", "- {}", "\n\n{}\n", '"{}"', "<answer>{}</answer>", "\\boxed{{{}}}", "\\boxed{{\\text{{{}}}}}", "$\\text{{{}}}$", '{{"answer": "{}"}}', "<think>A or B? yes, 7. Hmm.</think>{}", "<b>{}</b>", "### {}", "{}.", "{}\n", "「{}」"]  # fmt: skip
