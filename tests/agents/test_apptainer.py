@@ -61,14 +61,18 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 
 
 def test_the_command_shows_the_image_the_installation_and_the_box_and_no_key(tmp_path):
-    here = Room(tmp_path / "1", "/sample", "/agent", "work", Asked("p", "m", "http://h/v1", Generation(), 5.0))
+    here = Room(
+        tmp_path / "1", sandbox.SAMPLE, sandbox.AGENT, "work", Asked("p", "m", "http://h/v1", Generation(), 5.0)
+    )
     found = Installation("opencode", "1", "", 0, 0, "", "", tmp_path / "installation")
-    command = Command(["/agent/program", "run"], {"HOME": "/sample/home"}, "/sample/work", b"?")
+    command = Command(
+        ["/agent/program", "run"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/{here.workplace}", b"?"
+    )
     shut = sandbox.shut_in("apptainer", command, here, found, "k-123456789", "image.sif")
     words = shut.argv[shut.argv.index("apptainer") :]
     assert words[-3:] == ["image.sif", "/agent/program", "run"]
     assert {"--containall", "--no-home"} <= set(words)
     binds = [words[n + 1] for n, word in enumerate(words) if word == "--bind"]
-    assert binds == [f"{tmp_path}/installation:/agent:ro", f"{tmp_path}/1/box:/sample"]
+    assert binds == [f"{tmp_path}/installation:{sandbox.AGENT}:ro", f"{tmp_path}/1/box:{sandbox.SAMPLE}"]
     assert "k-123456789" not in " ".join(shut.argv) and shut.env["APPTAINERENV_SNELLEN_MODEL_KEY"] == "k-123456789"
     assert shut.guarded

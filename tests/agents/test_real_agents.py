@@ -22,6 +22,7 @@ from servers.scripted import Call, Hang, Refuse, Repeat, Say, ScriptedServer
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.evaluation import Run, evaluate
 from snellen.models import trace
+from snellen.models.agents import openclaw, opencode, sandbox
 from snellen.scoring.statistics import mean
 from snellen.types import Image, Prompt, Record, Sample, Score, Text
 
@@ -33,6 +34,7 @@ GOLD = "Falco-subbuteo-7781"
 TIMEOUT_S = 45.0
 NAMES = ["hang", "good", "hunt", "loop", "refused"]
 KEY = "the-key-of-the-endpoint-1234"
+WORK = f"{sandbox.SAMPLE}/{opencode.WORKPLACE}"
 AWKWARD = 'Say "yes" & $HOME `id` \\n; is it 100 %?'
 
 
@@ -91,11 +93,11 @@ def scripts(agent: str, gold: Path) -> dict:
         "mock/vl": [Say("nobody asked for a script")],
         "hang": [Hang()],  # first, so that its wait is shared with the others
         "good": [
-            read("image.png" if claw else "/sample/work/image.png"),
+            read("image.png" if claw else f"{WORK}/image.png"),
             run("ls; echo ran"),
             Say('{"answer": "kestrel"}'),
         ],
-        "hunt": [run(hunt), read(str(gold)), read("here.txt" if claw else "/sample/work/here.txt"), Repeat()],
+        "hunt": [run(hunt), read(str(gold)), read("here.txt" if claw else f"{WORK}/here.txt"), Repeat()],
         "loop": [run("ls")],
         "refused": [Refuse(400)],
     }
@@ -170,7 +172,7 @@ def test_the_question_arrives_as_it_was_written(played):
 def test_gold_is_not_readable_from_inside_the_sandbox(played):
     record = played.records["hunt"]
     assert record.status == "ok", record.error
-    assert "hunted-in-/sample" in record.response.text, "the hunt did not take place"
+    assert f"hunted-in-{sandbox.SAMPLE}" in record.response.text, "the hunt did not take place"
     assert GOLD not in record.response.text
     everything = b"".join(path.read_bytes() for path in played.run.path.rglob("*") if path.is_file())
     assert GOLD.encode() not in everything
@@ -260,7 +262,7 @@ def test_our_tools_crop_and_search_from_inside_the_sandbox(agent, tmp_path):
     (tmp_path / "pages" / "hobby.html").write_text(PAGE.format(word="long-winged-9931"))
     (tmp_path / "tools.json").write_text(json.dumps({"pages": "pages"}))
     if agent == "openclaw":
-        tools = "/sample/state/workspace/skills/snellen-tools/tools"
+        tools = f"{sandbox.SAMPLE}/{openclaw.WORKPLACE}/skills/snellen-tools/tools"
         crop = Call("exec", {"command": f"{tools} crop_zoom --image image.png --box 0,0,0.5,0.5"})
         search = Call("exec", {"command": f"{tools} web_search --query 'falcon woodland'"})
     else:
