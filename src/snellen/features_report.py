@@ -217,7 +217,12 @@ def seen(features: Features, fitted: Probe) -> Sees:
             "Leave --with away, or give a store with one label a row.",
         )
     columns = np.searchsorted(fitted.labels.classes, fitted.targets)
-    names = [fitted.labels.name(int(one)) for one in columns]
+    labels = fitted.labels
+    every = [labels.name(column) for column in range(len(labels.classes))]
+    times = Counter(every)
+    # Two classes of one name are two classes.
+    called = [name if times[name] == 1 else f"{name} ({labels.classes[i]})" for i, name in enumerate(every)]
+    names = [called[int(one)] for one in columns]
     ids = [str(one) for one in features.ids[fitted.rows]]
     return Sees(ids, names, fitted.correct.astype(np.float64), 1.0 / fitted.settings.classes)
 
@@ -256,8 +261,9 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
             left["are not about the picture's class"] += 1
         elif score.value is None and score.verdict == "unscored":
             left["have no score"] += 1
+        elif (chance := _chance(sample.kind, meta.get("chance"), len(sample.options))) is not None and chance >= 1.0:
+            left["can be answered in one way only"] += 1
         else:
-            chance = _chance(sample.kind, meta.get("chance"), len(sample.options))
             unknown += chance is None
             depth = str(meta.get("depth", ""))
             kept.append(
@@ -265,7 +271,7 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
                     sample.group,
                     str(meta.get("label") or ""),
                     float(score.value or 0.0),
-                    min(chance or 0.0, 0.999),
+                    chance or 0.0,
                     str(meta.get("level") or ""),
                     int(depth) if depth.isdigit() else -1,
                 )
@@ -277,11 +283,12 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
     levels = {one[4]: one[5] for one in kept}
     if level is not None and level not in levels:
         raise UsageError(f"{run.path} asks nothing at level {level!r}", f"Its levels: {', '.join(levels) or 'none'}.")
-    finest = level
+    finest, mixed = level, ""
     if level is None and len(levels) > 1:
         finest = max(levels, key=lambda name: levels[name])
         if sum(depth == levels[finest] for depth in levels.values()) > 1:
             finest = None
+            mixed = ", ".join(levels)
     if finest is not None:
         coarser = sum(one[4] != finest for one in kept)
         if coarser:
@@ -293,6 +300,10 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
             "A question about one picture, whose group is the picture, is needed.",
         )
     notes = [f"{count:,} answers {why} and are left out." for why, count in left.items()]
+    if mixed:
+        notes.append(
+            f"Answers at several levels are taken together, as none is the finest: {mixed}. --level takes one."
+        )
     if unknown:
         notes.append(f"{unknown:,} answers have no known chance; it was taken as 0.")
     says = Says(
@@ -307,11 +318,14 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
 def _chance(kind: str, told: Any, options: int) -> float | None:
     """What guessing reaches on a question: what its meta says, else what its kind does."""
     try:
-        return float(told)
+        known = float(told)
     except (TypeError, ValueError):
-        if kind == "truth":
-            return 0.5
-        return 1.0 / options if options else None
+        known = -1.0
+    if 0.0 <= known <= 1.0:
+        return known
+    if kind == "truth":
+        return 0.5
+    return 1.0 / options if options else None
 
 
 def _names(features: Features, rows: NDArray[np.int64]) -> list[str]:

@@ -179,3 +179,57 @@ def test_a_class_without_errors_has_a_gap_with_an_interval_of_its_size() -> None
     few, many = (says_sees(*data({"a": 1.0}, {"a": 1.0}, n=n)).classes[0].gap_ci95 for n in (10, 200))
     assert few is not None and many is not None
     assert few[0] < many[0] < 0 < many[1] < few[1]
+
+
+def test_two_asked_pictures_of_one_file_name_are_not_taken_for_one() -> None:
+    sees = Sees(["test/1.jpg", "test/2.jpg"], ["wren", "tern"], np.ones(2), 0.5)
+    says = Says(["wren/1.jpg", "tern/1.jpg", "tern/2.jpg"], [""] * 3, np.array([1.0, 0.0, 1.0]), np.full(3, 0.5))
+    found = says_sees(sees, says)
+    assert [one.name for one in found.classes] == ["tern"]
+    assert (found.ambiguous, found.classes[0].answers) == (2, 1)
+    assert "2 pictures were left out because several rows go by their name, or several" in " ".join(found.notes())
+    with pytest.raises(UsageError, match="2 go by a name that several have"):
+        says_sees(sees, Says(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
+
+
+def test_classes_that_differ_in_case_alone_are_not_joined_by_name() -> None:
+    sees = Sees(["1", "2", "3"], ["Wren", "wren", "Tern"], np.array([1.0, 0.0, 1.0]), 0.5)
+    says = Says(["p", "q"], ["wren", "tern"], np.array([1.0, 0.0]), np.full(2, 0.5))
+    found = says_sees(sees, says, join="class")
+    assert [one.name for one in found.classes] == ["Tern"]
+    assert (found.ambiguous, found.only_probe, found.only_answers) == (2, 0, 0)
+    assert "2 classes of the probe were left out because several are written alike" in " ".join(found.notes())
+
+
+def test_pictures_that_questions_place_in_another_class_of_the_probe_are_told() -> None:
+    sees = Sees(["a/1.jpg", "a/2.jpg", "b/3.jpg"], ["Wren", "Wren", "Tern"], np.ones(3), 0.5)
+    says = Says(["x/1", "x/2", "x/3", "x/3"], ["tern", "wren", "bird", ""], np.ones(4), np.full(4, 0.5))
+    found = says_sees(sees, says)
+    assert found.other_class == 1
+    assert any(one.startswith("1 joined pictures are of another class") for one in found.notes())
+
+
+@pytest.mark.parametrize(
+    ("value", "chance", "said"), [(np.nan, 0.5, "no numbers"), (2.0, 0.5, "no numbers"), (1.0, 1.0, "a chance that")]
+)
+def test_answers_that_are_no_scores_are_refused(value: float, chance: float, said: str) -> None:
+    sees = Sees(["x", "y"], ["a", "b"], np.ones(2), 0.5)
+    with pytest.raises(DataError, match=said):
+        says_sees(sees, Says(["x", "y"], ["", ""], np.array([1.0, value]), np.array([0.5, chance])))
+
+
+def test_many_classes_are_told_apart_by_naive_code_as_well() -> None:
+    rng = np.random.default_rng(2)
+    names = [f"c{i}" for i in rng.integers(0, 40, 700)]
+    sees = Sees([str(i) for i in range(700)], names, (rng.random(700) < 0.6).astype(float), 0.1)
+    of = rng.integers(0, 700, 1500)
+    says = Says([str(i) for i in of], [""] * 1500, rng.random(1500), np.where(rng.random(1500) < 0.5, 0.25, 0.5))
+    found = by_name(says_sees(sees, says))
+    for name in sorted(set(names)):
+        pictures = [i for i in sorted(set(of.tolist())) if names[i] == name]
+        seen = np.mean([sees.right[i] for i in pictures])
+        said = np.mean([says.value[of == i].mean() for i in pictures])
+        guess = np.mean([says.chance[of == i].mean() for i in pictures])
+        gap = (seen - 0.1) / 0.9 - (said - guess) / (1 - guess)
+        assert found[name].gap == pytest.approx(gap)
+        assert found[name].answers == sum(int((of == i).sum()) for i in pictures)

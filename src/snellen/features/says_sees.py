@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +20,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
+from snellen.features.joining import by_image, class_key, placed_elsewhere
 from snellen.scoring.statistics import interval, of_sums
 from snellen.types import Metric
 
@@ -119,7 +119,9 @@ class SaysSees(Struct, frozen=True):
         classes: largest gap first.
         overall: metrics over all that was joined.
         only_probe, only_answers: pictures (of join "class": classes) that only one side has.
-        ambiguous: pictures whose name stands for several rows of the probe; they are not joined.
+        ambiguous: pictures asked about (of join "class": classes of the probe) whose name, as names were compared, is
+            that of several rows or of several asked pictures (of several classes); they are not joined.
+        other_class: joined pictures that the questions place in another of the probe's classes than the probe does.
     """
 
     settings: Settings
@@ -128,6 +130,7 @@ class SaysSees(Struct, frozen=True):
     only_probe: int
     only_answers: int
     ambiguous: int
+    other_class: int = 0
 
     @property
     def quadrants(self) -> dict[str, int]:
@@ -149,8 +152,18 @@ class SaysSees(Struct, frozen=True):
             told.append(f"{self.only_probe:,} {what} that the probe was tested on were asked about in no question.")
         if self.only_answers:
             told.append(f"{self.only_answers:,} {what} that were asked about are not among the probe's test rows.")
-        if self.ambiguous:
-            told.append(f"{self.ambiguous:,} pictures were left out because several rows go by their name.")
+        if self.ambiguous and self.settings.join == "image":
+            told.append(
+                f"{self.ambiguous:,} pictures were left out because several rows go by their name, or several pictures "
+                "that were asked about do."
+            )
+        elif self.ambiguous:
+            told.append(f"{self.ambiguous:,} classes of the probe were left out because several are written alike.")
+        if self.other_class:
+            told.append(
+                f"{self.other_class:,} joined pictures are of another class for the questions than for the probe; they "
+                "stand at the probe's. If these are not the same pictures, their names only look alike."
+            )
         unclear = sum(not one.clear for one in self.classes)
         if unclear:
             told.append(
@@ -174,7 +187,8 @@ def says_sees(
 
     Joined by image, the class of a picture is the probe's, a picture's answers are averaged first, and every picture
     of a class weighs the same on both sides, so that gaps are paired. Joined by class, each side has pictures of its
-    own, and names of classes are compared without case, leading numbers, blanks, `_` and `-`.
+    own, and names of classes are compared without case, leading numbers, blanks, `_` and `-`; classes of the probe that
+    are written alike in this way are not joined, and counted.
 
     Args:
         sees: right or wrong, row by row.
@@ -193,24 +207,31 @@ def says_sees(
         raise UsageError(f"there is no join {join!r}", "Choose image or class.")
     _same("probe", len(sees.ids), len(sees.classes), len(sees.right))
     _same("answers", len(says.ids), len(says.classes), len(says.value), len(says.chance))
+    _finite("probe", np.asarray(sees.right), np.array([sees.chance]))
+    _finite("answers", np.asarray(says.value), np.asarray(says.chance))
     own_chance = np.full(len(sees.right), sees.chance)
+    other_class = 0
     if join == "image":
-        matched, rows, of, only_probe, only_answers, ambiguous = _by_image(sees, says)
+        matched, rows, of, only_probe, only_answers, ambiguous = by_image(sees.ids, says.ids)
         images, index = np.unique(rows, return_inverse=True)
         counts = np.bincount(index)
         value = np.bincount(index, weights=says.value[of]) / counts
         chance = np.bincount(index, weights=says.chance[of]) / counts
         names = np.asarray(sees.classes, dtype=object)[images]
+        other_class = placed_elsewhere(sees.classes, says.classes, rows, of)
         left = _Side(names, np.asarray(sees.right)[images], own_chance[images], images)
         right = _Side(names, value, chance, images, counts)
         average = "pictures of the class, each the mean of its answers"
     else:
         mine = np.array([class_key(one) for one in sees.classes], dtype=object)
         theirs = np.array([class_key(one) for one in says.classes], dtype=object)
-        both = set(mine) & set(theirs) - {""}
-        only_probe, only_answers, ambiguous = len(set(mine) - both), len(set(theirs) - both - {""}), 0
-        kept, asked = np.isin(mine, list(both)), np.isin(theirs, list(both))
         called = dict(zip(mine.tolist(), sees.classes, strict=True))
+        alike = Counter(key for key, _ in set(zip(mine.tolist(), sees.classes, strict=True)))
+        twice = {key for key, count in alike.items() if count > 1}
+        both = (set(mine) & set(theirs)) - twice - {""}
+        only_probe, only_answers = len(set(mine) - both - twice), len(set(theirs) - both - twice - {""})
+        ambiguous = sum(alike[key] for key in twice)
+        kept, asked = np.isin(mine, list(both)), np.isin(theirs, list(both))
         groups = np.unique(np.asarray(says.ids, dtype=str), return_inverse=True)[1].reshape(-1)
         names = np.asarray(sees.classes, dtype=object)
         left = _Side(names[kept], np.asarray(sees.right)[kept], own_chance[kept], np.flatnonzero(kept))
@@ -218,16 +239,16 @@ def says_sees(
         right = _Side(renamed, np.asarray(says.value)[asked], np.asarray(says.chance)[asked], groups[asked])
         matched, average = "names of classes", "rows of the probe; answers"
     if not len(left.names) or not len(right.names):
-        raise UsageError(_nothing_in_common(sees, says, join), _remedy(join))
+        raise UsageError(_nothing_in_common(sees, says, join, ambiguous), _remedy(join))
     paired = join == "image"
-    order = list(dict.fromkeys(left.names.tolist()))
-    points = [_point(name, left, right, paired, sees_from, says_from) for name in order]
+    seen, said = _by_class(left), _by_class(right)
+    points = [_point(name, seen[name], said[name], paired, sees_from, says_from) for name in seen]
     points.sort(key=lambda one: (-one.gap, one.name))
     settings = Settings(
         join, matched, sees_from, says_from, sees.chance, float(right.chance.mean()), average
     )  # fmt: skip
     overall = (*_overall(left, right, paired), *_correlations(points))
-    return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous)
+    return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous, other_class)
 
 
 class _Side(Struct, frozen=True, eq=False):
@@ -239,8 +260,7 @@ class _Side(Struct, frozen=True, eq=False):
     cluster: NDArray[np.int64]
     answers: NDArray[np.int64] | None = None
 
-    def of(self, name: str) -> _Side:
-        rows = self.names == name
+    def of(self, rows: NDArray[np.int64]) -> _Side:
         return _Side(
             self.names[rows],
             self.value[rows],
@@ -255,10 +275,17 @@ class _Side(Struct, frozen=True, eq=False):
         return np.asarray((self.value - chance) / (1.0 - chance))
 
 
+def _by_class(side: _Side) -> dict[str, _Side]:
+    """Each class's part, in one pass over the rows."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(side.names.tolist()):
+        rows.setdefault(name, []).append(row)
+    return {name: side.of(np.array(mine, dtype=np.int64)) for name, mine in rows.items()}
+
+
 def _point(
-    name: str, sees: _Side, says: _Side, paired: bool, sees_from: float, says_from: float
+    name: str, left: _Side, right: _Side, paired: bool, sees_from: float, says_from: float
 ) -> ClassPoint:  # fmt: skip
-    left, right = sees.of(name), says.of(name)
     seen, said = left.above(), right.above()
     probe_ci, answer_ci = interval(left.value, left.cluster), interval(right.value, right.cluster)
     gap_ci = _difference(probe_ci, answer_ci, left, right, paired)
@@ -401,47 +428,14 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(((ends - counts + 1 + ends) / 2.0)[index.reshape(-1)])
 
 
-_NAMES = ("whole names", "names without ending", "file names without folder and ending")
-
-
-def _keys(ids: Sequence[str], how: int) -> list[str]:
-    if how == 0:
-        return [str(one) for one in ids]
-    paths = [PurePosixPath(str(one).replace("\\", "/")) for one in ids]
-    return [str(one.with_suffix("")) if how == 1 and one.name else one.stem for one in paths]
-
-
-def _by_image(
-    sees: Sees, says: Says
-) -> tuple[str, NDArray[np.int64], NDArray[np.int64], int, int, int]:  # fmt: skip
-    """(how names were matched, row of the probe and number of the answer for each pair, only left, only right,
-    ambiguous): the strictest of three ways of comparing names that joins the most pictures."""
-    best: tuple[int, int] | None = None
-    for how in range(len(_NAMES)):
-        times = Counter(_keys(sees.ids, how))
-        joined = sum(1 for key in set(_keys(says.ids, how)) if times.get(key) == 1)
-        if best is None or joined > best[0]:
-            best = joined, how
-    how = best[1] if best is not None else 0
-    mine, theirs = _keys(sees.ids, how), _keys(says.ids, how)
-    times = Counter(mine)
-    row = {key: number for number, key in enumerate(mine) if times[key] == 1}
-    pairs = [(row[key], number) for number, key in enumerate(theirs) if key in row]
-    rows = np.array([one for one, _ in pairs], dtype=np.int64)
-    asked = set(theirs)
-    ambiguous = sum(1 for key in asked if times.get(key, 0) > 1)
-    only_probe = sum(1 for key in row if key not in asked)
-    only_answers = sum(1 for key in asked if key not in times)
-    return _NAMES[how], rows, np.array([two for _, two in pairs], dtype=np.int64), only_probe, only_answers, ambiguous
-
-
-def class_key(name: str) -> str:
-    """A class's name as names are compared: `017.Northern_Cardinal` and `northern cardinal` are one."""
-    text = str(name).strip().lower()
-    number, dot, rest = text.partition(".")
-    if dot and number.isdigit() and rest.strip():
-        text = rest
-    return " ".join(text.replace("_", " ").replace("-", " ").split())
+def _finite(what: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
+    if not np.isfinite(value).all() or (value.size and not (value.min() >= 0.0 and value.max() <= 1.0)):
+        raise DataError(f"{what}: values that are no numbers from 0 to 1", "Leave out what has no score, and say so.")
+    if not ((chance >= 0.0) & (chance < 1.0)).all():
+        raise DataError(
+            f"{what}: a chance that is not from 0 to below 1",
+            "Leave out questions that can be answered in one way only: nothing lies above guessing.",
+        )
 
 
 def _same(what: str, *lengths: int) -> None:
@@ -449,12 +443,15 @@ def _same(what: str, *lengths: int) -> None:
         raise DataError(f"{what}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry a row.")
 
 
-def _nothing_in_common(sees: Sees, says: Says, join: Join) -> str:
+def _nothing_in_common(sees: Sees, says: Says, join: Join, ambiguous: int) -> str:
     what = "picture" if join == "image" else "class"
     mine = sees.ids if join == "image" else sees.classes
     theirs = says.ids if join == "image" else says.classes
     first = (repr(str(mine[0])) if len(mine) else "none", repr(str(theirs[0])) if len(theirs) else "none")
-    return f"probe and answers have no {what} in common: the probe's first is {first[0]}, the answers' {first[1]}"
+    alike = f"; {ambiguous:,} go by a name that several have" if ambiguous else ""
+    return (
+        f"probe and answers have no {what} in common: the probe's first is {first[0]}, the answers' {first[1]}{alike}"
+    )
 
 
 def _remedy(join: Join) -> str:
