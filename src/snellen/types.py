@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
@@ -36,12 +36,31 @@ class Image(Struct, frozen=True, tag="image"):
     blob: Blob
 
 
+class Pick(Struct, frozen=True):
+    """Which frames of a clip a benchmark shows, where that is part of its question.
+
+    Attributes:
+        name: what the rule is called; it stands in the fingerprint, and two rules of one name pick alike.
+        numbers: from how many frames there are to the numbers of those that are shown, from 0, in the order in which
+            they are shown; a number may come more than once. Picklable: a function of a module, or a partial of one.
+        most: how many it names at most.
+    """
+
+    name: str
+    numbers: Callable[[int], Sequence[int]]
+    most: int
+
+
 class Video(Struct, frozen=True, tag="video"):
-    """A clip: either an encoded file (`blob`) or frames in order (`frames`), shown at `fps` frames a second."""
+    """A clip: either an encoded file (`blob`) or frames in order (`frames`), shown at `fps` frames a second.
+
+    `pick` takes the place of the frames that MediaSettings asks for, and excludes settings that ask for others.
+    """
 
     blob: Blob | None = None
     frames: tuple[Image, ...] = ()
     fps: float = 1.0
+    pick: Pick | None = None
 
 
 Part: TypeAlias = Text | Image | Video

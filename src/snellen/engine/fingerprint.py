@@ -18,7 +18,7 @@ from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
 from snellen.media import describe
 from snellen.models.base import Model
-from snellen.types import MediaSettings, Prompt, Text
+from snellen.types import MediaSettings, Prompt, Text, Video
 
 PROMPTS_READ = 1000
 
@@ -66,6 +66,8 @@ def _outline(prompt: Prompt) -> Iterator[str]:
     yield prompt.system
     for part in prompt.parts:
         yield part.text if isinstance(part, Text) else type(part).__name__
+        if isinstance(part, Video) and part.pick is not None:
+            yield part.pick.name
     if prompt.generation is not None:
         yield msgspec.json.encode(prompt.generation, order="deterministic").decode()
 

@@ -24,6 +24,8 @@ from snellen.media.headers import Header
 from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image as Picture
 
 Output: TypeAlias = Literal["jpeg", "png", "webp"]
@@ -104,8 +106,8 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
     return "" if header.plain else "animated, CMYK, or more than 8 bits a channel"
 
 
-def compress(picture: Picture, kind: Output, quality: int) -> bytes:
-    """Encode an RGB picture. `quality` (1 to 100) is that of JPEG and WebP; PNG is without loss at level 4 of zlib."""
+def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -> bytes:
+    """Encode an RGB picture, or an array of it (height x width x 3). `quality` (1 to 100) is that of JPEG and WebP; PNG is without loss at level 4 of zlib."""
     if kind == "jpeg":
         import numpy as np
         import simplejpeg
@@ -116,6 +118,10 @@ def compress(picture: Picture, kind: Output, quality: int) -> bytes:
         return written
     from io import BytesIO
 
+    from PIL import Image as pillow
+
+    if not isinstance(picture, pillow.Image):
+        picture = pillow.fromarray(picture)
     out = BytesIO()
     if kind == "png":
         picture.save(out, "PNG", compress_level=PNG_LEVEL)

@@ -13,36 +13,32 @@ always stands for k / fps. More than 768 times are thinned to 768 by the rule of
 clip of T frames at r a second shows number floor(r * k / fps) at k / fps and ends at T / r, exactly. A rate is the decimal
 number that was written: 0.1 is a tenth.
 
-How: PyAV reads the blob's bytes from memory, so no name of a file ever reaches a demuxer or a shell. T is the number of
-frames that decode, counted when the container does not tell the truth. Frames are fitted and encoded as they are met:
-one decoded frame is held at a time.
+Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T, in its order and as often.
+
+How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.packets`), only
+the wanted frames are decoded and what they are made from (`snellen.media.seeking`); else all of them, counted. Frames are
+fitted and encoded as they are met: one decoded frame is held at a time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from fractions import Fraction
-from io import BytesIO
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from msgspec import Struct, json
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corrupt, decode
-from snellen.types import Image, MediaSettings, Video
+from snellen.media.encode import compress
+from snellen.media.packets import Scan, opened, scan
+from snellen.media.seeking import Uncertain, take
+from snellen.types import Image, MediaSettings, Pick, Video
 
-if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
-
-FRAME_LIMIT = 200_000
 TIMES = 768  # frames that are sent by time at most
 EARLY = Fraction(1, 1000)  # seconds
-# Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg
-# looks at these lists before a demuxer reads its first header.
-OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "protocol_whitelist": "none"}
 
 
 class Frame(Struct, frozen=True):
@@ -86,6 +82,8 @@ def frame_times(end: Fraction, fps: float) -> list[Fraction]:
 
 def shown_at_most(video: Video, settings: MediaSettings) -> int:
     """How many frames of a clip are sent at most, told without reading anything."""
+    if video.pick is not None:
+        return video.pick.most
     if video.blob is None and (settings.fps is None or video.fps > 0):
         return len(_drawn_numbers(video, settings))
     return settings.frames if settings.fps is None else TIMES
@@ -106,6 +104,9 @@ def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
 
 def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
     total = len(video.frames)
+    if video.pick is not None:
+        _check_alone(video.pick, settings)
+        return _numbers(total, f"of {total} drawn frames", video.pick, settings)
     if settings.fps is None or not total:
         return frame_numbers(total, settings.frames)
     if not video.fps > 0:
@@ -115,7 +116,8 @@ def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
 
 
 def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> list[Image]:
-    """The frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` a second.
+    """The frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` a second, or those that
+    the video's own `pick` names, in its order and as often as it names them.
 
     Frames of a file are fitted and encoded here (`format`; `original` means JPEG for video), each once.
 
@@ -123,27 +125,52 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
         limit: pixels a frame may have at most; None takes `pixel_limit()`.
 
     Raises:
-        MediaError: no video stream, damaged, cut off, too many frames, or frames over the limit.
+        MediaError: no video stream, damaged, cut off, too many frames, or frames over the limit; a pick that names a
+            frame that there is not, or stands beside settings that pick frames as well.
         MissingExtraError: PyAV is not installed.
     """
     if video.blob is None:
         return list(drawn_frames(video, settings))
+    check_pyav(video.blob.key)
+    found = extract(video.blob.read(), video.blob.key, video.pick, settings, limit)
+    return as_images(video.blob.key, settings, found)
+
+
+def check_pyav(key: str) -> None:
+    """Raise MissingExtraError where PyAV is not installed, before anything is read."""
     try:
-        import av  # noqa: F401 - asked for here, so that a missing one is named before anything is read
+        import av  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            f"video {video.blob.key} needs PyAV, which is not installed", "pip install 'snellen[video]'"
+            f"video {key} needs PyAV, which is not installed", "pip install 'snellen[video]'"
         ) from error
-    key = video.blob.key
-    data = video.blob.read()
+
+
+def as_images(key: str, settings: MediaSettings, found: Iterable[tuple[int, bytes]]) -> list[Image]:
+    """Extracted frames, (number, encoded bytes), as what a prompt shows."""
+    tag = json.encode(settings).decode()
+    return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in found]
+
+
+def extract(
+    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int | None = None
+) -> list[tuple[int, bytes]]:
+    """(number, encoded bytes) of the frames of a file that `frames` gives; one that is sent twice is there twice.
+
+    Raises:
+        MediaError: as `frames`.
+    """
     if not data:
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
+    if pick is not None:
+        _check_alone(pick, settings)
     try:
         most = decode.pixel_limit() if limit is None else limit
-        pictures = (
-            _by_number(data, key, settings, most)
+        scanned = scan(data, key, most)
+        return _by_index(data, key, pick, settings, most, scanned) or (
+            _by_number(data, key, pick, settings, most, scanned)
             if settings.fps is None
-            else _by_time(data, key, settings, most, settings.fps)
+            else _by_time(data, key, settings, most, settings.fps, scanned)
         )
     except MediaError:
         raise
@@ -153,41 +180,75 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
             f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
             "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
         ) from error
-    tag = json.encode(settings).decode()
-    return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in pictures]
 
 
-def _by_number(data: bytes, key: str, settings: MediaSettings, limit: int) -> list[tuple[int, bytes]]:
-    total = _scan(data, key, limit).packets
-    while True:
-        wanted = frame_numbers(total, settings.frames)
-        picked, seen = _take(data, key, set(wanted), wanted[-1], limit, settings)
-        if len(picked) == len(wanted):
-            return picked
+def _by_index(
+    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
+) -> list[tuple[int, bytes]]:
+    """The wanted frames by way of the packets' index; nothing where it is not to be trusted."""
+    if not scanned.index:
+        return []
+    if settings.fps is None:
+        wanted = _numbers(len(scanned.shown), key, pick, settings)
+    else:
+        wanted = _numbers_by_time(scanned, settings.fps)
+    found: dict[int, bytes] = {}
+    try:
+        with opened(data, key, limit) as container:
+            for number, frame in take(container, scanned, set(wanted)):
+                found[number] = _rendered(frame, key, limit, settings, data, number)
+    except Uncertain:
+        return []
+    return [(number, found[number]) for number in wanted]
+
+
+def _by_number(
+    data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
+) -> list[tuple[int, bytes]]:
+    """The wanted frames out of all; only when the last one is decoded it is known how many there are."""
+    total, found = scanned.packets - scanned.hidden, dict[int, bytes]()
+    for _ in range(3):
+        wanted = _numbers(max(total, 1), key, pick, settings)
+        seen = 0
+        with opened(data, key, limit) as container:
+            for frame in container.decode(video=0):
+                if seen in wanted and seen not in found:
+                    found[seen] = _rendered(frame, key, limit, settings, data, seen)
+                seen += 1
         if seen == 0:
-            raise _nothing_decodes(key, total)
+            raise _nothing_decodes(key, scanned.packets)
+        if seen == total:
+            return [(number, found[number]) for number in wanted]
         total = seen  # the container counts packets that show nothing
+    raise MediaError(f"video {key}: how many of its frames decode changes from time to time", "Fetch it again.")
 
 
-def _take(
-    data: bytes, key: str, wanted: set[int], last: int, limit: int, settings: MediaSettings
-) -> tuple[list[tuple[int, bytes]], int]:
-    """The wanted frames, fitted and encoded as they are met, and how many frames were seen."""
-    picked: list[tuple[int, bytes]] = []
-    seen = 0
-    with _opened(data, key, limit) as container:
-        for frame in container.decode(video=0):
-            if seen in wanted:
-                picked.append((seen, _rendered(frame, key, limit, settings, data, seen)))
-            seen += 1
-            if seen > last:
-                break
-    return picked, seen
+def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings) -> list[int]:
+    if pick is None:
+        return frame_numbers(total, settings.frames)
+    wanted = [int(number) for number in pick.numbers(total)]
+    outside = [number for number in wanted if not 0 <= number < total]
+    if outside or not wanted:
+        raise MediaError(
+            f"video {key}: of its {total:,} frames, {pick.name!r} picks {f'number {outside[0]}' if outside else 'none'}",
+            "Is this the file that the questions were made for?",
+        )
+    return wanted
 
 
-def _by_time(data: bytes, key: str, settings: MediaSettings, limit: int, fps: float) -> list[tuple[int, bytes]]:
-    scan = _scan(data, key, limit)
-    if scan.end is None and not scan.spacing:
+def _check_alone(pick: Pick, settings: MediaSettings) -> None:
+    if settings.fps is not None or settings.frames != MediaSettings().frames:
+        asked = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
+        raise MediaError(
+            f"the questions pick the frames of a video themselves ({pick.name}), and {asked} asks for others",
+            f"Leave {asked} away, or take the rule from the benchmark's own options.",
+        )
+
+
+def _by_time(
+    data: bytes, key: str, settings: MediaSettings, limit: int, fps: float, scanned: Scan
+) -> list[tuple[int, bytes]]:
+    if scanned.end is None and not scanned.spacing:
         raise MediaError(f"video {key}: it has neither time stamps nor a frame rate", "Choose --frames, not --fps.")
     picked: list[tuple[int, bytes]] = []
     times: deque[Fraction] = deque()
@@ -195,43 +256,68 @@ def _by_time(data: bytes, key: str, settings: MediaSettings, limit: int, fps: fl
     start = now = Fraction(0)
 
     def shown_until(moment: Fraction) -> None:
-        due = 0
-        while times and times[0] < moment:
-            times.popleft()
-            due += 1
+        due = _due(times, moment)
         if due and shown is not None:
             picked.extend([(shown[0], _rendered(shown[1], key, limit, settings, data, shown[0]))] * due)
 
-    with _opened(data, key, limit) as container:
+    with opened(data, key, limit) as container:
         for number, frame in enumerate(container.decode(video=0)):
-            stamp = None if scan.end is None or frame.pts is None else frame.pts * frame.time_base
+            stamp = None if scanned.end is None or frame.pts is None else frame.pts * frame.time_base
             if shown is None:
                 start = now = stamp or Fraction(0)
-                end = scan.packets * scan.spacing if scan.end is None else scan.end - start
+                end = scanned.packets * scanned.spacing if scanned.end is None else scanned.end - start
                 times.extend(frame_times(end - EARLY, fps))
             else:
-                now = now + scan.spacing if stamp is None else max(now, stamp)
+                now = now + scanned.spacing if stamp is None else max(now, stamp)
                 shown_until(now - start - EARLY)
             if not times:
                 return picked
             shown = number, frame
     if shown is None:
-        raise _nothing_decodes(key, scan.packets)
+        raise _nothing_decodes(key, scanned.packets)
     # Packets after the last frame may show nothing; a frame that stands still is not made up for them.
     last = shown[1]
-    lasts = last.duration * last.time_base if last.duration and scan.end is not None else scan.spacing
+    lasts = last.duration * last.time_base if last.duration and scanned.end is not None else scanned.spacing
     shown_until(max(now - start + lasts - EARLY, EARLY))
     return picked
+
+
+def _numbers_by_time(scanned: Scan, fps: float) -> list[int]:
+    """As `_by_time`, by the stamps of the packets: no frame has to be decoded to know which is on the screen."""
+    packets = [scanned.index[at] for at in scanned.shown]
+    start = packets[0].pts
+    seconds = [(one.pts - start) * scanned.tick for one in packets]
+    end = seconds[-1] + (packets[-1].lasts * scanned.tick or scanned.spacing)
+    times = deque(frame_times(end - EARLY, fps))
+    wanted: list[int] = []
+    for number, moment in enumerate((*seconds[1:], max(end, 2 * EARLY))):
+        wanted += [number] * _due(times, moment - EARLY)
+    return wanted
+
+
+def _due(times: deque[Fraction], moment: Fraction) -> int:
+    """How many of the times lie before the moment; they are taken away."""
+    due = 0
+    while times and times[0] < moment:
+        times.popleft()
+        due += 1
+    return due
 
 
 def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: bytes, number: int) -> bytes:
     """A frame upright, corrupted if asked for, fitted and encoded as it is sent."""
     from PIL import Image as pillow
 
-    from snellen.media.encode import compress
-
     decode.check_size(frame.width, frame.height, key, limit)
-    picture = _upright(frame)
+    kind = "jpeg" if settings.format == "original" else settings.format
+    pixels = frame.to_ndarray(format="rgb24")
+    turn = int(getattr(frame, "rotation", 0) or 0)
+    size = decode.fitted(frame.width, frame.height, settings)
+    if not turn and not settings.corrupt and not settings.blank and size == (frame.width, frame.height):
+        return compress(pixels, kind, settings.quality)
+    picture = pillow.fromarray(pixels)
+    if turn:  # telephones store it beside the picture, counter-clockwise in degrees
+        picture = picture.rotate(turn, expand=True)
     if settings.corrupt:
         picture = corrupt.corrupted(picture, settings.corrupt, corrupt.content(data, number))
     size = decode.fitted(*picture.size, settings)
@@ -239,72 +325,11 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: b
         picture = pillow.new("RGB", size, decode.GREY)
     elif size != picture.size:
         picture = picture.resize(size, pillow.Resampling.BICUBIC)
-    return compress(picture, "jpeg" if settings.format == "original" else settings.format, settings.quality)
-
-
-class _Scan(NamedTuple):
-    """What the packets of the first video stream say, in seconds.
-
-    Attributes:
-        packets: those with data: one a frame in the codecs of the accepted containers.
-        end: when the last frame ceases to be shown, on the clock of the stamps; None where there are no stamps.
-        spacing: 1 / average rate; 0 where the container does not say.
-    """
-
-    packets: int
-    end: Fraction | None
-    spacing: Fraction
-
-
-def _scan(data: bytes, key: str, limit: int) -> _Scan:
-    total = 0
-    last: tuple[Fraction, Fraction] | None = None
-    with _opened(data, key, limit) as container:
-        rate = container.streams.video[0].average_rate or container.streams.video[0].guessed_rate
-        spacing = 1 / Fraction(rate) if rate else Fraction(0)
-        # AVI knows the order of decoding only: what is read as a stamp there is wrong where frames are reordered.
-        stamped = container.format.name != "avi"
-        for packet in container.demux(video=0):
-            total += packet.size > 0
-            if total > FRAME_LIMIT:
-                raise MediaError(
-                    f"video {key}: more than {FRAME_LIMIT:,} frames",
-                    "Cut the video into parts, or lower its frame rate.",
-                )
-            if stamped and packet.size and packet.pts is not None and not packet.is_discard:
-                lasts = packet.duration * packet.time_base if packet.duration else spacing
-                stamp = packet.pts * packet.time_base, lasts
-                last = stamp if last is None else max(last, stamp)
-    if total == 0:
-        raise MediaError(f"video {key}: it holds no frames", "The file is damaged or cut off; fetch it again.")
-    return _Scan(total, None if last is None else sum(last, Fraction(0)), spacing)
+    return compress(picture, kind, settings.quality)
 
 
 def _nothing_decodes(key: str, packets: int) -> MediaError:
     return MediaError(f"video {key}: no frame of its {packets} can be decoded", "Fetch it again.")
-
-
-@contextmanager
-def _opened(data: bytes, key: str, limit: int) -> Iterator[Any]:
-    """A container in memory, its format and the size of its first video stream checked; closed on leaving."""
-    import av
-
-    with av.open(BytesIO(data), mode="r", metadata_errors="ignore", options=OPTIONS) as container:
-        if not container.streams.video or container.streams.video[0].codec_context is None:
-            raise MediaError(
-                f"video {key}: it holds no video stream that can be decoded", "Check that the right file was given."
-            )
-        stream = container.streams.video[0]
-        if stream.width and stream.height:
-            decode.check_size(stream.width, stream.height, key, limit)
-        yield container
-
-
-def _upright(frame: Any) -> Picture:
-    """The frame as players show it: telephones store a rotation beside the picture, counter-clockwise in degrees."""
-    picture: Picture = frame.to_image()
-    turn = int(getattr(frame, "rotation", 0) or 0)
-    return picture.rotate(turn, expand=True) if turn else picture
 
 
 def _decimal(rate: float) -> Fraction:

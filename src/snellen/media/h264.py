@@ -1,0 +1,70 @@
+"""What a packet of H.264 says about itself, without being decoded.
+
+Read from the headers of its NAL units (ITU-T H.264, 7.3.1 and table 7-1; units behind their length as in ISO/IEC
+14496-15, 5.3): whether decoding may begin with it (all slices IDR), and whether it may be left out (no picture refers to
+it: nal_ref_idc 0 in all slices). What is not understood to the last byte gives no answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
+# Supplemental information, delimiters and filler: nothing that decoding another picture needs.
+_ASIDE = frozenset({6, 9, 12})
+
+
+class Unit(NamedTuple):
+    """One coded picture.
+
+    Attributes:
+        entry: decoding may begin here: no picture from here on refers to one before.
+        spare: no picture refers to this one.
+        parameters: sequence and picture parameter sets that travel in the packet, one after the other.
+    """
+
+    entry: bool
+    spare: bool
+    parameters: bytes
+
+
+def length_size(extradata: bytes | None) -> int:
+    """Bytes of the length before each NAL unit, 1 to 4; 0 where units are not stored behind their length."""
+    if not extradata or len(extradata) < 7 or extradata[0] != 1:
+        return 0
+    return (extradata[4] & 3) + 1
+
+
+def read(packet: memoryview, prefix: int) -> Unit | None:
+    """The picture in a packet; None where the packet is damaged, holds no whole picture, or anything unusual.
+
+    Args:
+        packet: bytes of the packet.
+        prefix: `length_size` of its stream, above 0.
+    """
+    at, end = 0, len(packet)
+    entry = spare = True
+    seen = False
+    parameters = b""
+    while at < end:
+        size = int.from_bytes(packet[at : at + prefix], "big")
+        at += prefix
+        if size < 2 or at + size > end:
+            return None
+        header = packet[at]
+        kind = header & 31
+        if header & 128:
+            return None
+        if kind in (_SLICE, _IDR):
+            # first_mb_in_slice, an Exp-Golomb number: 0 is a single 1 bit. A picture that lacks its beginning is damaged.
+            if not seen and not packet[at + 1] & 128:
+                return None
+            seen = True
+            entry = entry and kind == _IDR
+            spare = spare and not header & 96
+        elif kind in (_SPS, _PPS):
+            parameters += packet[at : at + size]
+        elif kind not in _ASIDE:
+            return None
+        at += size
+    return Unit(entry, spare and not parameters, parameters) if seen else None
