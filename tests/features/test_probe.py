@@ -202,6 +202,28 @@ def test_a_label_that_train_lacks_is_told(classes):
     assert any("1 classes have positive test rows and no training row" in note for note in found.notes())
 
 
+@pytest.mark.parametrize("lacks", ["rows with it", "rows without it"])
+def test_a_label_that_cannot_be_learnt_is_skipped_in_every_figure_and_lowers_the_coverage(classes, lacks):
+    x, y = classes
+    last = np.arange(600) >= 590 if lacks == "rows with it" else (np.arange(600) < 500) | (np.arange(600) % 2 == 0)
+    parts = {"train_rows": np.arange(500), "test_rows": np.arange(500, 600), "strengths": [1.0]}
+    two = np.stack([y > 10, y % 2 == 0], axis=1)
+    alone, found = probe(x, two, **parts), probe(x, np.column_stack([two, last]), **parts)
+    for mine, theirs in zip(found.metrics(), alone.metrics(), strict=True):
+        assert mine.value == pytest.approx(theirs.value, abs=1e-9)
+        assert (mine.coverage, theirs.coverage) == (pytest.approx(2 / 3), 1.0)
+    assert list(found.several.learnt) == [True, True, False]
+    assert np.isnan(found.several.auroc[2]) and found.several.positives[2] > 0
+    assert found.several.skipped == 0
+
+
+def test_labels_of_which_none_can_be_learnt_have_no_figure():
+    rng = np.random.default_rng(0)
+    scores, positive = rng.standard_normal((20, 2)), rng.random((20, 2)) < 0.5
+    found = multilabel.score(scores, positive, learnt=np.zeros(2, dtype=bool))
+    assert [(one.value, one.ci95, one.coverage) for one in found.metrics] == [(None, None, 0.0)] * 4
+
+
 def test_the_command_saves_a_head_that_gives_the_same_answers(tmp_path, capsys):
     x, y = load_digits(return_X_y=True)
     x, y = x[:700], y[:700]

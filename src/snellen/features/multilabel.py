@@ -1,4 +1,9 @@
-"""Scores of several labels a row: area under the ROC curve and average precision, per class, macro and micro."""
+"""Scores of several labels a row: area under the ROC curve and average precision, per class, macro and micro.
+
+A class that some fit could not learn (no training row of it, or none without it) is skipped in every figure, the pooled
+ones too, and counted. What such a layer puts its rows in order by is the rest of what other classes' rows look like:
+neither 0.5 nor anything else that an area could be taken for.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ def ranked(scores: np.ndarray, positive: np.ndarray) -> Ranked:
     """Sort once, so that resamples of the rows are sums over a fixed order."""
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
-    last = np.flatnonzero(np.concatenate((ordered[1:] != ordered[:-1], [True])))
+    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
     return Ranked(order, positive[order].astype(np.float64), last)
 
 
@@ -35,7 +40,7 @@ def auroc(one: Ranked, weight: np.ndarray | None = None) -> float:
     """
     share = np.ones(len(one.order)) if weight is None else weight[one.order]
     hits, misses = _cumulative(one, share)
-    if not hits[-1] or not misses[-1]:
+    if not len(hits) or not hits[-1] or not misses[-1]:
         return float("nan")
     above = np.concatenate(([0.0], hits[:-1]))
     fresh = np.diff(misses, prepend=0.0)
@@ -46,7 +51,7 @@ def average_precision(one: Ranked, weight: np.ndarray | None = None) -> float:
     """Mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
     share = np.ones(len(one.order)) if weight is None else weight[one.order]
     hits, misses = _cumulative(one, share)
-    if not hits[-1]:
+    if not len(hits) or not hits[-1]:
         return float("nan")
     fresh = np.diff(hits, prepend=0.0)
     shown = hits + misses
@@ -64,12 +69,13 @@ class MultiLabel(Struct, frozen=True, eq=False):
     """Per class values and the classes left out.
 
     Attributes:
-        auroc: [c], NaN where a class has no positive or no negative test row.
-        average_precision: [c], NaN where it has no positive one.
+        auroc: [c], NaN where a class has no positive or no negative test row, or was not learnt.
+        average_precision: [c], NaN where it has no positive one, or was not learnt.
         positives: [c] test rows of each class.
-        metrics: `auroc` and `map` (means over classes), `auroc/micro` and `map/micro` (all rows and classes as one
-            list), each with a percentile interval over resampled rows.
+        metrics: `auroc` and `map` (means over classes), `auroc/micro` and `map/micro` (all rows and learnt classes as
+            one list), each with a percentile interval over resampled rows; their coverage is the share of classes.
         skipped: classes without a positive test row, in no mean.
+        learnt: [c] bool, see above; classes that are not are in no metric.
     """
 
     auroc: np.ndarray
@@ -77,11 +83,27 @@ class MultiLabel(Struct, frozen=True, eq=False):
     positives: np.ndarray
     metrics: tuple[Metric, ...]
     skipped: int
+    learnt: np.ndarray
 
 
-def score(scores: np.ndarray, positive: np.ndarray, *, replicates: int = REPLICATES, seed: int = SEED) -> MultiLabel:
-    """Score [m, c] logits against [m, c] bool; micro figures compare logits across classes as they are."""
-    rows, classes = positive.shape
+def score(
+    scores: np.ndarray,
+    positive: np.ndarray,
+    *,
+    learnt: np.ndarray | None = None,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+) -> MultiLabel:
+    """Score [m, c] logits against [m, c] bool; micro figures compare logits across classes as they are.
+
+    Args:
+        learnt: [c] bool, which classes could be learnt; None for all.
+    """
+    rows, every = positive.shape
+    counts = positive.sum(axis=0)
+    taught = np.ones(every, dtype=bool) if learnt is None else np.asarray(learnt, dtype=bool)
+    scores, positive = scores[:, taught], positive[:, taught]
+    classes = positive.shape[1]
     columns = [ranked(scores[:, j], positive[:, j]) for j in range(classes)]
     pooled = ranked(scores.ravel(), positive.ravel())
     rocs = np.array([auroc(one) for one in columns])
@@ -95,7 +117,7 @@ def score(scores: np.ndarray, positive: np.ndarray, *, replicates: int = REPLICA
     }
     drawn: dict[str, list[float]] = {name: [] for name in values}
     rng = np.random.default_rng(seed)
-    for _ in range(replicates if rows > 1 else 0):
+    for _ in range(replicates if rows > 1 and classes else 0):
         weight = rng.multinomial(rows, np.full(rows, 1.0 / rows)).astype(np.float64)
         spread = np.repeat(weight, classes)
         drawn["auroc"].append(_mean(np.array([auroc(one, weight) for one in columns])))
@@ -107,19 +129,27 @@ def score(scores: np.ndarray, positive: np.ndarray, *, replicates: int = REPLICA
     for name, (value, guess) in values.items():
         known = np.array([one for one in drawn[name] if np.isfinite(one)])
         low_high = None if len(known) < 2 else tuple(float(one) for one in np.quantile(known, (0.025, 0.975)))
-        share = scored[name.partition("/")[0]].mean() if not name.endswith("micro") and classes else 1.0
+        counted = classes if name.endswith("micro") else int(scored[name].sum())
         found.append(
             Metric(
                 name,
                 value if np.isfinite(value) else None,
                 rows,
                 low_high,  # type: ignore[arg-type]
-                coverage=float(share),
+                coverage=counted / every if every else 1.0,
                 chance=guess,
             )
         )
-    positives = positive.sum(axis=0)
-    return MultiLabel(rocs, precisions, positives, tuple(found), int((positives == 0).sum()))
+    return MultiLabel(
+        _spread(rocs, taught), _spread(precisions, taught), counts, tuple(found), int((counts == 0).sum()), taught
+    )
+
+
+def _spread(values: np.ndarray, taught: np.ndarray) -> np.ndarray:
+    """[c], NaN for the classes that are not taught."""
+    found = np.full(len(taught), np.nan)
+    found[taught] = values
+    return found
 
 
 def _mean(values: np.ndarray) -> float:

@@ -151,9 +151,12 @@ class Probe(Struct, frozen=True, eq=False):
                 f"{self.several.skipped:,} classes have no positive test row; they are in no mean over classes."
             )
         if self.several is not None:
-            untaught = int(((self.train_counts == 0) & (self.several.positives > 0)).sum())
+            untaught = int((~self.several.learnt & (self.several.positives > 0)).sum())
             if untaught:
-                told.append(f"{untaught:,} classes have positive test rows and no training row; they count, at chance.")
+                told.append(
+                    f"{untaught:,} classes have positive test rows and no training row to be learnt from, with them and "
+                    "without them; they are skipped in every figure."
+                )
         if self.settings.grid > 1 and any(one.held_out == 0 for one in self.trained):
             told.append("No training row could be held out (each class has one), so the penalty was not chosen.")
         if not self.settings.converged:
@@ -293,7 +296,9 @@ def probe(
         labels=known,
         train_counts=counted,
         trained=tuple(found),
-        several=None if known.many is None else multilabel.score(np.concatenate([one[0] for one in scored]), targets),
+        several=None
+        if known.many is None
+        else multilabel.score(np.concatenate([one[0] for one in scored]), targets, learnt=_learnt(known.many, parts)),
     )
 
 
@@ -324,6 +329,12 @@ def _parts(
     parts = [(np.flatnonzero(cut != one), np.flatnonzero(cut == one)) for one in range(folds)]
     stratified = "stratified " if labels.many is None else ""
     return parts, f"{stratified}{folds}-fold cross-validation"
+
+
+def _learnt(many: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """[c] bool: every fit had training rows with the class and training rows without it."""
+    each = [many[into].any(axis=0) & ~many[into].all(axis=0) for into, _ in parts]
+    return np.asarray(np.logical_and.reduce(each))
 
 
 def _columns(labels: Labels, into: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
