@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.scoring.extract import _read, read
-from snellen.scoring.extract.choice import lettered
+from snellen.scoring.extract import read
 from snellen.scoring.extract.cleaning import take_apart
+from snellen.scoring.extract.reading import lettered
 from snellen.scoring.extract.shortcut import shortcut
+from snellen.scoring.extract.whole import read_whole
 
 NAMES = [
     "a robin",
@@ -32,7 +33,7 @@ def test_a_letter_alone_or_with_its_text(options: list[str], at: int, dress: str
     pairs = lettered(options)
     quick = shortcut("choice", reply, pairs, None)
     if quick is not None:
-        assert quick == _read("choice", take_apart(reply), pairs, "", None, None)
+        assert quick == read_whole("choice", take_apart(reply), pairs, "", None, None)
         assert read("choice", reply, options=options) == quick
 
 
@@ -46,7 +47,7 @@ def test_a_letter_alone_or_with_its_text(options: list[str], at: int, dress: str
 def test_a_word_or_a_number(reply: str, kind: str, form: str | None) -> None:
     quick = shortcut(kind, reply, (), form)
     if quick is not None:
-        whole = _read(kind, take_apart(reply), (), "", form, None)
+        whole = read_whole(kind, take_apart(reply), (), "", form, None)
         assert (quick.value, type(quick.value), quick.reason) == (whole.value, type(whole.value), whole.reason)
 
 

@@ -11,11 +11,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from snellen.cli.app import build
     from snellen.cli.declared import prepare
     from snellen.cli.output import redacted_output
+    from snellen.cli.plain import take_plain_values
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     with redacted_output():
         try:
             command, words = prepare(build(given), given)
+            take_plain_values(command)
             command(args=words, prog_name="snellen")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 1

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import snellen
+from snellen.cli.front import Front
 
 
 class Command(NamedTuple):
@@ -49,6 +50,7 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
     """
     app = typer.Typer(
         name="snellen",
+        cls=Front,
         help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",
         epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen run chart --model embedded",
         no_args_is_help=True,

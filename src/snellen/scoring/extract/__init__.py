@@ -9,15 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snellen.errors import DataError
-from snellen.scoring.extract.choice import lettered, read_choice
-from snellen.scoring.extract.cleaning import Reply, take_apart
 from snellen.scoring.extract.compare import correct
-from snellen.scoring.extract.conclusion import Reading
-from snellen.scoring.extract.count import read_count
-from snellen.scoring.extract.number import read_number
-from snellen.scoring.extract.short import read_short
+from snellen.scoring.extract.reading import Reading, lettered
 from snellen.scoring.extract.shortcut import shortcut
-from snellen.scoring.extract.truth import read_truth
 
 __all__ = ["KINDS", "Reading", "correct", "read"]
 
@@ -58,35 +52,17 @@ def read(
         raise DataError(f"cannot read a reply of kind {kind!r}; kinds are {', '.join(KINDS)}.")
     if kind in ("choice", "choice_text") and not pairs:
         raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
-    reading = shortcut(kind, reply, pairs, form) or _read(kind, take_apart(reply), pairs, question, form, unit)
+    reading = shortcut(kind, reply, pairs, form) or _read_whole(kind, reply, pairs, question, form, unit)
     if kind == "choice_text" and reading.value is not None:
         return Reading(dict(pairs)[str(reading.value)], None)
     return reading
 
 
-def _read(
-    kind: str, reply: Reply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
+def _read_whole(
+    kind: str, reply: str, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
 ) -> Reading:
-    def one(part: Reply) -> Reading:
-        if kind == "truth":
-            return read_truth(part, question, form)
-        if kind == "count":
-            return read_count(part, question)
-        if kind == "number":
-            return read_number(part, question, unit)
-        if kind == "short":
-            return read_short(part, question)
-        return read_choice(part, pairs, question)
+    # Imported with the first reply that needs it: two hundred patterns, which plain replies do without.
+    from snellen.scoring.extract.cleaning import take_apart
+    from snellen.scoring.extract.whole import read_whole
 
-    if reply.boxes:
-        readings = [one(Reply(box)) for box in reply.boxes]
-        values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
-        if len(values) == 1:
-            return next(r for r in readings if r.value is not None)
-        if len(values) > 1:
-            return Reading(None, "two answers: " + ", ".join(str(v)[:40] for v in values[:4]))
-        if not reply.text or any(r.reason and r.reason != "no answer" for r in readings):
-            return readings[-1]
-    if reply.unfinished:
-        return Reading(None, "reasoning not finished")
-    return one(reply)
+    return read_whole(kind, take_apart(reply), pairs, question, form, unit)

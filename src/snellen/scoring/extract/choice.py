@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
 from snellen.scoring.extract.count import read_count
 from snellen.scoring.extract.cues import CHOICE_DENIED
 from snellen.scoring.extract.listing import take_listed, verdict
 from snellen.scoring.extract.mentions import STOP, Mention, Options, find, prepare, status, stems
 from snellen.scoring.extract.numerals import as_number
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.extract.sentences import Sentence, tokenize
 from snellen.scoring.names import stem, terms
-
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def lettered(options: Mapping[str, str] | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """Options as (letter, text) pairs, letters upper-case; a list is lettered by position."""
-    if not options:
-        return ()
-    if isinstance(options, Mapping):
-        return tuple((str(letter).strip().upper(), str(text)) for letter, text in options.items())
-    return tuple(zip(LETTERS, map(str, options), strict=False))
 
 
 def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:

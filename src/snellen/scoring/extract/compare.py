@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from snellen.scoring import names
-from snellen.scoring.extract.conclusion import Reading
 from snellen.scoring.extract.numerals import digits
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.names import terms
 
 _YES = terms("yes y true t 1 correct right same 是 对 正确")

@@ -27,22 +27,8 @@ from snellen.scoring.extract.cues import (
     ULTIMATE,
     UNSURE,
 )
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.extract.sentences import split
-
-
-class Reading(NamedTuple):
-    """How a reply was read.
-
-    Attributes:
-        value: bool for truth, letter for choice, option text for choice_text, int for count, float for number, str for
-            short; None where the reply gives no single answer.
-        reason: why nothing was read, None where something was.
-        also: other names that the reply gives for the same thing (a scientific name in brackets); for `correct`.
-    """
-
-    value: bool | int | float | str | None
-    reason: str | None
-    also: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):

@@ -7,8 +7,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, words_at
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.extract.sentences import Sentence, tokenize
 from snellen.scoring.names import stem, terms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 _LATIN_WORD = re.compile(r"[a-z']+")
 
@@ -31,9 +31,14 @@ class Cue:
     """
 
     def __init__(self, pattern: str, triggers: str) -> None:
-        self.pattern = re.compile(pattern, re.IGNORECASE)
+        self._source = pattern
         self.triggers = frozenset(triggers.split())
         _ALL.append(self)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a text first holds a trigger."""
+        return re.compile(self._source, re.IGNORECASE)
 
     def possible(self, text: str) -> bool:
         return not self.triggers.isdisjoint(vocabulary(text)) or not text.isascii()

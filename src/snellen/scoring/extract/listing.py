@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from snellen.scoring.extract.conclusion import Reading
 from snellen.scoring.extract.mentions import Options, stems
+from snellen.scoring.extract.reading import Reading
 
 _LINE = re.compile(
     r"^\W{0,4}(?:option|choice)?\s?\(?(?P<letter>[A-Za-z])\)?\s*(?:[:.)\-|=]|->|is\b)\s*(?P<said>\S.*)$", re.IGNORECASE

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, fraction, words_at
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.extract.sentences import tokenize
 from snellen.scoring.extract.units import canonical, convert, unit_after
 from snellen.scoring.names import stem, terms

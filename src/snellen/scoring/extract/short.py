@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
 from snellen.scoring.extract.cues import REFUSAL, UNSURE
 from snellen.scoring.extract.phrases import (
     BRACKET,
@@ -25,6 +25,7 @@ from snellen.scoring.extract.phrases import (
     VERB,
     WEAK_WORDS,
 )
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.names import CLASSES, MODIFIERS, stem, words
 
 Key = tuple[str, ...]

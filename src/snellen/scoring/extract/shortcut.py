@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from snellen.scoring.extract.conclusion import Reading
+from snellen.scoring.extract.reading import Reading
 
 _LONGEST = 80
 _LETTERED = re.compile(r"\(?([A-Z])[).:]?(?:\s+([^\s].*?))?\.?\s*", re.ASCII)

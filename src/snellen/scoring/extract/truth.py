@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from snellen.scoring.extract.agreement import compare
 from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, Reading, conclude
+from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
 from snellen.scoring.extract.cues import UNSURE
 from snellen.scoring.extract.proposition import Proposition, proposition
+from snellen.scoring.extract.reading import Reading
 from snellen.scoring.extract.sentences import tokenize
 from snellen.scoring.names import terms
 

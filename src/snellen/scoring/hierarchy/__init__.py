@@ -3,10 +3,11 @@
 docs/diagnosis.md says what each number means and how it is made.
 """
 
+from snellen.scoring.diagnosis_names import HEADS, is_diagnosis
 from snellen.scoring.hierarchy.classes import BINS, ClassRow, ClassTables, class_table
 from snellen.scoring.hierarchy.collapse import by_level
 from snellen.scoring.hierarchy.confusion import RELATIONS
-from snellen.scoring.hierarchy.diagnosis import HEADS, diagnosis, is_diagnosis
+from snellen.scoring.hierarchy.diagnosis import diagnosis
 from snellen.scoring.hierarchy.kin import SEPARATOR, kinship
 from snellen.scoring.hierarchy.parts import RANKS, coarse_to_fine
 

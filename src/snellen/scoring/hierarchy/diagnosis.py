@@ -10,17 +10,6 @@ from snellen.scoring.hierarchy.stems import stem_sensitivity
 from snellen.scoring.table import Scores
 from snellen.types import Metric
 
-HEADS = frozenset(
-    {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
-    | {"class_perfect", "class_share"}
-)
-"""What the names of a diagnosis begin with (after the name of a data set, where there is one)."""
-
-
-def is_diagnosis(name: str) -> bool:
-    """Whether a metric's name is that of a diagnosis, of one data set (`birds/drop/...`) or of all."""
-    return not HEADS.isdisjoint(name.split("/")[:-1])
-
 
 def diagnosis(scores: Scores) -> list[Metric]:
     """Metrics that say where a model's sight gives out: drops from level to level, consistency within an image, how
