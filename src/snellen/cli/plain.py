@@ -1,0 +1,80 @@
+"""Values that are plainly what an option wants are taken as they are.
+
+Typer reads each value of each option through pydantic, which takes longer to import than a run over an endpoint takes to
+ask its first question. What is plain is the same either way (a test compares the two); all else is left to typer, and so
+is every message about a value that does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+_NOT_PLAIN: Any = object()
+_INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
+_FLOAT = re.compile(r"(?:0|-?[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
+
+
+def take_plain_values(command: Any) -> None:
+    """Let the parameters of a command, or of all commands of a group, take plain values without typer's reading."""
+    for inner in getattr(command, "commands", {}).values():
+        take_plain_values(inner)
+    for param in command.params:
+        # Older versions of typer have no descriptor; they read values without pydantic.
+        if hasattr(param, "type_descriptor") and param.callback is None:
+            param.process_value = partial(_process, param, param.process_value)
+
+
+def _process(param: Any, read: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    many = param.multiple or param.nargs == -1
+    if value is None and not param.required:
+        return () if many else None
+    taken = plain(param.type_descriptor.annotation, param.type_descriptor.parameter_info, value)
+    return read(context, value) if taken is _NOT_PLAIN or (many and not taken) else taken
+
+
+def plain(annotation: Any, info: Any, value: Any) -> Any:
+    """The value as the annotation's type, or a mark that it takes more than a glance to tell."""
+    if info.parser is not None:
+        return _NOT_PLAIN
+    if get_origin(annotation) is list:
+        if not isinstance(value, (list, tuple)):
+            return _NOT_PLAIN
+        (inner,) = get_args(annotation)
+        items = [plain(inner, info, one) for one in value]
+        return _NOT_PLAIN if any(one is _NOT_PLAIN for one in items) else items
+    if get_origin(annotation) is Literal:
+        return value if isinstance(value, str) and value in get_args(annotation) else _NOT_PLAIN
+    if annotation is str:
+        return value if type(value) is str else _NOT_PLAIN
+    if annotation is int or annotation is float:
+        return _number(annotation, info, value)
+    if annotation is Path:
+        return _path(info, value)
+    return _NOT_PLAIN
+
+
+def _number(kind: type[int] | type[float], info: Any, value: Any) -> Any:
+    if type(value) is str and (_INT if kind is int else _FLOAT).fullmatch(value):
+        value = kind(value)
+    if type(value) is not kind or info.clamp:
+        return _NOT_PLAIN
+    fits = (info.min is None or value >= info.min) and (info.max is None or value <= info.max)
+    return value if fits else _NOT_PLAIN
+
+
+def _path(info: Any, value: Any) -> Any:
+    """A path of which nothing is asked but that it can be read if it is there."""
+    asked = (info.exists, info.writable, info.resolve_path, info.allow_dash, info.path_type)
+    if any(asked) or not (info.file_okay and info.dir_okay) or not isinstance(value, (str, Path)):
+        return _NOT_PLAIN
+    path = Path(value)
+    try:
+        missing = not path.exists()
+    except (OSError, ValueError):
+        return _NOT_PLAIN
+    return path if missing or os.access(path, os.R_OK) else _NOT_PLAIN
