@@ -25,6 +25,13 @@ from snellen.types import Metric
 
 REPLICATES = 400
 SETTINGS = {"flip": "flip_eval", "circular": "circ_eval", "flip_circular": "flip_circ_eval"}
+MADE_OF: Mapping[str, Sequence[str]] = {
+    "object_rel_direction": vsi.DIRECTION,
+    "low": spar.NUMBER,
+    "middle": spar.MIDDLE,
+    "high": spar.HIGH,
+}
+"""Groups that a mean of means over some of the groups is made of; SITE's categories are groups themselves."""
 Figures: TypeAlias = Callable[[Sequence[Row]], dict[str, float]]
 
 
@@ -36,12 +43,15 @@ def summary(task: Task) -> Summary:
         if task.name == "3dsrbench":
             found = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
         elif figures := composite(task, profile):
-            named = {_key(task, name): value for name, value in figures(rows).items()}
-            ends = _intervals(figures, rows, scores) if named else {}
+            values = figures(rows)
+            ends = _intervals(figures, rows, scores) if values else {}
             plain = {metric.name: metric for metric in _parts(task, scores)}
             made = {
-                name: plain.get(name) or _metric(name, value, ends.get(name), scores) for name, value in named.items()
+                _key(task, name): plain.get(_key(task, name))
+                or _metric(_key(task, name), value, ends.get(name), _members(scores, task, name))
+                for name, value in values.items()
             }
+            made = {name: made[name] for name in ("overall", *task.keys, *made) if name in made}
             found = [made.pop("overall", Metric("overall", None, 0, coverage=0.0)), *made.values()]
             if task.name == "site":
                 found = [structs.replace(metric, chance=0.0) for metric in found] + [_mean("accuracy", scores)]
@@ -107,6 +117,15 @@ def _parts(task: Task, scores: Scores) -> list[Metric]:
 def _key(task: Task, group: str) -> str:
     """The payload's key of a group; of one that it does not know the group's own name with `_accuracy` behind."""
     return group if group == "overall" else task.groups.get(group, f"{group}_accuracy")
+
+
+def _members(scores: Scores, task: Task, name: str) -> Scores:
+    """The rows behind a figure that is a mean of means: all of them, or those of the types that it is made of."""
+    column = scores.meta.get(task.by)
+    if name == "overall" or column is None:
+        return scores
+    codes = [code for code, value in enumerate(column.names) if value in MADE_OF.get(name, (name,))]
+    return scores.select(np.isin(column.codes, codes))
 
 
 def _metric(name: str, value: float, ends: tuple[float, float] | None, scores: Scores) -> Metric:

@@ -23,6 +23,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
         lmms: lmms-eval's task, or tasks.
         hub: the authors' data set on the hub.
         rows: how many questions the whole set has; more than one number where card and paper differ, none where nobody says.
+        configs, splits, files: where the questions lie: folders and names of parquet or JSON files, or whole file names.
         by: the meta column that figures are broken down by.
         groups: a value of that column, in any of the harnesses' spellings, to the key of its sub-score in EASI's payload.
 
@@ -35,6 +36,9 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     lmms: str
     hub: str
     rows: tuple[int, ...]
+    configs: tuple[str, ...]
+    splits: tuple[str, ...]
+    files: tuple[str, ...]
     by: str
     name: str = ""
     groups: Mapping[str, str] = {}
