@@ -182,6 +182,12 @@ class NoAnswerError(ModelError):
     kind = "no_answer"
 
 
+class WorkerLostError(ModelError):
+    """Workers were lost again and again over one prompt, the last while it worked on nothing else."""
+
+    kind = "worker_lost"
+
+
 class AgentTimeoutError(ModelError):
     """An agent had not answered when its time was up; it was ended with all its processes."""
 
@@ -209,6 +215,12 @@ class AgentNoAnswerError(ModelError):
 
 class TooManyFailuresError(SnellenError):
     """So many samples in a row failed that going on would only cost time; all of them are asked again on resuming."""
+
+    exit_code = 8
+
+
+class WorkersGoneError(SnellenError):
+    """No worker of a scaled-out run is left, and none could be started. What was answered is recorded."""
 
     exit_code = 8
 

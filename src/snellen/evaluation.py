@@ -19,9 +19,9 @@ from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
 from snellen.engine.progress import Display
+from snellen.engine.ray.model import open_scattered
 from snellen.engine.run import run
 from snellen.errors import DataError, UsageError
-from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation, MediaSettings, Metric
 
@@ -50,6 +50,8 @@ def evaluate(
     generation: Generation | None = None,
     media: MediaSettings | None = None,
     display: Display | None = None,
+    nproc: int | None = None,
+    ray: str | None = None,
     **model_options: Any,
 ) -> Run:
     """Run a benchmark with a model, or go on with a run that was begun, and sum it up.
@@ -65,6 +67,7 @@ def evaluate(
         seed: seeds what the benchmark draws and what a local model samples; for an endpoint see Generation.seed.
         concurrency: questions in flight at most.
         generation, media: how the model writes, what is done to pictures.
+        nproc, ray: how many workers hold a local model, and the Ray that they run on (docs/scale-out.md).
         model_options: further fields of ModelOptions (base_url, timeout_s, dtype …).
 
     Raises:
@@ -89,6 +92,8 @@ def evaluate(
         options=options,
         limit=limit,
         repeats=repeats,
+        nproc=nproc,
+        ray=ray,
     )
     return perform(
         spec,
@@ -118,6 +123,11 @@ def perform(
     if unknown:
         known = ", ".join(asked.options) or "none"
         raise UsageError(f"{asked.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    if model is not None and (spec.ray is not None or spec.nproc not in (None, 1)):
+        raise UsageError(
+            "nproc and ray start copies of a model by its name, and this one is an object.",
+            "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
+        )
     answering = model or open_model(spec, folder)
 
     async def whole() -> RunMeta:
@@ -439,7 +449,7 @@ def find_benchmark(spec: RunSpec) -> Benchmark:
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     """The model that a spec names; a judge is asked again where its verdict cannot be read."""
-    model = models.open_model(spec.model, spec.options)
+    model = open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
     if spec.benchmark in (JUDGED, LABELLED):
         from snellen.engine import judge
 

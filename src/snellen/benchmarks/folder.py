@@ -156,20 +156,20 @@ class Picture(Struct, frozen=True):
     @property
     def quick(self) -> bool:
         try:
-            return bool(getattr(self._found(), "quick", False))
+            return bool(getattr(self.located(), "quick", False))
         except DataError:
             return True  # reading fails at once, with the reason
 
     def read(self) -> bytes:
         """Raises DataError where there is no such image, with the id of the question."""
-        data: bytes = self._found().read()
+        data: bytes = self.located().read()
         return data
 
     def open(self) -> IO[bytes]:
         """The image as a stream. Raises DataError as `read`."""
-        return stream(self._found())
+        return stream(self.located())
 
-    def _found(self) -> Any:
+    def located(self) -> Any:
         if self.tree is None:
             raise DataError(f"{self.at}: no images were given", "Give --images, what the set was built from.")
         try:

@@ -14,6 +14,7 @@ from snellen.types import Generation, MediaSettings
 
 ENDPOINT, WRITING, PICTURES = "Endpoint (api:)", "How the model writes", "Pictures"
 AGENTS = "Agents (agent:)"
+SCALE = "Several GPUs or hosts (local:, embedded)"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
 BaseUrl = Annotated[
@@ -125,6 +126,24 @@ StopAfterFirstJson = Annotated[
     ),
 ]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.", rich_help_panel=LOCAL)]
+Nproc = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Workers that each hold the model, on a GPU of their own where there are GPUs.",
+        show_default="1; with --ray one a GPU, or one a host",
+        rich_help_panel=SCALE,
+    ),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Put the workers on this Ray cluster: auto, HOST:PORT or ray://HOST:PORT.",
+        rich_help_panel=SCALE,
+    ),
+]
 AgentModel = Annotated[
     str | None,
     typer.Option(metavar="PROVIDER/MODEL", help="The model that an agent asks, at --base-url.", rich_help_panel=AGENTS),

@@ -77,6 +77,8 @@ def run(
             metavar="'vllm MODEL …'", help="Start this server for the run, as `snellen serve` would, and end it after."
         ),
     ] = None,
+    nproc: given.Nproc = None,
+    ray: given.Ray = None,
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -145,6 +147,8 @@ def run(
         max_attempts=max_attempts,
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
+        nproc=nproc,
+        ray=ray,
     )
     specs = [structs.replace(asked, benchmark=b, model=m) for b in _once(benchmark) for m in _once(list(said.model))]
     folders = [

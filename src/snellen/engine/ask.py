@@ -13,7 +13,7 @@ from snellen.engine.gate import Backoff, Gate
 from snellen.engine.limits import Stop
 from snellen.engine.progress import Progress
 from snellen.engine.traces import Traces
-from snellen.errors import DataError, InputError, ModelError, RateLimitError
+from snellen.errors import DataError, InputError, ModelError, RateLimitError, WorkersGoneError
 from snellen.models.base import Model
 from snellen.secrets import redact
 from snellen.types import Failure, Generation, Prompt, Record, Response, Sample
@@ -86,7 +86,7 @@ class Asker:
         except RateLimitError:
             gate.refused(time.monotonic())
             raise
-        except ModelError:
+        except (ModelError, WorkersGoneError):
             raise
         except DataError as error:  # a picture that cannot be read is this sample's fault alone
             raise InputError(error.message, error.hint) from error

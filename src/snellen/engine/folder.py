@@ -23,7 +23,10 @@ FORMAT = 1
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
-    """What the user asked for; with it `snellen rerun` does the same again. Holds names of keys, never keys."""
+    """What the user asked for; with it `snellen rerun` does the same again. Holds names of keys, never keys.
+
+    `nproc` and `ray` say how many workers answer and where (snellen.engine.ray); None and None: this process alone.
+    """
 
     benchmark: str
     model: str
@@ -34,6 +37,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     max_attempts: int = 6
     max_cost: float | None = None
     max_tokens_total: int | None = None
+    nproc: int | None = None
+    ray: str | None = None
 
 
 class Coverage(Struct, frozen=True):

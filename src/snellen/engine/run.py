@@ -95,7 +95,12 @@ async def run(
             display.close(progress)
             after, _ = read_state(folder)
             seconds = meta.totals.seconds + progress.elapsed
-            meta = structs.replace(meta, totals=structs.replace(after, seconds=round(seconds, 3)), state=state)
+            meta = structs.replace(
+                meta,
+                totals=structs.replace(after, seconds=round(seconds, 3)),
+                state=state,
+                environment=await _executed(model, meta.environment),
+            )
             folder.write_meta(meta)
         return meta
 
@@ -269,6 +274,12 @@ def _seed(spec: RunSpec, model: Model) -> int | None:
 def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFolder) -> str:
     """The run's state after a call that came to its end: one with a smaller --limit may end before the run does."""
     return "complete" if whole.limit == asked.limit or all_recorded(folder, benchmark, whole) else "partial"
+
+
+async def _executed(model: Model, environment: dict[str, Any]) -> dict[str, Any]:
+    """The environment, with what a model in several workers says of them."""
+    executed = getattr(model, "executed", None)
+    return environment if executed is None else {**environment, "executor": await executed()}
 
 
 def _wider(old: int | None, new: int | None) -> int | None:

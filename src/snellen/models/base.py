@@ -62,7 +62,8 @@ class Model(Protocol):
     engine then asks no fewer at once, whatever `concurrency` says. One that gives the same answer to the same prompt
     and seed has `seed: int`, the run's; the engine then asks each repeat of a question with a seed of its own. One
     that knows samples by id has `answer_for(sample_id, repeat, prompt)`, asked in place of `answer`; one that keeps
-    files beside the answers has `attach(folder)`, called with the run's folder before preflight.
+    files beside the answers has `attach(folder)`, called with the run's folder before preflight. One that is spread
+    over workers has `executed()`, a coroutine: what run_meta.json is to say about them at the end.
     """
 
     name: str

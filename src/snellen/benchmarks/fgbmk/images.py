@@ -52,17 +52,17 @@ class Picture(Struct, frozen=True):
 
     @property
     def quick(self) -> bool:
-        return bool(getattr(self._found(), "quick", False))
+        return bool(getattr(self.located(), "quick", False))
 
     def read(self) -> bytes:
         """Raises DataError with file and line where the image is not there, or cannot be read."""
-        return self._found().read()
+        return self.located().read()
 
     def open(self) -> IO[bytes]:
         """The image as a stream. Raises DataError as `read`."""
-        return stream(self._found())
+        return stream(self.located())
 
-    def _found(self) -> Blob:
+    def located(self) -> Blob:
         return self.pictures.find(self.name, f"{self.file}, line {self.line:,}")
 
 

@@ -55,6 +55,11 @@ class LocalModel:
         self._pictures: ThreadPoolExecutor | None = None
         self._closed = False
 
+    @property
+    def batch_limit(self) -> int:
+        """Prompts that a batch holds at most by now: fewer than was asked for once memory ran out."""
+        return self._options.batch_size if self._batches is None else self._batches.limit
+
     def identity(self) -> Mapping[str, Any]:
         """Content of the checkpoint (never its place), precision and stopping: what can change an answer.
 

@@ -1,0 +1,158 @@
+"""Pictures and clips on their way to a worker: as a place where it sees the same files, as bytes where it does not.
+
+A place is a path with the file's size and time of change. A worker that finds just that there reads the file by itself;
+one that does not says so, and is sent bytes from then on.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path, PurePath
+from typing import Any, cast
+
+from msgspec import Struct, structs
+
+from snellen.errors import DataError
+from snellen.media.video import Frame
+from snellen.sources import FileBlob, FolderTree, Tree, ZipBlob, ZipTree, open_tree
+from snellen.sources.archives import Limits
+from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
+from snellen.sources.tars import TarBlob, TarTree
+from snellen.types import Blob, Image, Prompt, Text, Video
+
+# These hold all that they need.
+WHOLE = (BytesBlob, Base64Blob, UrlBlob, Unreadable, Frame)
+OPEN_ARCHIVES = 16
+
+
+class Place(Struct, frozen=True):
+    """A file, or a member of an archive, with what tells it from another file of the same name."""
+
+    path: str
+    size: int
+    changed_ns: int
+    member: str | None = None
+    limits: Limits | None = None
+
+    def here(self) -> bool:
+        """Whether this process sees that very file."""
+        try:
+            found = Path(self.path).stat()
+        except OSError:
+            return False
+        return (found.st_size, found.st_mtime_ns) == (self.size, self.changed_ns)
+
+    def blob(self) -> Blob:
+        if self.member is None:
+            return FileBlob(Path(self.path))
+        return _archive(self.path, self.size, self.changed_ns, self.limits).blob(self.member)
+
+
+def packed(blob: Blob, by_value: bool) -> Any:
+    """A blob as it travels. What cannot be read travels too, and says why when it is read over there."""
+    if isinstance(blob, WHOLE):
+        return blob
+    if not by_value:
+        if (place := _place(blob)) is not None:
+            return place
+        if isinstance(blob, Drawn) and (drawing := _drawing(blob)) is not None:
+            return drawing
+    try:
+        return BytesBlob(blob.key, blob.read())
+    except DataError as error:
+        return Unreadable(blob.key, error.message, error.hint)
+
+
+def packed_prompt(prompt: Prompt, by_value: bool) -> Prompt:
+    """A prompt whose blobs are packed."""
+    return _changed(prompt, lambda blob: packed(blob, by_value))
+
+
+def unpacked(found: Any) -> Blob | None:
+    """The blob of what `packed` made; None where it is a file that this process does not see."""
+    if isinstance(found, _Drawing):
+        return cast(Drawn, pickle.loads(found.data))  # noqa: S301 - whoever may hand a worker this may run code in it
+    if not isinstance(found, Place):
+        return cast(Blob, found)
+    return found.blob() if found.here() else None
+
+
+def unpacked_prompt(prompt: Prompt) -> Prompt | None:
+    """The prompt of what `packed_prompt` made; None where one of its files is not seen here."""
+    unseen = False
+
+    def change(found: Any) -> Any:
+        nonlocal unseen
+        blob = unpacked(found)
+        unseen = unseen or blob is None
+        return blob
+
+    opened = _changed(prompt, change)
+    return None if unseen else opened
+
+
+def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
+    parts: list[Text | Image | Video] = []
+    for part in prompt.parts:
+        if isinstance(part, Image):
+            parts.append(Image(change(part.blob)))
+        elif isinstance(part, Video):
+            blob = None if part.blob is None else change(part.blob)
+            frames = tuple(Image(change(frame.blob)) for frame in part.frames)
+            parts.append(structs.replace(part, blob=blob, frames=frames))
+        else:
+            parts.append(part)
+    return structs.replace(prompt, parts=tuple(parts))
+
+
+def _place(blob: Blob) -> Place | None:
+    """Where a blob lies; None where it is no file, or one that is not there."""
+    located = getattr(blob, "located", None)
+    if located is not None:  # a picture of a benchmark, looked for when it is asked for
+        try:
+            return _place(located())
+        except DataError:
+            return None
+    if isinstance(blob, FileBlob):
+        path, member, limits = blob.path, None, None
+    elif isinstance(blob, ZipBlob | TarBlob):
+        path, member, limits = blob.tree.path, blob.name, blob.tree.limits
+    else:
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return Place(str(path.absolute()), found.st_size, found.st_mtime_ns, member, limits)
+
+
+@lru_cache(maxsize=OPEN_ARCHIVES)
+def _archive(path: str, size: int, changed_ns: int, limits: Limits | None) -> Tree:
+    # What the archive may hold was decided where the question was made; this member was accepted there.
+    return open_tree(path, limits, leave_out=True)
+
+
+class _Drawing(Struct, frozen=True):
+    """A picture that is drawn over there, pickled."""
+
+    data: bytes
+
+
+class _WithoutFiles(pickle.Pickler):
+    """Refuses what reads files: over there they may be others."""
+
+    def persistent_id(self, given: Any) -> None:
+        if isinstance(given, PurePath | FolderTree | ZipTree | TarTree):
+            raise pickle.PicklingError("it reads a file")
+
+
+def _drawing(blob: Drawn) -> _Drawing | None:
+    into = BytesIO()
+    try:
+        _WithoutFiles(into).dump(blob)
+    except (pickle.PicklingError, AttributeError, TypeError):  # what pickle raises for closures and open files
+        return None
+    return _Drawing(into.getvalue())

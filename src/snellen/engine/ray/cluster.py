@@ -1,0 +1,240 @@
+"""A Ray of our own on this machine, or one that is there already; and nothing of ours left behind.
+
+Ray's ports take commands from whoever reaches them, on every interface of the machine. So our own Ray is started with
+Ray's token authentication and a token that only this process and its children know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from snellen.errors import MissingExtraError, PreflightError, UsageError
+
+MARK = "snellen-ray-"
+STORE_BYTES = 128 << 20  # pictures travel as places here, so that little has to fit
+CONNECT_S = 5.0
+LONGEST_TEMP = 40  # Ray's sockets lie under it, and their names may have 107 bytes
+_TOKEN = secrets.token_hex(32)  # Ray reads it once a process, so it stays the same for all runs of this one
+# Ray tells of every lost worker on standard output, where our tables and JSON go; it reads this when it is imported.
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "(?s)."}
+_OWN = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without a GPU of its own shall not see any
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": _TOKEN,
+}
+
+
+class Cluster:
+    """A connection to Ray. Use as a context, in the thread that waits for the end of the work.
+
+    Attributes:
+        own: whether this process started it.
+        version: Ray's.
+    """
+
+    def __init__(self, address: str | None, workers: int | None, *, gpus: bool) -> None:
+        """Nothing is contacted before the context is entered.
+
+        Args:
+            address: None starts one on this machine; `auto`, HOST:PORT or ray://HOST:PORT finds one.
+            workers: how many are wanted; None asks for one a GPU, or one a host where there is no GPU.
+            gpus: whether GPUs may be used.
+
+        Raises:
+            UsageError: the address is not of these forms.
+            MissingExtraError: Ray is not installed.
+        """
+        if find_spec("ray") is None:
+            raise MissingExtraError(
+                "several workers need ray, which is not installed.", 'Install it with: pip install "snellen[ray]"'
+            )
+        if address is not None and address != "auto":
+            _host_and_port(address)
+        self._address = address
+        self._workers = workers
+        self._gpus = gpus
+        self._folder: Path | None = None
+        self._lock: filelock.BaseFileLock | None = None
+        self._was_there = False
+        self.own = address is None
+        self.version = ""
+
+    def __enter__(self) -> Cluster:
+        """Start or find it. Raises PreflightError."""
+        if self._address is not None and self._address.startswith("ray://") and find_spec("grpc") is None:
+            raise MissingExtraError(
+                "an address that begins with ray:// needs grpcio, which is not installed.",
+                'Install it with: pip install "snellen[ray]", or give HOST:PORT.',
+            )
+        if self.own:
+            _sweep()
+        with _environment({**_QUIET, **_OWN} if self.own else _QUIET):
+            import ray
+
+            self.version = ray.__version__
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            self._was_there = self.own and ray.is_initialized()
+            if self._was_there:  # a notebook that has one; it is not ours to end
+                self.own = False
+                return self
+            try:
+                with _signals_kept():
+                    ray.init(**self._settings())
+            except BaseException as error:
+                self.__exit__()
+                if not isinstance(error, Exception):
+                    raise
+                raise self._unreachable(error) from error
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        if not self._was_there:
+            import ray
+
+            with _signals_kept():
+                ray.shutdown()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def workers(self) -> tuple[int, int]:
+        """(how many workers, GPUs of each).
+
+        Raises:
+            PreflightError: the cluster has fewer GPUs or processors than that takes.
+        """
+        import ray
+
+        there: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        gpus, cpus = int(there.get("GPU", 0)) if self._gpus else 0, int(there.get("CPU", 0))
+        hosts = sum(bool(node["Alive"]) for node in ray.nodes())  # type: ignore[no-untyped-call]
+        wanted = self._workers if self._workers is not None else gpus or max(1, hosts)
+        if gpus and wanted > gpus:
+            raise PreflightError(
+                f"{wanted} workers were asked for, of which each takes a GPU; Ray has {gpus}.",
+                f"Ask for --nproc {gpus}; or for --device cpu.",
+            )
+        if wanted > cpus:
+            raise PreflightError(
+                f"{wanted} workers were asked for; Ray has {cpus} processors on {hosts} hosts.",
+                f"Ask for --nproc {max(1, cpus)}.",
+            )
+        return wanted, 1 if gpus else 0
+
+    def _settings(self) -> dict[str, Any]:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": "snellen"}
+        if self._address is not None:
+            if self._address == "auto":
+                return {"address": "auto", **quiet}
+            host, port = _host_and_port(self._address)
+            with socket.create_connection((host, port), CONNECT_S):  # Ray itself waits for minutes
+                return {"address": self._address, **quiet}
+        self._folder = _folder()
+        self._lock = filelock.FileLock(self._folder / ".lock", thread_local=False)
+        self._lock.acquire(timeout=0)
+        return {
+            "address": "local",
+            "num_cpus": max(1, self._workers or 1),
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "_temp_dir": str(self._folder),
+            **({} if self._gpus else {"num_gpus": 0}),
+            **quiet,
+        }
+
+    def _unreachable(self, error: Exception) -> PreflightError:
+        said = one_paragraph(error)
+        if self._address is None:
+            return PreflightError(f"Ray could not be started on this machine: {said}")
+        if "ersion mismatch" in said:
+            return PreflightError(
+                f"Ray at {self._address} is another version than here: {said}",
+                "Install the same versions of Ray and Python on all hosts.",
+            )
+        if "uthenticat" in said or "token" in said.lower():
+            return PreflightError(
+                f"Ray at {self._address} asks for a token: {said}",
+                "Put the cluster's token into RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN, with RAY_AUTH_MODE=token.",
+            )
+        return PreflightError(
+            f"there is no Ray at {self._address}: {said}",
+            "Start one with `ray start --head`, and give the address that it prints.",
+        )
+
+
+def one_paragraph(error: BaseException, most: int = 400) -> str:
+    """What an error says, in one line of at most `most` characters."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, sign, port = address.removeprefix("ray://").rpartition(":")
+    if not sign or not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host or "@" in host:
+        raise UsageError(
+            f"--ray {address}: auto, HOST:PORT or ray://HOST:PORT was expected.",
+            "`ray start --head` prints the address.",
+        )
+    return host.strip("[]"), int(port)
+
+
+def _folder() -> Path:
+    root = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix=MARK, dir=root if len(root) <= LONGEST_TEMP else "/tmp"))  # noqa: S108
+
+
+def _sweep() -> None:
+    """Remove what killed processes of this user left: Ray's logs, in folders that nobody holds the lock of."""
+    for root in {tempfile.gettempdir(), "/tmp"}:  # noqa: S108
+        for folder in Path(root).glob(f"{MARK}*"):
+            with contextlib.suppress(OSError, filelock.Timeout):
+                lock = folder / ".lock"
+                if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not lock.exists():
+                    continue
+                with filelock.FileLock(lock).acquire(timeout=0):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """These variables are set while Ray starts, for its processes; afterwards they are what they were."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray puts a handler of its own in the place of SIGTERM's; the run has one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)

@@ -1,0 +1,156 @@
+"""The pool as a model: the engine asks it as it asks any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from snellen.engine.fingerprint import differences
+from snellen.engine.ray.carrying import packed_prompt, unpacked_prompt
+from snellen.engine.ray.cluster import Cluster
+from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.worker import UNSEEN
+from snellen.errors import PreflightError, UsageError
+from snellen.models.base import Model, ModelOptions
+from snellen.models.registry import open_model
+from snellen.types import Prompt, Response
+
+# They wait for somebody else's machine: more of them in flight is --concurrency.
+NOT_HERE = ("api", "agent", "tools", "replay")
+ROUNDING = (
+    "Each worker batches what it is asked, so that nproc decides which prompts share a batch. In {dtype} a near tie "
+    "between two tokens can fall either way with the batch."
+)
+
+
+class RayModel:
+    """A local model in several workers. Its identity is that of the model: how many hold it changes no fingerprint."""
+
+    def __init__(self, spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> None:
+        """Cheap: nothing is loaded or contacted before preflight.
+
+        Args:
+            spec, options: as for `open_model`; each worker opens the model by them.
+            nproc: how many workers; None asks the cluster.
+            address: of Ray; None starts one on this machine.
+
+        Raises:
+            UsageError: a model that several workers cannot share, or a device that names one GPU.
+            MissingExtraError: Ray is not installed.
+        """
+        kind, _, name = spec.partition(":")
+        if kind in NOT_HERE:
+            raise UsageError(
+                f"--nproc and --ray start several copies of a local model; --model {spec} is none.",
+                "More requests at once: --concurrency.",
+            )
+        if options.device.startswith("cuda:"):
+            raise UsageError(
+                f"--device {options.device} names one GPU, and every worker has one of its own.",
+                "Write --device cuda.",
+            )
+        self._plan = open_model(spec, options)
+        if hasattr(self._plan, "attach") or hasattr(self._plan, "answer_for"):
+            raise UsageError(
+                f"--model {spec} keeps files of its own, or knows samples by id: workers cannot share it.",
+                "Leave --nproc and --ray away.",
+            )
+        if kind == "local" and Path(name).expanduser().is_dir():
+            spec = f"local:{Path(name).expanduser().absolute()}"  # a worker's folder is another one
+        self.name = self._plan.name
+        self._build = partial(HostedModel, spec, options)
+        self._each: int = getattr(self._plan, "in_flight", options.concurrency)
+        self._cluster = Cluster(address, nproc, gpus=options.device != "cpu")
+        self._entered = False
+        self._pool: Pool | None = None
+        self._states: list[Mapping[str, Any]] = []
+        if (seed := getattr(self._plan, "seed", None)) is not None:
+            self.seed: int = seed
+
+    @property
+    def in_flight(self) -> int:
+        return self._each * (1 if self._pool is None else max(1, self._pool.size))
+
+    def identity(self) -> Mapping[str, Any]:
+        return self._plan.identity()
+
+    async def preflight(self) -> None:
+        """Start or find Ray, and load the model in every worker. Raises PreflightError."""
+        self._cluster.__enter__()
+        self._entered = True
+        pool = Pool(self._cluster, self._build, self._each, self._same)
+        self._pool = pool
+        await pool.start()
+
+    async def answer(self, prompt: Prompt) -> Response:
+        """One reply; `latency_s` is that of the worker. Raises what the model raises, and see `Pool.ask`."""
+        if self._pool is None:
+            await self.preflight()
+        assert self._pool is not None  # noqa: S101 - preflight made it
+        response: Response = await self._pool.ask(partial(packed_prompt, prompt))
+        return response
+
+    async def executed(self) -> dict[str, Any]:
+        """How it was run, for run_meta.json."""
+        if self._pool is None:
+            return {}
+        states = await self._pool.states()
+        dtype = self.identity().get("dtype", "float32")
+        note = {} if dtype == "float32" else {"note": ROUNDING.format(dtype=dtype)}
+        return {**self._pool.record(), "states": [dict(one) for one in states], **note}
+
+    async def close(self) -> None:
+        """End the workers, and Ray where it was started here."""
+        if self._pool is not None:
+            await self._pool.close()
+        if self._entered:
+            self._entered = False
+            self._cluster.__exit__()
+        await self._plan.close()
+
+    def _same(self, loaded: Any) -> None:
+        """Whether a worker holds what the run says it is asking."""
+        changed = [
+            f"{name} {before!r} here and {after!r} there"
+            for name, before, after in differences(self.identity(), loaded)
+        ]
+        if changed:
+            raise PreflightError(
+                f"a worker loaded another model than this process names: {'; '.join(changed)}.",
+                "Put the same files on all hosts; where hosts differ in what they compute with, name --dtype.",
+            )
+
+
+class HostedModel:
+    """The model in its worker."""
+
+    def __init__(self, spec: str, options: ModelOptions) -> None:
+        self._model: Model = open_model(spec, options)
+        self._loaded_s = 0.0
+
+    async def load(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        identity = dict(self._model.identity())
+        await self._model.preflight()
+        self._loaded_s = time.perf_counter() - began
+        return identity
+
+    async def ask(self, asked: Prompt) -> Any:
+        prompt = unpacked_prompt(asked)
+        return UNSEEN if prompt is None else await self._model.answer(prompt)
+
+    def state(self) -> Mapping[str, Any]:
+        limit = getattr(self._model, "batch_limit", None)
+        return {"load_s": round(self._loaded_s, 3)} | ({} if limit is None else {"batch_limit": limit})
+
+
+def open_scattered(spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> Model:
+    """The model that `spec` names: in this process where one is enough, else in workers. Raises as `RayModel`."""
+    if address is None and nproc in (None, 1):
+        return open_model(spec, options)
+    return RayModel(spec, structs.replace(options), nproc, address)

@@ -1,0 +1,406 @@
+"""Workers and the work that is shared out among them.
+
+Work goes to the worker with the least in flight. What a worker held when it was lost is asked again elsewhere, and the
+worker is started anew, on any host that has room. A question that was in flight while two workers were lost is asked
+the third time alone, so that it cannot take others with it: if that worker is lost too, the question is to blame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from snellen.engine.ray.cluster import Cluster, one_paragraph
+from snellen.engine.ray.worker import UNSEEN, Hello, Hosted, Said, Worker, versions
+from snellen.errors import PreflightError, SnellenError, WorkerLostError, WorkersGoneError
+
+LIVES = 3  # losses of a worker that one question may be part of
+STARTS = 3  # attempts to start a worker anew
+PLACE_S = 60.0  # how long Ray may take to find room for the first workers
+ALONE_S = 300.0  # how long no worker may be left before the run gives up
+STATE_S = 5.0  # how long a worker may take to say how it is, at the end
+
+Packed = Callable[[bool], Any]
+
+
+class Lost(Exception):
+    """A worker is gone; the message is Ray's word for why."""
+
+
+class Seat:
+    """A place for one worker after another."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.actor: Any = None
+        self.hello: Hello | None = None
+        self.ready = False
+        self.abandoned = False
+        self.flying = 0
+        self.reserved = False
+        self.sees_files = True
+
+
+class Pool:
+    """Workers that each hold what `build` makes.
+
+    Args:
+        cluster: a cluster that was entered.
+        build: picklable; called in each worker.
+        each: questions that a worker is given at once.
+        check: called with what each worker says it loaded; raises PreflightError where that is not what is wanted.
+    """
+
+    def __init__(self, cluster: Cluster, build: Callable[[], Hosted], each: int, check: Callable[[Any], None]) -> None:
+        self._cluster = cluster
+        self._build = build
+        self._each = each
+        self._check = check
+        self._seats: list[Seat] = []
+        self._gpus = 0
+        self._waiting: deque[asyncio.Future[Seat]] = deque()
+        self._watching: list[asyncio.Future[None]] = []
+        self._one_suspect = asyncio.Lock()
+        self._suspects = 0
+        self._kept: Seat | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over: WorkersGoneError | None = None
+        self._closed = False
+        self._seen_versions: set[tuple[tuple[str, str], ...]] = set()
+        self.lost: Counter[str] = Counter()
+        self.asked_again = 0
+
+    @property
+    def size(self) -> int:
+        return len(self._seats)
+
+    async def start(self) -> None:
+        """Place and load the workers; those for which there is no room yet join when there is.
+
+        Raises:
+            PreflightError: a worker cannot load, or Ray has no room for a single one.
+        """
+        count, self._gpus = self._cluster.workers()
+        self._seats = [Seat(number) for number in range(count)]
+        placing = {asyncio.create_task(self._place(seat)): seat for seat in self._seats}
+        try:
+            done, late = await asyncio.wait(placing, timeout=PLACE_S, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                await self._first(task)
+            if not done:
+                raise PreflightError(
+                    f"Ray found no room for a single one of {count} workers in {PLACE_S:.0f} seconds: others use it.",
+                    "`ray status` says who; or ask for fewer with --nproc.",
+                )
+            loading = [asyncio.create_task(self._load(placing[task])) for task in done]
+            try:
+                for loaded in asyncio.as_completed(loading):
+                    await self._first(loaded)
+            finally:
+                for task in loading:
+                    task.cancel()
+        except BaseException:
+            for task in placing:
+                task.cancel()
+            raise
+        for task in late:
+            self._background(self._join(placing[task], task))
+
+    async def ask(self, packed: Packed) -> Any:
+        """One answer.
+
+        Args:
+            packed: what is asked, given whether it must hold all files by value. Called in a thread.
+
+        Raises:
+            WorkerLostError: three workers were lost over it, the last while it was asked alone.
+            WorkersGoneError: there is no worker left.
+            SnellenError: what the worker raised.
+        """
+        for _ in range(1, LIVES):
+            seat = await self._free()
+            try:
+                return await self._on(seat, packed)
+            except Lost:
+                self.asked_again += 1
+            finally:
+                self._leave(seat)
+        async with self._alone() as seat:
+            try:
+                return await self._on(seat, packed)
+            except Lost as lost:
+                raise WorkerLostError(
+                    f"{LIVES} workers were lost while they worked on this, the last on nothing else: {lost}"
+                ) from lost
+
+    def record(self) -> dict[str, Any]:
+        """What happened, for run_meta.json."""
+        hosts = Counter(seat.hello.host for seat in self._seats if seat.hello is not None)
+        return {
+            "workers": self.size,
+            "gpus_each": self._gpus,
+            "ray": self._cluster.version,
+            "hosts": len(hosts),
+            "versions": [dict(one) for one in sorted(self._seen_versions)],
+            "lost": dict(self.lost),
+            "asked_again": self.asked_again,
+        }
+
+    async def states(self) -> list[Mapping[str, Any]]:
+        """What those workers that are there say of themselves."""
+        actors = [seat.actor for seat in self._seats if seat.ready]
+        asked = [asyncio.wait_for(_call(actor.state.remote), STATE_S) for actor in actors]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        return [one for one in found if isinstance(one, Mapping)]
+
+    async def close(self) -> None:
+        """End all workers. What is in flight is given up."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._end(WorkersGoneError("the workers were closed"))
+        # They end by themselves while Ray is still there to see it: what Ray has to end may outlive it.
+        ending = [asyncio.wait_for(_call(seat.actor.end.remote), STATE_S) for seat in self._seats if seat.hello]
+        await asyncio.gather(*ending, return_exceptions=True)
+        for seat in self._seats:
+            self._dismiss(seat)
+
+    # one worker
+
+    async def _place(self, seat: Seat) -> None:
+        import ray
+
+        options = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
+        seat.actor = ray.remote(Worker).options(**options, max_concurrency=self._each + 2).remote(self._build)
+        try:
+            hello: Hello = await _call(seat.actor.hello.remote)
+        except Lost as lost:
+            raise PreflightError(
+                f"a worker did not start: {lost}", "Snellen must be installed on every host."
+            ) from lost
+        mine = versions()
+        if hello.versions["snellen"] != mine["snellen"]:
+            raise PreflightError(
+                f"{hello.host} has snellen {hello.versions['snellen']}; here it is {mine['snellen']}.",
+                "Install the same version on all hosts.",
+            )
+        self._seen_versions.add(tuple(sorted(hello.versions.items())))
+        seat.hello = hello
+
+    async def _load(self, seat: Seat) -> None:
+        assert seat.hello is not None  # noqa: S101 - it was placed
+        beside = sum(one.hello is not None and one.hello.node == seat.hello.node for one in self._seats)
+        try:
+            said: Said = await _call(lambda: seat.actor.load.remote(max(1, seat.hello.cpus // beside)))  # type: ignore[union-attr]
+        except Lost as lost:
+            raise PreflightError(
+                f"a worker on {seat.hello.host} was lost while it loaded: {lost}",
+                "Most often memory ran out: ask for fewer workers with --nproc.",
+            ) from lost
+        if said.fault is not None:
+            error = said.fault.error()
+            raise type(error)(f"on {seat.hello.host}: {error.message}", error.hint)
+        self._check(said.value)
+        seat.ready, seat.sees_files = True, True
+        self._changed()
+
+    async def _on(self, seat: Seat, packed: Packed) -> Any:
+        actor = seat.actor
+        by_value = not seat.sees_files
+        while True:
+            asked = await asyncio.to_thread(packed, by_value)
+            try:
+                said: Said = await _call(lambda asked=asked: actor.ask.remote(asked))  # type: ignore[misc]
+            except Lost as lost:
+                self._mourn(seat, actor, lost)
+                raise
+            if said.fault is not None:
+                raise said.fault.error()
+            if said.value != UNSEEN or by_value:
+                return said.value
+            by_value, seat.sees_files = True, False
+
+    def _mourn(self, seat: Seat, actor: Any, lost: Lost) -> None:
+        """All that was in flight notices the loss; the first to notice sees to the next worker."""
+        if seat.actor is not actor or self._closed:
+            return
+        self.lost[str(lost)] += 1
+        self._dismiss(seat)
+        self._background(self._again(seat))
+        if not any(one.ready for one in self._seats):
+            asyncio.get_running_loop().call_later(ALONE_S, self._give_up_if_idle, time.monotonic())
+
+    async def _again(self, seat: Seat) -> None:
+        fault: SnellenError | None = None
+        for attempt in range(STARTS):
+            await asyncio.sleep(float(attempt))
+            try:
+                await self._place(seat)
+                await self._load(seat)
+            except SnellenError as error:
+                fault = error
+                self._dismiss(seat)
+                continue
+            return
+        seat.abandoned = True
+        if all(one.abandoned for one in self._seats):
+            self._end(
+                WorkersGoneError(
+                    f"all {self.size} workers were lost, and none could be started again: {fault and fault.message}",
+                    "What was answered is recorded. Run the same command again to go on.",
+                )
+            )
+
+    async def _join(self, seat: Seat, placing: asyncio.Task[None]) -> None:
+        try:
+            await placing
+            await self._load(seat)
+        except SnellenError:
+            self._dismiss(seat)
+            await self._again(seat)
+
+    def _dismiss(self, seat: Seat) -> None:
+        import ray
+
+        actor, seat.actor, seat.ready, seat.hello = seat.actor, None, False, None
+        if actor is not None:
+            with contextlib.suppress(Exception):  # it may be gone, or Ray itself
+                ray.kill(actor)
+        self._changed()
+
+    def _give_up_if_idle(self, since: float) -> None:
+        # One that was placed is loading, and may take its time.
+        if self._closed or any(seat.ready or seat.hello is not None for seat in self._seats):
+            return
+        self._end(
+            WorkersGoneError(
+                f"all {self.size} workers were lost, and Ray has had no room for another for {time.monotonic() - since:.0f} seconds",
+                "What was answered is recorded. Run the same command again once there are hosts.",
+            )
+        )
+
+    # sharing out
+
+    async def _free(self) -> Seat:
+        """The least busy worker with room, as soon as there is one; the place in it is taken."""
+        if self._over is not None:
+            raise self._over
+        if not self._waiting and (seat := self._roomiest()) is not None:
+            seat.flying += 1
+            return seat
+        turn: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._leave(turn.result())
+            raise
+
+    def _leave(self, seat: Seat) -> None:
+        seat.flying -= 1
+        self._changed()
+
+    def _roomiest(self) -> Seat | None:
+        free = [seat for seat in self._seats if seat.ready and not seat.reserved and seat.flying < self._each]
+        return min(free, key=lambda seat: seat.flying, default=None)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[Seat]:
+        """A worker that works on nothing else. One at a time; it is kept while others wait for it."""
+        self._suspects += 1
+        try:
+            async with self._one_suspect:
+                seat = await self._emptied()
+                seat.flying += 1
+                try:
+                    yield seat
+                finally:
+                    self._leave(seat)
+        finally:
+            self._suspects -= 1
+            if self._suspects == 0 and self._kept is not None:
+                self._kept.reserved, self._kept = False, None
+                self._changed()
+
+    async def _emptied(self) -> Seat:
+        while True:
+            if self._over is not None:
+                raise self._over
+            if self._kept is None or not self._kept.ready:
+                if self._kept is not None:
+                    self._kept.reserved = False
+                self._kept = min((one for one in self._seats if one.ready), key=lambda one: one.flying, default=None)
+            if self._kept is not None:
+                self._kept.reserved = True
+                if self._kept.flying == 0:
+                    return self._kept
+            watch: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._watching.append(watch)
+            await watch
+
+    def _changed(self) -> None:
+        while self._waiting and (seat := self._roomiest()) is not None:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                seat.flying += 1
+                turn.set_result(seat)
+        watching, self._watching = self._watching, []
+        for watch in watching:
+            if not watch.done():
+                watch.set_result(None)
+
+    def _end(self, error: WorkersGoneError) -> None:
+        self._over = self._over or error
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_exception(self._over)
+        self._changed()
+
+    def _background(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _first(loaded: Any) -> None:
+        """The outcome of a task, its error raised as it is."""
+        await loaded
+
+
+async def _call(remote: Callable[[], Any]) -> Any:
+    """What a call of an actor returns. Raises Lost where the actor, its host or its answer is gone."""
+    from ray import exceptions
+
+    try:
+        return await remote()
+    except exceptions.RayTaskError as error:  # a fault in Snellen, or an answer that cannot be pickled
+        raise WorkerLostError(f"the worker failed: {_last_line(error)}") from error
+    except exceptions.RayError as error:
+        raise Lost(_why(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    said = str(error)
+    for words, meaning in (
+        ("out of memory", "out of memory"),
+        ("OOM", "out of memory"),
+        ("memory pressure", "out of memory"),
+        ("node", "its host is gone"),
+        ("creation task", _last_line(error)),
+        ("process", "its process died"),
+    ):
+        if words in said:
+            return meaning
+    return one_paragraph(error)
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
