@@ -28,7 +28,7 @@ def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
     """
 
     def made(data: Data) -> Iterator[Sample]:
-        how = prompts.of(data)
+        how = prompts.of(data, task)
         source = where.source(task, part, data)
         seen: dict[str, int] = {}
         for place, question in source.questions():
@@ -63,8 +63,8 @@ def size(task: Task, part: str = "") -> Callable[[Data], int | None]:
 
 
 def digest(task: Task, part: str = "") -> Callable[[Data], str]:
-    """The benchmark's `digest`: over the questions' bytes."""
-    return lambda data: where.source(task, part, data).content()
+    """The benchmark's `digest`: over the questions' bytes and over how they are put."""
+    return lambda data: where.source(task, part, data).content() + prompts.digest(data, task)
 
 
 def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
