@@ -7,15 +7,17 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar, cast
 
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
+from snellen.media.frame_store import FrameStore, entry_name
 from snellen.media.native import encode_video
 from snellen.media.settings import check_settings
-from snellen.media.video import Frame, drawn_frames, frames
-from snellen.types import Image, MediaSettings, Video
+from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
+from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
 # A small overhead per entry is counted too, so that a million tiny pictures cannot outgrow the budget.
 ENTRY_BYTES = 1024
@@ -32,7 +34,13 @@ class MediaCache:
     """
 
     def __init__(
-        self, settings: MediaSettings, budget_bytes: int = 256 << 20, *, limit: int | None = None, threads: int = 0
+        self,
+        settings: MediaSettings,
+        budget_bytes: int = 256 << 20,
+        *,
+        limit: int | None = None,
+        threads: int = 0,
+        shared: Path | None = None,
     ) -> None:
         """Peak memory is the budget plus the pictures being decoded.
 
@@ -41,6 +49,7 @@ class MediaCache:
             budget_bytes: for encoded pictures and videos; a quarter as much again for frames of videos.
             limit: pixels decoded at most, `pixel_limit()` by default.
             threads: pictures decoded at once; 0: one a core, at most 8.
+            shared: folder of extracted frames that processes of this host share (`FrameStore`); None: this run's alone.
 
         Raises:
             UsageError: settings that exclude each other.
@@ -51,6 +60,7 @@ class MediaCache:
         self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
         self._threads = threads or min(8, os.cpu_count() or 1)
         self._pool: ThreadPoolExecutor | None = None
+        self._store = None if shared is None else FrameStore(shared)
 
     @property
     def held_bytes(self) -> int:
@@ -88,19 +98,21 @@ class MediaCache:
 
     def frames(self, video: Video) -> tuple[Image, ...]:
         """The frames of a video that are sent, by the rules of `snellen.media.video`; decoded once. Raises MediaError."""
-        if video.blob is None:
+        blob = video.blob
+        if blob is None:
             return drawn_frames(video, self.settings)
-        return self._clips.get(video.blob.key, lambda: tuple(frames(video, self.settings, self.limit)))
+        return self._clips.get(_clip_key(blob, video.pick), lambda: self._extracted(blob, video.pick))
 
     async def fetch_frames(self, video: Video) -> tuple[Image, ...]:
         """As `frames`, from an event loop; decoding happens in a thread."""
-        if video.blob is None:
+        blob = video.blob
+        if blob is None:
             return drawn_frames(video, self.settings)
-        key = video.blob.key
+        key = _clip_key(blob, video.pick)
         held = self._clips.held_now(key)
         if held is not None:
             return held
-        return await self._in_thread(self._clips, key, lambda: tuple(frames(video, self.settings, self.limit)))
+        return await self._in_thread(self._clips, key, lambda: self._extracted(blob, video.pick))
 
     async def fetch_video(self, video: Video) -> Encoded:
         """The file of a video as it is sent; read and encoded once, in a thread. Raises MediaError, DataError."""
@@ -112,6 +124,18 @@ class MediaCache:
         if held is not None:
             return held
         return await self._in_thread(self._pictures, key, lambda: encode_video(video))
+
+    def _extracted(self, blob: Blob, pick: Pick | None) -> tuple[Image, ...]:
+        key = blob.key
+        check_pyav(key)
+        data = blob.read()
+
+        def make() -> list[tuple[int, bytes]]:
+            return extract(data, key, pick, self.settings, self.limit)
+
+        store = self._store
+        found = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
+        return tuple(as_images(key, self.settings, found))
 
     def close(self) -> None:
         """Let the threads go. Pictures under way are finished, those not begun are dropped."""
@@ -204,6 +228,10 @@ class _Once(Generic[T]):
         while self.held > self.budget:
             _, dropped = self._kept.popitem(last=False)
             self.held -= self._size(dropped) + ENTRY_BYTES
+
+
+def _clip_key(blob: Blob, pick: Pick | None) -> str:
+    return blob.key if pick is None else f"{blob.key}\0{pick.name}"
 
 
 def _clip_bytes(clip: tuple[Image, ...]) -> int:

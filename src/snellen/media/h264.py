@@ -21,11 +21,13 @@ class Unit(NamedTuple):
         entry: decoding may begin here: no picture from here on refers to one before.
         spare: no picture refers to this one.
         parameters: sequence and picture parameter sets that travel in the packet, one after the other.
+        refers: number of the picture parameter set that its first slice names.
     """
 
     entry: bool
     spare: bool
     parameters: bytes
+    refers: int
 
 
 def length_size(extradata: bytes | None) -> int:
@@ -44,7 +46,7 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
     """
     at, end = 0, len(packet)
     entry = spare = True
-    seen = False
+    refers = -1
     parameters = b""
     while at < end:
         size = int.from_bytes(packet[at : at + prefix], "big")
@@ -56,10 +58,10 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
         if header & 128:
             return None
         if kind in (_SLICE, _IDR):
-            # first_mb_in_slice, an Exp-Golomb number: 0 is a single 1 bit. A picture that lacks its beginning is damaged.
-            if not seen and not packet[at + 1] & 128:
-                return None
-            seen = True
+            if refers < 0:
+                refers = _picture_set(packet[at + 1 : at + 9])
+                if refers < 0:
+                    return None
             entry = entry and kind == _IDR
             spare = spare and not header & 96
         elif kind in (_SPS, _PPS):
@@ -67,4 +69,22 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
         elif kind not in _ASIDE:
             return None
         at += size
-    return Unit(entry, spare and not parameters, parameters) if seen else None
+    return Unit(entry, spare and not parameters, parameters, refers) if refers >= 0 else None
+
+
+def _picture_set(slice_header: memoryview) -> int:
+    """Which picture parameter set the first slice of a picture names (7.3.3); -1 where that cannot be the beginning of one.
+
+    Three Exp-Golomb numbers: first_mb_in_slice, which is 0 there; slice_type, 0 to 9; pic_parameter_set_id.
+    """
+    bits = f"{int.from_bytes(slice_header, 'big'):0{8 * len(slice_header)}b}"
+    found = []
+    at = 0
+    for _ in range(3):
+        zeros = bits.find("1", at) - at
+        if zeros < 0 or at + 2 * zeros + 1 > len(bits):
+            return -1
+        found.append(int(bits[at + zeros : at + 2 * zeros + 1], 2) - 1)
+        at += 2 * zeros + 1
+    first, kind, refers = found
+    return refers if first == 0 and kind <= 9 else -1

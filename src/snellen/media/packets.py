@@ -105,6 +105,7 @@ class _Index:
         self._prefix = h264.length_size(stream.codec_context.extradata) if known else 0
         self._packets: list[Packet] = []
         self._parameters: bytes | None = None
+        self._refers = -1
         self._sure = self._prefix > 0
 
     def add(self, packet: Any) -> None:
@@ -121,6 +122,9 @@ class _Index:
             self._sure = unit.parameters == self._parameters
         else:
             self._sure = bool(self._packets) and not unit.parameters
+        # One set for all pictures is the rule; another number is rather damage than a second set.
+        self._refers = unit.refers if self._refers < 0 else self._refers
+        self._sure = self._sure and unit.refers == self._refers
         self._packets.append(
             Packet(packet.pts, packet.dts, packet.duration or 0, unit.entry, unit.spare, packet.is_discard)
         )

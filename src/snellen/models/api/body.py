@@ -15,6 +15,7 @@ from msgspec import structs
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
 from snellen.media import Encoded, MediaCache, pictures_stay
 from snellen.models.base import ModelOptions, effective
+from snellen.sources import cache_folder
 from snellen.types import Generation, Image, Part, Prompt, Text, Video
 
 # OpenAI's reasoning models. They refuse max_tokens, which nearly every other server knows (and not all know the newer
@@ -46,7 +47,7 @@ class BodyWriter:
         self._head = b'{"model":' + msgspec.json.encode(model) + b',"messages":['
         self._generation = options.generation
         self._extra = dict(options.extra_body)
-        self._media = MediaCache(options.media)
+        self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._native = options.media.video == "native"
         # A picture behind a URL goes out as a URL, unless we were asked to change pictures.
         self._urls = pictures_stay(options.media)

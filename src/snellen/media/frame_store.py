@@ -1,0 +1,169 @@
+"""Extracted frames on disk, shared by all processes of a host: a video that many workers are asked about is decoded by one.
+
+An entry is named by what it was made from and with: SHA-256 over the video's bytes, the media settings, the rule that
+picks, the limit of pixels, and the versions of decoder and encoders. It holds the frames as they are sent, so what a
+model gets is the same bytes with and without the store; and a SHA-256 over itself, without which it is not believed.
+
+Who makes an entry holds a lock of the operating system, which goes with the process however that ends; the others wait
+for it, and read. A store that cannot be locked, written or waited for is no error: then everyone decodes for himself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TypeAlias
+
+import filelock
+import msgspec
+from msgspec import Struct
+
+from snellen.types import MediaSettings, Pick
+
+FORM = 1  # to be raised whenever frames of the same video come out otherwise
+BUDGET_BYTES = 4 << 30
+WAIT_S = 600.0
+MADE_WITH = ("snellen", "av", "simplejpeg", "pillow", "numpy")
+_MAGIC = b"SNELLEN FRAMES\n"
+_DIGEST_BYTES = 32
+_LENGTH_BYTES = 8
+
+Frames: TypeAlias = Sequence[tuple[int, bytes]]
+
+
+class _Head(Struct, frozen=True):
+    """Numbers of the frames in the order in which they are sent; number and length in bytes of each that is stored."""
+
+    sent: tuple[int, ...]
+    stored: tuple[tuple[int, int], ...]
+
+
+def entry_name(data: bytes, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
+    """The name of what `snellen.media.video.extract` gives for these: 64 hex digits."""
+    made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
+    told = [sha256(data).hexdigest(), pick and pick.name, settings, limit, made_with]
+    return sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()
+
+
+class FrameStore:
+    """A folder of entries. Any number of threads and processes may use it at once."""
+
+    def __init__(self, folder: Path, budget_bytes: int = BUDGET_BYTES, *, wait_s: float = WAIT_S) -> None:
+        """Nothing is written yet.
+
+        Args:
+            folder: made when needed, for this user alone.
+            budget_bytes: of all entries; those that were not used for longest go first. A larger entry is not kept.
+            wait_s: seconds to wait for another process that makes the same entry, before making it here as well.
+        """
+        self.folder = folder
+        self.budget = budget_bytes
+        self._wait = wait_s
+
+    def get(self, name: str, make: Callable[[], Frames]) -> Frames:
+        """The entry of this name, made once; raises what `make` raises, and keeps nothing of it."""
+        found = self._read(name)
+        if found is not None:
+            return found
+        with self._alone(name):
+            found = self._read(name)  # the one who was waited for has made it
+            if found is None:
+                found = make()
+                with suppress(OSError):
+                    self._write(name, found)
+        return found
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        # A fixed number of locks, so that their files do not pile up. Nobody waits for a second one while holding one.
+        path = self.folder / "locks" / f"{name[:3]}.lock"
+        lock = filelock.FileLock(path, timeout=self._wait, thread_local=False)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock.acquire()
+        except (OSError, NotImplementedError):  # a timeout of filelock is an OSError too
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _read(self, name: str) -> Frames | None:
+        path = self.folder / name
+        try:
+            entry = path.read_bytes()
+        except OSError:
+            return None
+        found = _unpacked(entry)
+        with suppress(OSError):
+            if found is None:
+                path.unlink()
+            else:
+                os.utime(path)
+        return found
+
+    def _write(self, name: str, frames: Frames) -> None:
+        entry = _packed(frames)
+        if len(entry) > self.budget:
+            return
+        with NamedTemporaryFile(dir=self.folder, prefix=f"{name}.", suffix=".part", delete=False) as part:
+            try:
+                part.write(entry)
+                part.close()
+                Path(part.name).replace(self.folder / name)
+            except BaseException:
+                Path(part.name).unlink(missing_ok=True)
+                raise
+        self._trim(name)
+
+    def _trim(self, newest: str) -> None:
+        """Remove what was not used for longest, down to nine tenths of the budget; leftovers of killed processes too."""
+        files = []
+        with os.scandir(self.folder) as listed:
+            for one in listed:
+                with suppress(OSError):  # gone meanwhile
+                    if one.name != newest and one.is_file(follow_symlinks=False):
+                        status = one.stat(follow_symlinks=False)
+                        files.append((status.st_mtime_ns, status.st_size, one.path))
+        held = sum(size for _, size, _ in files) + (self.folder / newest).stat().st_size
+        if held <= self.budget:
+            return
+        for _, size, path in sorted(files):
+            with suppress(OSError):
+                Path(path).unlink()
+            held -= size
+            if held <= self.budget * 9 // 10:
+                return
+
+
+def _packed(frames: Frames) -> bytes:
+    # A frame that is sent several times is stored once.
+    once = dict(frames)
+    head = msgspec.json.encode(
+        _Head(tuple(number for number, _ in frames), tuple((number, len(one)) for number, one in once.items()))
+    )
+    rest = b"".join((len(head).to_bytes(_LENGTH_BYTES, "big"), head, *once.values()))
+    return _MAGIC + sha256(rest).digest() + rest
+
+
+def _unpacked(entry: bytes) -> Frames | None:
+    """The frames of an entry; None where it is not what was written."""
+    start = len(_MAGIC) + _DIGEST_BYTES
+    rest = memoryview(entry)[start:]
+    if not entry.startswith(_MAGIC) or sha256(rest).digest() != entry[len(_MAGIC) : start]:
+        return None
+    begin = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big")
+    try:
+        head = msgspec.json.decode(rest[_LENGTH_BYTES:begin], type=_Head)
+        ends = list(accumulate((size for _, size in head.stored), initial=begin))
+        once = {number: bytes(rest[at : at + size]) for (number, size), at in zip(head.stored, ends[:-1], strict=True)}
+        return [(number, once[number]) for number in head.sent]
+    except (msgspec.MsgspecError, KeyError):
+        return None
