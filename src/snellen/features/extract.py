@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
+from snellen.features.blas import single_threaded
 from snellen.features.layout import StoreMeta
-from snellen.features.pixels import Transform, normalised, read
+from snellen.features.pixels import Transform, normalised, normalised_into, read
 from snellen.features.splits import read_splits
 from snellen.features.writing import Rows, Writer
 from snellen.sources import FileBlob, Tree, ZipBlob, open_tree
@@ -135,23 +136,32 @@ def encode_rows(
     """
     import torch
 
-    for numbers, pictures in _batches(blob, rows, encoder.transform, batch_size, workers):
-        missing = {row: str(one) for row, one in zip(numbers, pictures, strict=True) if isinstance(one, DataError)}
-        if missing and not allow_missing:
-            fault = next(one for one in pictures if isinstance(one, DataError))
-            raise DataError(
-                fault.message, f"{fault.hint} Or go on without such pictures: --allow-missing lists them in the store."
-            ) from fault
-        there = [index for index, one in enumerate(pictures) if not isinstance(one, DataError)]
-        values: dict[str, np.ndarray] = {}
-        if there:
-            with torch.inference_mode():
-                stacked = torch.stack([pictures[index] for index in there]).to(encoder.device)
-                seen = encoder.encode(normalised(stacked, encoder.transform))
-            for name, tensor in seen.items():
-                values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
-                values[name][there] = tensor.cpu().numpy()
-        yield Encoded(numbers, values, missing)
+    transform = encoder.transform
+    room: torch.Tensor | None = None
+    with single_threaded():  # each thread that decodes forms its own products
+        for numbers, pictures in _batches(blob, rows, transform, batch_size, workers):
+            missing = {row: str(one) for row, one in zip(numbers, pictures, strict=True) if isinstance(one, DataError)}
+            if missing and not allow_missing:
+                fault = next(one for one in pictures if isinstance(one, DataError))
+                raise DataError(
+                    fault.message,
+                    f"{fault.hint} Or go on without such pictures: --allow-missing lists them in the store.",
+                ) from fault
+            there = [index for index, one in enumerate(pictures) if not isinstance(one, DataError)]
+            values: dict[str, np.ndarray] = {}
+            if there:
+                with torch.inference_mode():
+                    chosen = [pictures[index] for index in there]
+                    if encoder.device.type == "cpu":
+                        if room is None:
+                            room = torch.empty(batch_size, 3, *transform.size, dtype=torch.float32)
+                        seen = encoder.encode(normalised_into(room, chosen, transform))
+                    else:  # bytes are a quarter of what there would be to send
+                        seen = encoder.encode(normalised(torch.stack(chosen).to(encoder.device), transform))
+                for name, tensor in seen.items():
+                    values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
+                    values[name][there] = tensor.cpu().numpy()
+            yield Encoded(numbers, values, missing)
 
 
 def _batches(

@@ -1,16 +1,17 @@
 """From the bytes of a picture to the pixels that an encoder takes.
 
-What Pillow, resize, crop, to-tensor and normalise give, at less than half the CPU time: JPEGs are decoded by
-simplejpeg, resized as uint8 by torch's antialiased kernel (which needs channels last in memory), cropped, and
-normalised by one multiply and one add. Pixels are Pillow's to one level of 255, but for about two values in ten
-million that are two off: the kernel's weights have 15 bits, Pillow's 22, and two roundings can meet. Pictures that grow
-are resized by Pillow. The source is never cut before it is resized: that would move the grid of samples and change
-pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other formats and turned ones are decoded as
-everywhere in Snellen (`snellen.media.decode`) and go the same way from there.
+What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
+decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.resample`),
+and normalised by one multiply and one add. Pictures that grow, and other filters than bilinear and bicubic, are resized
+by Pillow. The source is never cut before it is resized as if it were whole: that would move the grid of samples and
+change pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other formats and turned ones are
+decoded as everywhere in Snellen (`snellen.media.decode`) and go the same way from there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import FingerprintError
+from snellen.features.resample import resampled
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 
@@ -105,25 +107,21 @@ def decode(blob: Blob) -> np.ndarray:
 def fit(pixels: np.ndarray, transform: Transform) -> torch.Tensor:
     """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]."""
     import torch
-    from torch.nn import functional
 
     height, width = resized(pixels.shape[0], pixels.shape[1], transform)
+    top, left = corner(height, width, transform)
+    high, wide = (height, width) if transform.crop is None else transform.crop
     smaller = height <= pixels.shape[0] and width <= pixels.shape[1]
     if transform.interpolation in ("bicubic", "bilinear") and smaller:
-        # Channels last, as decoded: the fast kernel for uint8 takes no other layout.
-        planes = torch.from_numpy(pixels).permute(2, 0, 1)[None]
-        if (height, width) != tuple(pixels.shape[:2]):
-            planes = functional.interpolate(planes, (height, width), mode=transform.interpolation, antialias=True)
-        planes = planes[0]
+        if (height, width) != pixels.shape[:2]:
+            box = top, left, high, wide
+            return torch.from_numpy(resampled(pixels, height, width, transform.interpolation, box))
     else:
         from PIL import Image as pillow
 
         resample = pillow.Resampling[transform.interpolation.upper()]
-        small = pillow.fromarray(pixels).resize((width, height), resample)
-        planes = torch.from_numpy(np.array(small)).permute(2, 0, 1)
-    if transform.crop is not None:
-        top, left = corner(height, width, transform)
-        planes = planes[:, top : top + transform.crop[0], left : left + transform.crop[1]]
+        pixels = np.array(pillow.fromarray(pixels).resize((width, height), resample))
+    planes = torch.from_numpy(pixels[top : top + high, left : left + wide]).permute(2, 0, 1)
     return planes.contiguous()  # a copy of bytes: normalising strided ones costs five times as much
 
 
@@ -131,15 +129,39 @@ def normalised(images: torch.Tensor, transform: Transform) -> torch.Tensor:
     """float32 [B, 3, H, W] as the encoder takes it, of uint8 [B, 3, H, W] or of floats from 0 to 1. Differentiable."""
     import torch
 
-    unit = 1.0 if images.is_floating_point() else 255.0
-    scale, shift = (
-        torch.tensor(values, dtype=torch.float32, device=images.device).view(1, 3, 1, 1)
-        for values in (
-            [1.0 / (unit * std) for std in transform.std],
-            [-mean / std for mean, std in zip(transform.mean, transform.std, strict=True)],
-        )
-    )
+    scale, shift = _line(transform, 1.0 if images.is_floating_point() else 255.0)
+    scale, shift = scale.to(images.device), shift.to(images.device)
     return torch.addcmul(shift, images.float(), scale)
+
+
+def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
+    """The first rows of `batch`, overwritten by normalised pictures; the values of `normalised`.
+
+    One picture after another, so that each is still in the processor's cache when it is written, and into memory that
+    is there already: fresh pages for a whole batch cost as much as the arithmetic.
+
+    Args:
+        batch: float32 [B, 3, H, W] on the CPU.
+        pictures: uint8 [3, H, W] each, B at most.
+    """
+    import torch
+
+    scale, shift = (one[0] for one in _line(transform, 255.0))
+    for place, picture in zip(batch, pictures, strict=False):
+        torch.addcmul(shift, picture.float(), scale, out=place)
+    return batch[: len(pictures)]
+
+
+@lru_cache(maxsize=64)
+def _line(transform: Transform, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """What pixels from 0 to `unit` are multiplied with and what is added to them, float32 [1, 3, 1, 1] each."""
+    import torch
+
+    scale = [1.0 / (unit * std) for std in transform.std]
+    shift = [-mean / std for mean, std in zip(transform.mean, transform.std, strict=True)]
+    with torch.inference_mode(False):  # an inference tensor kept here could not be used where gradients are asked for
+        line = torch.tensor([scale, shift], dtype=torch.float32).view(2, 1, 3, 1, 1)
+        return line[0], line[1]
 
 
 def require_transform(path: Path, stored: Any, transform: Transform) -> None:
