@@ -24,7 +24,8 @@ NAMES = [
     "Yes",
 ]
 OPTIONS = st.lists(st.sampled_from(NAMES), min_size=2, max_size=5, unique_by=str.lower)
-DRESS = st.sampled_from(["{}", "{}.", "({})", "{})", "{}:", "{}\n", "({}).", " {}", "**{}**", "{},"])
+BARE = ["{}", "{}.", "({})", "{})", "{}:", "{}\n", "({}).", " {}", "**{}**", "{},"]
+DRESS = st.sampled_from([*BARE, *(f"{word}: {dress}" for word in ("Answer", "ANSWER", "answer") for dress in BARE)])
 
 
 @given(options=OPTIONS, at=st.integers(0, 4), dress=DRESS, other=st.integers(0, 4), text=st.booleans())
@@ -53,7 +54,7 @@ def test_a_word_or_a_number(reply: str, kind: str, form: str | None) -> None:
 
 def test_the_common_forms_do_take_the_shortcut() -> None:
     pairs = lettered(["a robin", "a wren"])
-    for reply in ("B", "B.", "(B)", "B. a wren", "B) A wren", "(B) a wren."):
+    for reply in ("B", "B.", "(B)", "B. a wren", "B) A wren", "(B) a wren.", "Answer: B", "ANSWER: (B)."):
         assert shortcut("choice", reply, pairs, None) is not None, reply
     assert shortcut("choice", "B. a robin", pairs, None) is None
     assert shortcut("truth", "Yes", (), "yes/no") is not None

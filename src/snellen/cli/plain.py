@@ -23,18 +23,27 @@ def take_plain_values(command: Any) -> None:
     """Let the parameters of a command, or of all commands of a group, take plain values without typer's reading."""
     for inner in getattr(command, "commands", {}).values():
         take_plain_values(inner)
-    for param in command.params:
+    command.get_params = partial(_params, command.get_params)  # the option --help is made when it is asked for
+
+
+def _params(params_of: Callable[[Any], list[Any]], context: Any) -> list[Any]:
+    params = params_of(context)
+    for param in params:
         # Older versions of typer have no descriptor; they read values without pydantic.
-        if hasattr(param, "type_descriptor") and param.callback is None:
+        if hasattr(param, "type_descriptor") and not isinstance(param.process_value, partial):
             param.process_value = partial(_process, param, param.process_value)
+    return params
 
 
 def _process(param: Any, read: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
     many = param.multiple or param.nargs == -1
-    if value is None and not param.required:
-        return () if many else None
-    taken = plain(param.type_descriptor.annotation, param.type_descriptor.parameter_info, value)
-    return read(context, value) if taken is _NOT_PLAIN or (many and not taken) else taken
+    if value is None:
+        taken: Any = () if many else None
+    else:
+        taken = plain(param.type_descriptor.annotation, param.type_descriptor.parameter_info, value)
+    if taken is _NOT_PLAIN or (param.required and param.value_is_missing(taken)):
+        return read(context, value)
+    return taken if param.callback is None else param.callback(context, param, taken)
 
 
 def plain(annotation: Any, info: Any, value: Any) -> Any:
@@ -49,8 +58,8 @@ def plain(annotation: Any, info: Any, value: Any) -> Any:
         return _NOT_PLAIN if any(one is _NOT_PLAIN for one in items) else items
     if get_origin(annotation) is Literal:
         return value if isinstance(value, str) and value in get_args(annotation) else _NOT_PLAIN
-    if annotation is str:
-        return value if type(value) is str else _NOT_PLAIN
+    if annotation is str or annotation is bool:
+        return value if type(value) is annotation else _NOT_PLAIN
     if annotation is int or annotation is float:
         return _number(annotation, info, value)
     if annotation is Path:
@@ -74,7 +83,9 @@ def _path(info: Any, value: Any) -> Any:
         return _NOT_PLAIN
     path = Path(value)
     try:
-        missing = not path.exists()
-    except (OSError, ValueError):
+        path.stat()
+    except OSError:
+        return path  # whether it must be there is for the command to say
+    except ValueError:
         return _NOT_PLAIN
-    return path if missing or os.access(path, os.R_OK) else _NOT_PLAIN
+    return path if os.access(path, os.R_OK) else _NOT_PLAIN

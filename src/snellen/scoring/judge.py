@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -111,6 +110,8 @@ def parse_rubric(text: str, name: str) -> Rubric:
     Raises:
         JudgeError: not TOML, a member is missing or unknown, no room for the reply, a schema that is none.
     """
+    import tomllib  # its patterns are compiled on import, and a run without a judge reads no rubric
+
     try:
         parts = msgspec.convert(tomllib.loads(text), _Parts)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

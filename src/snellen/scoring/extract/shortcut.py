@@ -10,7 +10,7 @@ import re
 from snellen.scoring.extract.reading import Reading
 
 _LONGEST = 80
-_LETTERED = re.compile(r"\(?([A-Z])[).:]?(?:\s+([^\s].*?))?\.?\s*", re.ASCII)
+_LETTERED = re.compile(r"(?:A(?:nswer|NSWER): )?\(?([A-Z])[).:]?(?:\s+([^\s].*?))?\.?\s*", re.ASCII)
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,8})\.?\s*", re.ASCII)
 _TRUTH = {"yes": ("yes/no", True), "no": ("yes/no", False), "true": ("T/F", True), "false": ("T/F", False)}
 _TRUTH |= {"t": ("T/F", True), "f": ("T/F", False)}
