@@ -11,7 +11,8 @@ from snellen.comparing import compare
 from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
-from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view
+from snellen.failures.counted import saved_view
+from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view, run_names
 from snellen.types import Generation, MediaSettings
 
 
@@ -30,7 +31,7 @@ def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, sho
     from snellen.report import write_report
 
     path = Path(out)
-    names = _names(runs)
+    names = run_names([run.path for run in runs])
     views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(runs, names, strict=True)]
     comparisons = []
     for number, run in enumerate(runs):
@@ -69,6 +70,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         notes=notes(run, show_target=show_target),
         published=[table for table in benchmark.published if table.profile in scorers],
         conditions=conditions(run),
+        labels=saved_view(run),
     )
 
 
@@ -154,9 +156,3 @@ def notes(run: Run, *, show_target: bool = True) -> list[str]:
     if not show_target:
         found.append("The gold answers of this benchmark are restricted and not shown.")
     return found
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """The folders' names, with their parents where two are equal."""
-    short = [run.path.name or run.path.resolve().name for run in runs]
-    return [str(run.path) if short.count(name) > 1 else name for run, name in zip(runs, short, strict=True)]

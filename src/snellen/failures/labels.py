@@ -33,7 +33,7 @@ class Labelled(Struct, frozen=True):
         source: whose it is.
         signals: what held of the answer.
         rule, judge: what each proposes; `judge` is None where none was asked or no label came.
-        people: what each person says, the last one at the end.
+        people, why: what each person says, the last one at the end, and what they wrote beside it.
         verdict: how the answer counts.
         review: why a person should look at it; empty: nobody needs to.
     """
@@ -46,6 +46,7 @@ class Labelled(Struct, frozen=True):
     rule: str = UNKNOWN
     judge: str | None = None
     people: Mapping[str, str] = {}
+    why: Mapping[str, str] = {}
     verdict: str = "wrong"
     review: str = ""
 
@@ -73,7 +74,8 @@ def settle(
     elif not said and judge is not None and rule not in (UNKNOWN, judge):
         review = RULE_AND_JUDGE
     people = {one.by: one.label for one in said}
-    return Labelled(*which, label, source, tuple(sorted(found)), rule, judge, people, verdict, review)
+    why = {one.by: one.note for one in said if one.note}
+    return Labelled(*which, label, source, tuple(sorted(found)), rule, judge, people, why, verdict, review)
 
 
 def label_run(
@@ -148,18 +150,21 @@ def is_current(run: Run) -> bool:
 def labelled(
     run: Run, review: Mapping[Key, Sequence[Decision]] | None = None, judged: Mapping[str, str] | None = None
 ) -> tuple[list[Labelled], str]:
-    """The labels of a run; where its data cannot be read any more, those of failures.jsonl with what was decided since.
+    """The labels of a run; where its data cannot be read any more, those of failures.jsonl with what was said since.
+
+    What people decided before, as failures.jsonl has it, still counts where the same person has not decided anew.
 
     Returns:
         The labels, and why they are those of the file; empty where they were made now.
 
     Raises:
-        SnellenError: the data cannot be read, and there is no such file.
+        SnellenError: the data cannot be read, and there is no such file; or that file is damaged.
     """
+    kept = saved(run)
+    decided = with_earlier(kept or (), review or {})
     try:
-        return list(label_run(run, review, judged)), ""
+        return list(label_run(run, decided, judged)), ""
     except (DataError, UsageError) as error:
-        kept = saved(run)
         if kept is None:
             raise
         found = []
@@ -167,11 +172,25 @@ def labelled(
             which = (one.sample_id, one.repeat)
             name = one.sample_id if one.repeat == 0 else f"{one.sample_id}#{one.repeat}"
             judge = one.judge if judged is None else judged.get(name, one.judge)
-            said = [Decision(*which[:1], label, one.repeat, by) for by, label in one.people.items()]
-            newer = _said(review, which)
-            said = [earlier for earlier in said if earlier.by not in {later.by for later in newer}]
-            found.append(settle(which, one.signals, one.rule, judge, (*said, *newer), one.verdict))
-        return found, f"the data cannot be read ({error.message}); labels are those of {run.path / NAME}"
+            found.append(settle(which, one.signals, one.rule, judge, decided.get(which, ()), one.verdict))
+        return found, f"The data cannot be read ({error.message}); the labels are those of {NAME}."
+
+
+def with_earlier(kept: Sequence[Labelled], review: Mapping[Key, Sequence[Decision]]) -> dict[Key, tuple[Decision, ...]]:
+    """The decisions of a review behind those that were taken before; of one person the newer ones alone."""
+    found = {key: tuple(said) for key, said in review.items()}
+    for one in kept:
+        which = (one.sample_id, one.repeat)
+        newer = found.get(which, ())
+        again = {later.by for later in newer}
+        earlier = [
+            Decision(one.sample_id, label, one.repeat, by, one.why.get(by, ""))
+            for by, label in one.people.items()
+            if by not in again
+        ]
+        if earlier:
+            found[which] = (*earlier, *newer)
+    return found
 
 
 def counts(labelled: Sequence[Labelled]) -> dict[str, dict[str, int]]:

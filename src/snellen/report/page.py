@@ -8,18 +8,22 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snellen.errors import StorageError, UsageError
 from snellen.report import plots, tables
 from snellen.report.canvas import SERIES, Series
 from snellen.report.eyechart import eye_chart
 from snellen.report.gather import Gathered, gather
+from snellen.report.labels import Labelled, label_rows
 from snellen.report.pictures import Album
 from snellen.report.text import json_for_page, visible
 from snellen.report.view import Limits, PairedView, RunView
 from snellen.scoring.hierarchy import is_diagnosis
 from snellen.types import Text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def asset(name: str) -> str:
@@ -49,6 +53,21 @@ def policy(style: str, script: str) -> str:
             "trusted-types 'none'",
         ]
     )
+
+
+def templates() -> Environment:
+    """The pages' templates: everything is escaped, and a name that is not there is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("snellen.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["visible"] = visible
+    return found
 
 
 def gallery(runs: Sequence[RunView], gathered: Gathered, limits: Limits) -> tuple[dict[str, Any], Album]:
@@ -118,7 +137,6 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     Raises:
         UsageError: no run, or two runs of the same name.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     limits = limits if limits is not None else Limits()
@@ -129,14 +147,6 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     data, album = gallery(runs, gathered, limits)
     every, first = series_of(runs, gathered)
     style, script = asset("report.css"), asset("report.js")
-    environment = Environment(
-        loader=PackageLoader("snellen.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["visible"] = visible
     heads = [
         {
             "run": run,
@@ -150,24 +160,36 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         for run, one in zip(runs, first, strict=True)
     ]
     table = tables.rows(every, runs)
-    return environment.get_template("page.html.jinja").render(
-        policy=policy(style, script),
-        style=Markup(style),
-        script=Markup(script),
-        title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
-        heads=heads,
-        every=every,
-        rows=[row for row in table if not is_diagnosis(row.name)],
-        diagnosis=[row for row in table if is_diagnosis(row.name)],
-        bars=[(one, tables.verdict_bars(one)) for one in every],
-        plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
-        beside=tables.beside(every, runs),
-        paired=tables.paired_rows(comparisons),
-        profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
-        left_out=left_out(gathered, limits),
-        no_room=album.left_out,
-        data=Markup(json_for_page(data)),
-        pictures=Markup(json_for_page(album.uris)),
+    labelled = [
+        Labelled(one.label if len(runs) > 1 else run.model, one.colour, run.labels)
+        for run, one in zip(runs, first, strict=True)
+        if run.labels is not None and run.labels.answers
+    ]
+    return (
+        templates()
+        .get_template("page.html.jinja")
+        .render(
+            policy=policy(style, script),
+            style=Markup(style),
+            script=Markup(script),
+            title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
+            heads=heads,
+            every=every,
+            rows=[row for row in table if not is_diagnosis(row.name)],
+            diagnosis=[row for row in table if is_diagnosis(row.name)],
+            bars=[(one, tables.verdict_bars(one)) for one in every],
+            plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
+            labelled=labelled,
+            label_rows=label_rows(labelled),
+            label_plots=[(plot, Markup(plot.svg)) for plot in plots.draw_labels(labelled)],
+            beside=tables.beside(every, runs),
+            paired=tables.paired_rows(comparisons),
+            profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
+            left_out=left_out(gathered, limits),
+            no_room=album.left_out,
+            data=Markup(json_for_page(data)),
+            pictures=Markup(json_for_page(album.uris)),
+        )
     )
 
 

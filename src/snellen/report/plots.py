@@ -11,6 +11,7 @@ from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, sh
 from snellen.report.gather import Confusion
 from snellen.report.icicle import icicles
 from snellen.report.kinship import kinship_bars
+from snellen.report.labels import Labelled, label_bars
 from snellen.report.levels import level_curves
 from snellen.report.links import FAILURES, by, link, metric_link
 from snellen.report.ranking import rankings
@@ -209,6 +210,17 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
     axes.add_patch(box)
     axes.text(x, y, f"{count:,}", ha="center", va="center", fontsize=8.5)
     return box
+
+
+def draw_labels(labelled: Sequence[Labelled], *, linked: bool = False) -> list[Plot]:
+    """The plot of labels, drawn as the other plots of a page are; empty where there is nothing to draw."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        plot = label_bars(labelled, linked=linked)
+    return [] if plot is None else [plot]
 
 
 def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:

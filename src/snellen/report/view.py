@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -50,6 +51,22 @@ class AnswerView(Struct, frozen=True):
     tokens: int | None = None
 
 
+class LabelsView(Struct, frozen=True):
+    """Why a run's answers were not correct, counted.
+
+    Attributes:
+        answers: how many were not correct and have a label, or `unknown`.
+        counts: label to whose it is (rule, judge, person, none) to how many.
+        review: how many a person should look at, since rule and judge, or two people, differ.
+        notes: agreement, who judged, and what a reader must know.
+    """
+
+    answers: int
+    counts: Mapping[str, Mapping[str, int]]
+    review: int = 0
+    notes: Sequence[str] = ()
+
+
 class RunView(Struct, frozen=True):
     """One run.
 
@@ -66,6 +83,7 @@ class RunView(Struct, frozen=True):
         published: tables of others that this run's metrics are comparable with.
         conditions: how the questions were asked where that is not how the benchmark asks them ("prompting = cot"); said
             wherever the run stands beside published figures.
+        labels: why answers were not correct; None where nobody has said.
     """
 
     name: str
@@ -79,6 +97,7 @@ class RunView(Struct, frozen=True):
     filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     published: Sequence[Published] = ()
     conditions: Sequence[str] = ()
+    labels: LabelsView | None = None
 
 
 class PairedView(Struct, frozen=True):
@@ -107,6 +126,12 @@ class Limits(Struct, frozen=True):
     long_side: int = 320
     pictures: int = 12
     characters: int = 6_000
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """The names of runs' folders, with their parents where two are equal."""
+    short = [path.name or path.resolve().name for path in paths]
+    return [str(path) if short.count(name) > 1 else name for path, name in zip(paths, short, strict=True)]
 
 
 _GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target"})

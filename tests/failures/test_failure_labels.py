@@ -1,0 +1,196 @@
+"""Labels by rules, by a judge over the project's own engine, and by people over both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import failing_runs as made
+import pytest
+from failing_runs import JUDGE, RULES, label, run
+
+from servers.scripted import ScriptedServer
+from snellen import failures, load_run
+from snellen.cli import main
+from snellen.cli.outcome import UNANSWERED
+from snellen.engine import labelling
+from snellen.errors import DataError, JudgeError
+from snellen.failures import judging
+from snellen.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
+from snellen.failures.review import Decision
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made.settle(monkeypatch, tmp_path)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["failures", *arguments, "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["runs"]
+    return one
+
+
+def answers(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {answer["sample_id"]: answer for answer in one["answers"]}
+
+
+def decide(path: str, **said: str) -> str:
+    lines = [json.dumps({"sample_id": name, "label": label, "note": "seen"}) + "\n" for name, label in said.items()]
+    Path(path).write_text("".join(lines))
+    return path
+
+
+def test_a_judge_labels_what_is_not_correct_and_differences_from_the_rules_are_listed(capsys):
+    run("run")
+    status, server = label()
+    out = capsys.readouterr().out
+    assert status == 0 and len(server.asked) == 5  # not the correct answer
+    assert "rule and judge agree on 3 of 4 (75.0 %)" in out
+    assert "review run s001: rule and judge differ; rule: no search, judge: poor visual judgement" in out
+    assert "No rule covers 1 of the answers that the judge has labelled." in out
+    one = told(capsys, "run")  # the judge's labels are taken from the run beside it, nobody is asked
+    held = answers(one)
+    assert {name: answer["rule"] for name, answer in held.items()} == RULES
+    assert {name: answer["judge"] for name, answer in held.items()} == {
+        f"s00{name[1]}": v for name, v in JUDGE.items() if name != "q4"
+    }
+    assert (held["s001"]["label"], held["s001"]["source"], held["s001"]["review"]) == (
+        "no_search",
+        "rule",
+        RULE_AND_JUDGE,
+    )
+    assert (held["s005"]["label"], held["s005"]["source"]) == ("poor_visual_judgement", "judge")
+    assert one["counts"]["poor_visual_judgement"] == {"rule": 0, "judge": 1, "person": 0, "none": 0}
+    assert one["agreement"][0]["n"] == 4 and one["review"] == 1
+    kept = [json.loads(line) for line in Path("run/failures.jsonl").read_text().splitlines()]
+    assert kept == one["answers"]
+
+
+def test_the_judge_sees_question_gold_answer_and_trace_and_no_gold_is_written():
+    run("run")
+    _, server = label()
+    asked = {name: "\n".join(str(m["content"]) for m in server.of(name)[0]["messages"]) for name in ("q0", "q2", "q3")}
+    assert "Reference answer: Zyxgold 2 Mark II (also accepted: Qwvalias-2" in asked["q2"]
+    assert "Answer: Ibis Two" in asked["q2"] and "Said of it: incorrect" in asked["q2"]
+    assert (
+        'fetch_url {"url":"https://example.org/2"} -> ' in asked["q2"]
+        and "this is the Zyxgold 2 Mark II" in asked["q2"]
+    )
+    assert "No answer could be read from this reply: {}" in asked["q3"]
+    assert (
+        asked["q0"].index("<<<RECORD ")
+        < asked["q0"].index("Falcon Nine")
+        < asked["q0"].index("RECORD", asked["q0"].index("Falcon Nine"))
+    )
+    written = made.text_of("run_failures") + Path("run/failures.jsonl").read_bytes().lower()
+    for planted in (b"zyxgold", b"qwvalias", b"zyxlabel"):
+        assert planted not in written
+    assert b"[gold withheld]" in written and b"key-of-the-judge" not in written
+
+
+def test_a_judge_that_was_cut_short_goes_on_and_asks_only_about_what_has_no_label(capsys):
+    run("run")
+    with ScriptedServer(made.labels(frozenset({"q1", "q5"})), seconds=120) as server:
+        status, _ = label("--max-attempts", "1", server=server)
+        assert status == UNANSWERED
+        held = answers(told(capsys, "run"))
+        assert len(server.asked) == 5 and held["s001"]["judge"] is None and held["s005"]["label"] == "unknown"
+        server.scripts.update(made.labels())
+        server.asked.clear()
+        status, _ = label("--max-attempts", "1", server=server)
+        assert (
+            status == 0
+            and {name for name in ("q1", "q5") if server.of(name)} == {"q1", "q5"}
+            and len(server.asked) == 2
+        )
+        assert main(["rerun", "run_failures", "-q"]) == 0 and len(server.asked) == 2
+    held = answers(told(capsys, "run"))
+    assert held["s005"]["judge"] == "poor_visual_judgement"
+    records = [json.loads(line) for line in Path("run_failures/results.jsonl").read_text().splitlines()]
+    assert sorted(one["sample_id"] for one in records if one["status"] == "ok") == [
+        "s000",
+        "s001",
+        "s002",
+        "s003",
+        "s005",
+    ]
+    metrics = {one.name: one for one in load_run("run_failures").summarize(save=False).metrics["judge"]}
+    assert (metrics["poor_visual_judgement"].value, metrics["without_label"].value) == (0.4, 0.0)
+
+
+def test_a_person_decides_over_both_and_two_people_who_differ_are_listed(capsys):
+    run("run")
+    label()
+    mine, other = (
+        decide("mia.jsonl", s001="poor_visual_judgement", s005="too_coarse"),
+        decide("tom.jsonl", s001="poor_visual_judgement", s005="no_search"),
+    )
+    capsys.readouterr()
+    assert main(["failures", "run", "--review", mine, "--review", other]) == 0
+    out = capsys.readouterr().out
+    assert "mia and tom agree on 1 of 2 (50.0 %)" in out
+    assert (
+        "review run s005: people differ; rule: unknown, judge: poor visual judgement, mia: too coarse, tom: no search"
+        in out
+    )
+    held = answers(told(capsys, "run"))  # what was decided is kept
+    assert (held["s001"]["label"], held["s001"]["source"], held["s001"]["review"]) == (
+        "poor_visual_judgement",
+        "person",
+        "",
+    )
+    assert held["s005"]["people"] == {"mia": "too_coarse", "tom": "no_search"} and held["s005"]["review"] == PEOPLE
+    held = answers(told(capsys, "run", "--review", decide("mia.jsonl", s005="no_search")))
+    assert held["s005"]["people"] == {"tom": "no_search", "mia": "no_search"} and held["s005"]["review"] == ""
+    assert held["s005"]["why"] == {"tom": "seen", "mia": "seen"}
+
+
+def test_of_several_runs_a_decision_names_its_own(capsys):
+    run("run")
+    run("other", made.OTHER, "plain", right=())
+    with pytest.raises(DataError, match="line 1: it does not say which run it is about"):
+        failures.read_reviews([Path(decide("mia.jsonl", s001="format"))], ["run", "other"])
+    Path("mia.jsonl").write_text(json.dumps({"run": "other", "sample_id": "s001", "label": "format"}) + "\n")
+    capsys.readouterr()
+    assert main(["failures", "run", "other", "--review", "mia.jsonl", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["runs"]
+    assert answers(first)["s001"]["label"] == "no_search" and answers(second)["s001"]["label"] == "format"
+    with pytest.raises(DataError, match="all its 1 decisions are about other runs than run"):
+        failures.read_reviews([Path("mia.jsonl")], ["run"])
+
+
+def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_asked(tmp_path):
+    run("run")
+    text = Path(str(judging.__file__)).parents[1].joinpath("scoring/rubrics/failures.toml").read_text()
+    Path("mine.toml").write_text(text.replace("no_search = 0.0", "lazy = 0.0"))
+    with pytest.raises(JudgeError, match="no such label: 'lazy'"):
+        judging.ask(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
+    Path("mine.toml").write_text(text.replace('field = "label"', 'field = "verdict"'))
+    with pytest.raises(JudgeError, match="three or more labels under 'label'"):
+        judging.ask(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
+    assert not Path("run_failures").exists()
+
+
+def test_the_rubric_and_the_rules_know_the_same_labels():
+    assert tuple(labelling.rubric_of("").verdict.labels) == failures.labels()
+
+
+@pytest.mark.parametrize(
+    ("rule", "judge", "said", "expected"),
+    [
+        ("format", None, (), ("format", "rule", "")),
+        ("format", "format", (), ("format", "rule", "")),
+        ("format", "unknown", (), ("format", "rule", RULE_AND_JUDGE)),
+        ("unknown", "no_search", (), ("no_search", "judge", "")),
+        ("unknown", "unknown", (), ("unknown", "none", "")),
+        ("format", "timeout", ("no_search",), ("no_search", "person", "")),
+        ("format", None, ("no_search", "timeout"), ("timeout", "person", PEOPLE)),
+    ],
+)
+def test_people_come_before_rules_and_rules_before_the_judge(rule, judge, said, expected):
+    people = [Decision("a", one, by=str(number)) for number, one in enumerate(said)]
+    found = settle(("a", 0), frozenset(), rule, judge, people)
+    assert (found.label, found.source, found.review) == expected
