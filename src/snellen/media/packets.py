@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from io import BytesIO
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -26,10 +25,13 @@ _INDEXED = ("mov", "matroska")
 
 
 class Packet(NamedTuple):
-    """One packet: stamps and how long it `lasts` (0: not said), in ticks; `hidden` is decoded and not shown (edit list)."""
+    """One packet: stamp, where to `seek` for it and how long it `lasts` (0: not said), in ticks.
+
+    `hidden` is decoded and not shown, as an edit list says. The other two: `snellen.media.h264.Unit`.
+    """
 
     pts: int
-    dts: int
+    seek: int
     lasts: int
     entry: bool
     spare: bool
@@ -107,12 +109,15 @@ class _Index:
         self._parameters: bytes | None = None
         self._refers = -1
         self._sure = self._prefix > 0
+        self._decoding_order = container.format.name.startswith("mov")
 
     def add(self, packet: Any) -> None:
         if not self._sure:
             return
         unit = h264.read(memoryview(packet), self._prefix)
-        if unit is None or packet.is_corrupt or packet.pts is None or packet.dts is None:
+        # MP4 is sought by the order of decoding, Matroska by that of showing.
+        seek = packet.dts if self._decoding_order else packet.pts
+        if unit is None or packet.is_corrupt or packet.pts is None or seek is None:
             self._sure = False
             return
         if unit.entry:
@@ -125,16 +130,12 @@ class _Index:
         # One set for all pictures is the rule; another number is rather damage than a second set.
         self._refers = unit.refers if self._refers < 0 else self._refers
         self._sure = self._sure and unit.refers == self._refers
-        self._packets.append(
-            Packet(packet.pts, packet.dts, packet.duration or 0, unit.entry, unit.spare, packet.is_discard)
-        )
+        self._packets.append(Packet(packet.pts, seek, packet.duration or 0, unit.entry, unit.spare, packet.is_discard))
 
     def whole(self) -> list[Packet]:
         """All packets; none where what they show is uncertain."""
-        packets = self._packets
-        if not self._sure or not packets or len({one.pts for one in packets}) < len(packets):
-            return []
-        return packets if all(one.dts < after.dts for one, after in pairwise(packets)) else []
+        stamps = {one.pts for one in self._packets}
+        return self._packets if self._sure and len(stamps) == len(self._packets) else []
 
 
 @contextmanager

@@ -78,19 +78,21 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
 def _frames(
     container: Any, stream: Any, index: Sequence[Packet], run: Run, fed: list[int]
 ) -> Generator[Any, None, None]:
-    container.seek(index[run.first].dts, stream=stream)  # empties the decoder too
+    container.seek(index[run.first].seek, stream=stream)  # empties the decoder too
     at = run.first
     for packet in container.demux(stream):
-        if at == run.first and packet.dts is not None and packet.dts < index[at].dts:
-            continue  # the container's own index is coarser than its key frames
         one = index[at]
-        if (packet.pts, packet.dts) != (one.pts, one.dts):
-            raise Uncertain
+        if packet.pts != one.pts:
+            if at == run.first and packet.size:
+                continue  # the container's own index is coarser than its key frames
+            break
         if not one.spare or at in run.wanted:
             if not one.hidden:
                 fed.append(one.pts)
             yield from packet.decode()
-        if at == run.last:
-            break
         at += 1
+        if at > run.last:
+            break
+    if at <= run.last:
+        raise Uncertain
     yield from stream.codec_context.decode(None)

@@ -1,0 +1,291 @@
+"""Frames taken by seeking are those that a decode of everything gives: the same numbers, the same pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from clips import clip
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snellen.benchmarks.spatial import frames as formulas
+from snellen.errors import MediaError
+from snellen.media import MediaCache, frame_numbers, frames, open_image, shown_at_most
+from snellen.media import video as rules
+from snellen.media.packets import Packet, opened, scan
+from snellen.media.seeking import runs
+from snellen.sources import BytesBlob
+from snellen.types import Image, MediaSettings, Pick, Video
+
+LIMIT = 10**8
+
+
+def film(
+    count: int = 90,
+    *,
+    kind: str = "mp4",
+    gop: int = 12,
+    options: dict[str, str] | None = None,
+    muxer: dict[str, str] | None = None,
+    at: Callable[[int], int] = lambda number: number * 100,
+    codec: str = "libx264",
+) -> bytes:
+    """Textured frames of 64 x 48, each unlike all others; frame k is shown at tick `at(k)` of 1 / 1000 s."""
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    texture = np.random.default_rng(3).integers(0, 200, (6, 8, 3)).astype(np.uint8).repeat(16, 0).repeat(16, 1)
+    out = BytesIO()
+    with av.open(out, "w", format=kind, options=muxer or {}) as container:
+        chosen = {"g": str(gop), "bf": "3", "threads": "1", **(options or {})}
+        stream = container.add_stream(codec, rate=10, options=chosen)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number in range(count):
+            picture = np.roll(texture, (number, 2 * number), (0, 1))[:48, :64] // 2 + number % 100
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture.astype(np.uint8)), format="rgb24")
+            frame.pts, frame.time_base = at(number), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return out.getvalue()
+
+
+def edited(data: bytes, early_s: Fraction, place: Path | None = None, muxer: dict[str, str] | None = None) -> bytes:
+    """The film with its first frames before the start: decoded and not shown, by an edit list."""
+    import av
+
+    out = BytesIO()
+    with av.open(BytesIO(data)) as whole, av.open(place or out, "w", format="mp4", options=muxer or {}) as trimmed:
+        stream = trimmed.add_stream_from_template(whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            if packet.size:
+                early = int(early_s / packet.time_base)
+                packet.pts, packet.dts, packet.stream = packet.pts - early, packet.dts - early, stream
+                trimmed.mux(packet)
+    return out.getvalue()
+
+
+def everything(data: bytes) -> list[np.ndarray[Any, Any]]:
+    """All frames as PyAV gives them, by the usual conversion."""
+    import av
+
+    with av.open(BytesIO(data)) as container:
+        return [np.asarray(frame.to_image()) for frame in container.decode(video=0)]
+
+
+def pixels(images: Sequence[Image]) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(open_image(image, MediaSettings())) for image in images]
+
+
+def same(found: Sequence[Any], truth: Sequence[Any]) -> bool:
+    return len(found) == len(truth) and all(np.array_equal(a, b) for a, b in zip(found, truth, strict=True))
+
+
+def picked(data: bytes, pick: Pick) -> list[Image]:
+    return frames(Video(blob=BytesBlob("c", data), pick=pick), MediaSettings(format="png"))
+
+
+def listed(*numbers: int) -> Pick:
+    return Pick(str(numbers), partial(_constant, numbers), len(numbers))
+
+
+def _constant(numbers: tuple[int, ...], total: int) -> tuple[int, ...]:
+    return numbers
+
+
+FILMS = {
+    "key frames at steps": partial(film),
+    "one key frame": partial(film, gop=250),
+    "B-frames that others refer to": partial(film, gop=30, options={"b-pyramid": "normal", "bf": "7", "b-adapt": "0"}),
+    "no B-frames": partial(film, options={"bf": "0"}),
+    "open groups": partial(film, options={"x264-params": "open-gop=1"}),
+    "intra refresh": partial(film, options={"intra-refresh": "1"}),
+    "four slices": partial(film, options={"slices": "4"}),
+    "interlaced": partial(film, options={"flags": "+ildct+ilme", "x264-params": "interlaced=1"}),
+    "variable frame rate": partial(film, at=lambda number: number * 40 + number * number * 7 % 31 + (number > 50) * 2000),
+    "parameter sets in the stream": partial(film, options={"x264-params": "repeat-headers=1"}),
+    "matroska, no frame count": partial(film, kind="matroska"),
+    "fragments, no frame count": partial(film, muxer={"movflags": "frag_keyframe+empty_moov"}),
+    "negative start": partial(film, at=lambda number: number * 100 - 900, kind="mp4"),
+    "edit list": lambda: edited(film(), Fraction(17, 10)),
+    "transport stream": partial(film, kind="mpegts"),
+    "AVI": partial(film, kind="avi"),
+    "MPEG-4": partial(film, codec="mpeg4", options={"bf": "0"}),
+    "MPEG-4, edit list": lambda: edited(film(codec="mpeg4", options={"bf": "0"}), Fraction(3, 2)),
+    "one frame": partial(film, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILMS)
+def test_every_frame_asked_for_is_the_one_that_a_decode_of_everything_gives(name: str) -> None:
+    data = FILMS[name]()
+    truth = everything(data)
+    for wanted in (1, 5, 8, 200):
+        found = frames(Video(blob=BytesBlob("c", data)), MediaSettings(frames=wanted, format="png"))
+        assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), wanted)]), wanted
+    for number in {0, 1, len(truth) // 2, len(truth) - 1} & set(range(len(truth))):
+        assert same(pixels(picked(data, listed(number))), [truth[number]]), number
+
+
+@pytest.mark.parametrize("name", ["key frames at steps", "variable frame rate", "edit list", "matroska, no frame count", "negative start"])  # fmt: skip
+def test_by_time_the_packets_tell_the_same_frames_as_the_decoded_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = FILMS[name]()
+    assert scan(data, "c", LIMIT).index, "seeking is what is tried here"
+    for fps in (0.3, 1.0, 2.5, 10.0, 40.0):
+        chosen = MediaSettings(fps=fps)
+        quick = [image.blob.key for image in frames(Video(blob=BytesBlob("c", data)), chosen)]
+        with monkeypatch.context() as patched:
+            patched.setattr(rules, "_by_index", lambda *_: [])
+            slow = [image.blob.key for image in frames(Video(blob=BytesBlob("c", data)), chosen)]
+        assert quick == slow
+
+
+def fed(data: bytes, pick: Pick, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many frames come out of the decoder for what is picked."""
+    from snellen.media import seeking
+
+    counted, real = [], seeking._frames
+
+    def counting(*given: Any) -> Any:
+        for frame in real(*given):
+            counted.append(frame.pts)
+            yield frame
+
+    monkeypatch.setattr(seeking, "_frames", counting)
+    picked(data, pick)
+    return len(counted)
+
+
+def test_what_a_wanted_frame_is_not_made_from_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = film(90, gop=30, options={"keyint_min": "30", "sc_threshold": "0"})
+    assert fed(data, listed(60), monkeypatch) == 1, "a key frame stands for itself"
+    assert fed(data, listed(0, 30, 60), monkeypatch) == 3
+    assert 1 < fed(data, listed(89), monkeypatch) < 30, "from the last key frame on, without what nothing refers to"
+
+
+def test_frames_that_are_asked_for_twice_are_decoded_and_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = film(20)
+    rendered, real = [], rules._rendered
+
+    def counting(*given: Any) -> bytes:
+        rendered.append(given[-1])
+        return real(*given)
+
+    monkeypatch.setattr(rules, "_rendered", counting)
+    repeated = Pick("uniform 32", formulas.uniform, 32)
+    found = picked(data, repeated)
+    numbers = formulas.uniform(20)
+    assert len(found) == 32 > len(set(numbers))
+    assert sorted(rendered) == sorted(set(numbers))
+    truth = everything(data)
+    assert same(pixels(found), [truth[number] for number in numbers])
+    cache = MediaCache(MediaSettings())
+    sent = [cache.get(image) for image in cache.frames(Video(blob=BytesBlob("c", data), pick=repeated))]
+    assert len(sent) == 32 and cache.made == len(set(numbers))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [formulas.lmms_eval, formulas.uniform, formulas.uniform_tail, formulas.chunk_centre, partial(formulas.by_rate, video_fps=10, fps=1, tail=True)],
+    ids=["lmms-eval", "uniform", "uniform_tail", "chunk_centre", "by_rate"],
+)  # fmt: skip
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+@pytest.mark.parametrize("count", [7, 33, 90])
+def test_the_index_formulas_of_both_harnesses_get_the_frames_that_they_name(
+    rule: Callable[[int], list[int]], codec: str, count: int
+) -> None:
+    data = film(count, codec=codec, options={} if codec == "libx264" else {"bf": "0"})
+    truth = everything(data)
+    assert same(pixels(picked(data, Pick("rule", rule, 33))), [truth[number] for number in rule(count)])
+
+
+def test_frames_come_in_the_order_in_which_they_are_named() -> None:
+    data = film(40)
+    truth = everything(data)
+    assert same(pixels(picked(data, listed(39, 3, 39, 0))), [truth[number] for number in (39, 3, 39, 0)])
+
+
+def test_a_drawn_clip_is_picked_from_by_the_same_rule() -> None:
+    drawn = tuple(Image(BytesBlob(str(number), b"")) for number in range(5))
+    video = Video(frames=drawn, pick=listed(4, 0, 4))
+    assert [image.blob.key for image in frames(video, MediaSettings())] == ["4", "0", "4"]
+    assert shown_at_most(video, MediaSettings()) == 3
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+@pytest.mark.parametrize("numbers", [(90,), (-1,), ()])
+def test_a_pick_of_a_frame_that_there_is_not_is_an_error_that_names_both(numbers: tuple[int, ...], codec: str) -> None:
+    data = film(codec=codec, options={} if codec == "libx264" else {"bf": "0"})
+    with pytest.raises(MediaError, match=r"video c: of its 90 frames, '\(.*\)' picks (number (90|-1)|none)"):
+        picked(data, listed(*numbers))
+
+
+@pytest.mark.parametrize("asked", [MediaSettings(fps=1.0), MediaSettings(frames=4)])
+def test_questions_that_pick_their_frames_and_a_run_that_asks_for_others_exclude_each_other(
+    asked: MediaSettings,
+) -> None:
+    drawn = (Image(BytesBlob("0", b"")),)
+    for video in (Video(blob=BytesBlob("c", film(3)), pick=listed(0)), Video(frames=drawn, pick=listed(0))):
+        with pytest.raises(MediaError, match="--f"):
+            frames(video, asked)
+
+
+def test_a_damaged_tail_is_numbered_as_a_decode_of_everything_numbers_it(tmp_path: Path) -> None:
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    place = tmp_path / "index_in_front.mp4"
+    edited(film(), Fraction(0), place, {"movflags": "faststart"})
+    whole = place.read_bytes()
+    for kept in (0.95, 0.9, 0.7, 0.5):
+        cut = whole[: int(len(whole) * kept)]
+        damaged = cut + bytes(len(whole) - len(cut))
+        for data in (cut, damaged):
+            try:
+                truth = everything(data)
+            except av.FFmpegError:
+                with pytest.raises(MediaError):
+                    frames(Video(blob=BytesBlob("c", data)), MediaSettings())
+                continue
+            found = frames(Video(blob=BytesBlob("c", data)), MediaSettings(frames=8, format="png"))
+            assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
+
+
+def test_a_matroska_film_cut_off_in_the_middle_is_numbered_as_far_as_it_goes() -> None:
+    whole = film(kind="matroska")
+    data = whole[: len(whole) * 3 // 4]
+    truth = everything(data)
+    assert 8 < len(truth) < 90
+    found = frames(Video(blob=BytesBlob("c", data)), MediaSettings(frames=8, format="png"))
+    assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
+
+
+@given(st.data())
+def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one_twice(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 40))
+    entries = data.draw(st.sets(st.integers(0, count - 1))) | {0}
+    stamps = data.draw(st.permutations(range(1, count)))
+    index = [Packet(pts, at, 1, at in entries, False, False) for at, pts in enumerate((0, *stamps))]
+    wanted = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+    plan = runs(index, wanted)
+    assert set().union(*(run.wanted for run in plan)) == wanted
+    for run in plan:
+        assert index[run.first].entry and max(run.wanted) == run.last
+    for run, after in pairwise(plan):
+        assert run.last < after.first
+
+
+def test_h264_in_mp4_and_matroska_is_what_is_read_by_seeking() -> None:
+    for name in ("key frames at steps", "B-frames that others refer to", "four slices", "matroska, no frame count",
+                 "fragments, no frame count", "edit list", "variable frame rate"):  # fmt: skip
+        assert scan(FILMS[name](), "c", LIMIT).index, name
+    for name in ("transport stream", "AVI", "MPEG-4"):
+        assert not scan(FILMS[name](), "c", LIMIT).index, name
+    with opened(clip(3), "c", LIMIT) as container:
+        assert container.streams.video[0].codec_context.name == "mpeg4"
