@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, ValidationError, convert, structs, to_builtins
+from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.engine.rescore import Scored
-from snellen.errors import DataError, UsageError
+from snellen.errors import UsageError
 from snellen.evaluation import Run
 from snellen.features.knn import knn
 from snellen.features.plots import plane, precision_recall, sheet
@@ -24,8 +22,8 @@ from snellen.features.says_sees import HALFWAY, Join, Says, SaysSees, Sees, says
 from snellen.features.similarity import Measure
 from snellen.features.store import Features, open_store, outputs_of
 from snellen.features.training import Method
+from snellen.report.features_attacks import Attacks, attacks_by_column
 from snellen.report.features_page import JoinedView, StoreView, render
-from snellen.report.features_plots import Strength
 from snellen.report.page import written
 from snellen.sources import open_tree
 from snellen.sources.trees import Tree
@@ -84,8 +82,9 @@ def write(
         SnellenError: a store or a run cannot be read, or has nothing in common with the others.
     """
     chosen = Choices() if choices is None else choices
-    files = [_read_measured(path) for path in chosen.measured]
-    measured = [_measure(path, name, title, chosen, files) for path, name, title in _columns(stores, chosen.outputs)]
+    columns = _columns(stores, chosen.outputs)
+    given = attacks_by_column([(path, name) for path, name, _ in columns], chosen.measured)
+    measured = [_measure(path, name, title, chosen, given[path, name]) for path, name, title in columns]
     joined, told = [], []
     for run in runs:
         said = answers(run, chosen.profile, chosen.level)
@@ -125,7 +124,7 @@ def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path,
     return titles
 
 
-def _measure(path: Path, output: str, title: str, chosen: Choices, files: Sequence[Mapping[str, Any]]) -> Measured:
+def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequence[Attacks]) -> Measured:
     """Retrieval, k-NN and probe of one output, and what the plots are drawn from."""
     features = open_store(path, output)
     parted = {TRAIN, TEST} <= features.splits.keys()
@@ -168,9 +167,10 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, files: Sequen
     notes += fitted.notes()
     settings = {"output": output, **to_builtins(fitted.settings)}
     report.append(_told(path, "probe", settings, fitted.metrics(), fitted.notes()))
-    under, attacked = _attacked(path, output, files)
-    if under:
-        measures["Under attack"] = under
+    for title_, kind in (("Under attack", False), ("On corrupted pictures", True)):
+        if metrics := [metric for one in attacks if one.corrupted is kind for metric in one.metrics]:
+            measures[title_] = metrics
+    notes += [note for one in attacks for note in one.notes]
     gallery = np.arange(len(features)) if searched is None else np.flatnonzero(features.split == searched)
     curve = precision_recall(features, found.rows, gallery, chosen.similarity)
     neighbours = sheet(features, found.rows, gallery, found.values["map"], chosen.similarity)
@@ -202,7 +202,8 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, files: Sequen
         plane_names=_names(features, flat.rows),
         classes=fitted.per_class(),
         chance=None if fitted.several is not None else by_name["accuracy"].chance if "accuracy" in by_name else None,
-        attacked=attacked,
+        attacked=[(one.axis, one.points) for one in attacks if one.axis],
+        corrupted=[metric for one in attacks if one.corrupted for metric in one.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],
     )
@@ -352,46 +353,6 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
         found,
         f"{missing:,} of the {len(rows):,} neighbours shown have no picture under {where.name}." if missing else "",
     )
-
-
-def _read_measured(path: Path) -> Mapping[str, Any]:
-    """What a measure printed with --json. Raises DataError."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-        if not isinstance(found, dict) or found.get("measure") != "attack":
-            raise ValueError("its measure is another")
-        convert(found.get("metrics"), list[Metric])
-    except (OSError, ValueError, ValidationError) as error:
-        raise DataError(
-            f"{path} is not what `snellen features attack --json` prints: {error}", "Save its output in a file."
-        ) from error
-    return found
-
-
-def _attacked(
-    path: Path, output: str, files: Sequence[Mapping[str, Any]]
-) -> tuple[list[Metric], list[tuple[str, list[Strength]]]]:
-    """What files say about this output: their metrics, and for each attack its accuracies by strength, clean first."""
-    metrics: list[Metric] = []
-    curves = []
-    for file in files:
-        there, settings = Path(str(file.get("store", ""))).resolve(), file.get("settings", {})
-        if path.resolve() not in (there, there.parent) or settings.get("output") not in (None, output):
-            continue
-        own = [convert(one, Metric) for one in file["metrics"]]
-        prefix = str(settings.get("attack", "corrupted"))
-        metrics += [structs.replace(one, name=f"{prefix}/{one.name}") for one in own]
-        if "eps" not in settings or isinstance(settings["eps"], (int, float)):
-            continue
-        points = [Strength(0.0, "0", one) for one in own if one.name == "clean_accuracy"]
-        points += [
-            Strength(float(Fraction(text)), text, one)
-            for one in own
-            if (text := one.name.removeprefix("accuracy@")) in settings["eps"]
-        ]
-        norm = {"linf": "L∞", "l2": "L2"}.get(str(settings.get("norm")), "")
-        curves.append((f"{prefix}, eps {norm}".strip(), sorted(points, key=lambda one: one.strength)))
-    return metrics, curves
 
 
 def _told(

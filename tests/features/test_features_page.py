@@ -130,6 +130,72 @@ def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store:
         write([store], tmp_path / "page.html", choices=Choices(measured=[file]))
 
 
+def attack_file(file: Path, store: Path, eps: dict[str, float], **settings: object) -> Path:
+    """What `snellen features attack --json` prints, with these accuracies by strength."""
+    metrics = [{"name": "clean_accuracy", "value": 0.9, "n": 40, "ci95": [0.8, 0.95], "coverage": 0.5}]
+    metrics += [{"name": f"accuracy@{text}", "value": value, "n": 40, "ci95": None} for text, value in eps.items()]
+    told = {
+        "store": str(store / "probe.npz"),
+        "measure": "attack",
+        "settings": {"attack": "PGD", "norm": "linf", "output": "features", "eps": list(eps), **settings},
+        "metrics": metrics,
+        "notes": ["40 of the split's 80 pictures were attacked (--limit)."],
+    }
+    file.write_text(json.dumps(told), encoding="utf-8")
+    return file
+
+
+def test_strengths_of_decimals_over_255_are_read_and_a_files_notes_reach_the_page(tmp_path: Path, store: Path) -> None:
+    file = attack_file(tmp_path / "attack.json", store, {"0.25/255": 0.8, "1/255": 0.4})
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    assert "0.25/255" in page
+    assert "attack.json: 40 of the split&#39;s 80 pictures were attacked" in page
+    assert "50.0 %" in page.split("<bdi>PGD/clean_accuracy</bdi>")[1].split("</tr>")[0]
+
+
+def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_two_rows(
+    tmp_path: Path, store: Path
+) -> None:
+    files = [
+        attack_file(tmp_path / "one.json", store, {"1/255": 0.4}),
+        attack_file(tmp_path / "two.json", store, {"1/255": 0.3}, steps=40),
+        attack_file(tmp_path / "round.json", store, {"0.5": 0.2}, norm="l2"),
+    ]
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=files))[0])
+    assert "<h3>Accuracy under attack · L∞</h3>" in page and "<h3>Accuracy under attack · L2</h3>" in page
+    for row in ("PGD/accuracy@1/255", "PGD (two.json)/accuracy@1/255", "PGD L2/accuracy@0.5"):
+        assert page.count(f"<bdi>{row}</bdi>") == 1
+
+
+def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_over(tmp_path: Path, store: Path) -> None:
+    elsewhere = attack_file(tmp_path / "other.json", tmp_path / "other", {"1/255": 0.4})
+    with pytest.raises(UsageError, match=r"other\.json is about the head .*other/probe\.npz over features"):
+        write([store], tmp_path / "page.html", choices=Choices(measured=[elsewhere]))
+    output = attack_file(tmp_path / "output.json", store, {"1/255": 0.4}, output="cls")
+    with pytest.raises(UsageError, match="over cls, and nothing on the page is"):
+        write([store], tmp_path / "page.html", choices=Choices(measured=[output]))
+
+
+def test_a_head_over_several_outputs_stands_at_the_first_of_them(tmp_path: Path, store: Path) -> None:
+    file = attack_file(tmp_path / "joined.json", store, {"1/255": 0.4}, output="features+patch_mean")
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    assert page.count("<bdi>PGD (features+patch_mean)/accuracy@1/255</bdi>") == 1
+
+
+def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, store: Path) -> None:
+    file = tmp_path / "grey.json"
+    metrics = [
+        {"name": "accuracy@blur:5", "value": 0.7, "n": 40, "ci95": [0.5, 0.8]},
+        {"name": "drop@blur:5", "value": 0.1, "n": 40, "ci95": [0.0, 0.2]},
+    ]
+    told = {"store": str(store), "measure": "attack", "settings": {"corrupt": ["blur:5"]}, "metrics": metrics}
+    file.write_text(json.dumps(told), encoding="utf-8")
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    assert "<h3>Accuracy on corrupted pictures</h3>" in page
+    assert "On corrupted pictures" in page and "Under attack" not in page
+    assert page.count("<bdi>drop@blur:5</bdi>") == 1
+
+
 def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
     # One query; the gallery in the order of similarity is: right, wrong, right, wrong.
     values = np.array([[1, 0], [1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], dtype=np.float32)

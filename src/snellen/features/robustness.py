@@ -292,13 +292,20 @@ def _column_of(identity: int, head: Head) -> int:
     return int(where[0])
 
 
-def beside(fine: Curve, general: Curve) -> list[Metric]:
+def covering(metrics: Sequence[Metric], rows: int) -> list[Metric]:
+    """The same with the share of a split's `rows` that they are about: a part is no whole."""
+    return [replace(one, coverage=one.n / rows) for one in metrics]
+
+
+def beside(fine: Curve, general: Curve, rows: int | None = None) -> list[Metric]:
     """A general set attacked like a fine-grained one.
 
     The general set's numbers as general/NAME; and kept_difference@EPS: the share of the images right without attack
-    that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`.
+    that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`. `rows` of the
+    general split, None where all were attacked.
     """
-    found = [replace(one, name=f"general/{one.name}") for one in general.metrics()]
+    told = general.metrics() if rows is None else covering(general.metrics(), rows)
+    found = [replace(one, name=f"general/{one.name}") for one in told]
     return found + [
         Metric(f"kept_difference@{one.eps}", one.difference, sum(one.n), one.ci95)
         for one in compare_sets(general, fine)

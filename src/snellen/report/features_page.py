@@ -38,6 +38,7 @@ class StoreView(Struct, frozen=True, eq=False):
         plane_names: class of each point of the plane.
         classes: the probe's classes; `chance` is what guessing reaches in it.
         attacked: for each attack what its strength is, and the points, clean first.
+        corrupted: accuracies on corrupted pictures.
         pictures: row number to its picture; those that are not there are shown by name.
         notes: what a reader must know.
     """
@@ -52,6 +53,7 @@ class StoreView(Struct, frozen=True, eq=False):
     classes: Sequence[ClassRow] = ()
     chance: float | None = None
     attacked: Sequence[tuple[str, Sequence[Strength]]] = ()
+    corrupted: Sequence[Metric] = ()
     pictures: Mapping[int, Blob] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -116,7 +118,8 @@ def _plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[l
         matplotlib.rcParams.update(SETTINGS)
         curves = [(one.name, colours[one.name], one.curve) for one in stores if one.curve is not None]
         attacks = [(one.name, colours[one.name], *attack) for one in stores for attack in one.attacked]
-        overview = [drawn.precision_recall(curves), drawn.robustness(attacks)]
+        overview = [drawn.precision_recall(curves), *drawn.robustness(attacks)]
+        overview.append(drawn.corruptions([(one.name, colours[one.name], one.corrupted) for one in stores]))
         classes: list[Plot | None] = []
         for number, one in enumerate(stores):
             label = f" · {visible(one.name)}" if several else ""

@@ -58,37 +58,86 @@ def precision_recall(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
     )
 
 
-def robustness(lines: Sequence[tuple[str, int, str, Sequence[Strength]]]) -> Plot | None:
-    """Accuracy over the strength of an attack: (label, colour, what the strength is, points).
+def robustness(lines: Sequence[tuple[str, int, str, Sequence[Strength]]]) -> list[Plot]:
+    """Accuracy over the strength of attacks: (label, colour, what the strength is, points).
 
-    A second attack on the same store has its colour and is dashed.
+    Each kind of strength has axes of its own: an L2 length and an L∞ bound are no two points of one scale. A second
+    attack on the same store has its colour and is dashed.
     """
     drawn = [one for one in lines if len(one[3]) >= 2]
-    if not drawn:
-        return None
+    kinds = list(dict.fromkeys(what.rpartition(" ")[2] for _, _, what, _ in drawn))
+    return [
+        _robustness([one for one in drawn if one[2].rpartition(" ")[2] == kind], kind if len(kinds) > 1 else "", place)
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[Strength]]], kind: str, place: int) -> Plot:
     figure, axes = canvas(3.1)
     labels: dict[float, str] = {}
     seen: list[int] = []
+    styles: list[Any] = []
     for _, number, _, points in drawn:
         at = [one.strength for one in points]
         style = ("-", (0, (4, 2)), (0, (1, 1)))[min(seen.count(number), 2)]
         seen.append(number)
-        axes.plot(at, [one.metric.value or 0.0 for one in points], color=colour(number), lw=1.8, ls=style)
-        for x, one in zip(at, points, strict=True):
+        styles.append(style)
+        known = [(x, one) for x, one in zip(at, points, strict=True) if one.metric.value is not None]
+        axes.plot(
+            [x for x, _ in known], [one.metric.value or 0.0 for _, one in known], color=colour(number), lw=1.8, ls=style
+        )
+        for x, one in known:
             if one.metric.ci95 is not None:
                 axes.plot([x, x], one.metric.ci95, color=colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt")
-        axes.scatter(at, [one.metric.value or 0.0 for one in points], s=26, color=colour(number), lw=0, zorder=3)
+            axes.scatter([x], [one.metric.value or 0.0], s=26, color=colour(number), lw=0, zorder=3)
         labels.update((one.strength, one.label) for one in points)
     percent_axis(axes, "y")
     ticks = _apart(sorted(labels), max(labels) or 1.0)
     axes.set_xticks(ticks, [labels[one] for one in ticks])
     axes.set_xlabel(" / ".join(dict.fromkeys(what for _, _, what, _ in drawn)))
     axes.spines["left"].set_visible(False)
-    _line_legend(axes, [(label, number) for label, number, _, _ in drawn])
+    several = len({number for _, number, _, _ in drawn}) > 1
+    names = [label if several else f"{what.partition(',')[0]} {i + 1}" for i, (label, _, what, _) in enumerate(drawn)]
+    if several and len(set(names)) < len(names):
+        names = [f"{label}, {what.partition(',')[0]}" for label, _, what, _ in drawn]
+    _line_legend(axes, list(zip(names, [one[1] for one in drawn], strict=True)), styles)
     return Plot(
-        "Accuracy under attack",
+        f"Accuracy under attack{f' · {kind}' if kind else ''}",
         "The same images at each strength, with 95 % intervals; 0 is without an attack.",
-        inline(figure, "robustness", "Accuracy by strength of the attack"),
+        inline(figure, f"robustness-{place}" if place else "robustness", "Accuracy by strength of the attack"),
+    )
+
+
+def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | None:
+    """Accuracy on corrupted pictures, a row a corruption: (label, colour, metrics)."""
+    shown = [
+        (label, number, {one.name.rpartition("accuracy@")[2]: one for one in metrics if "accuracy@" in one.name})
+        for label, number, metrics in stores
+        if any("accuracy@" in one.name for one in metrics)
+    ]
+    specs = list(dict.fromkeys(name for _, _, metrics in shown for name in metrics))
+    if not specs:
+        return None
+    figure, axes = canvas(0.7 + 0.3 * len(specs) * max(1, len(shown) // 2))
+    for place, (_, number, metrics) in enumerate(shown):
+        shift = 0.16 * (place - (len(shown) - 1) / 2)
+        for row, spec in enumerate(specs):
+            one = metrics.get(spec)
+            if one is None or one.value is None:
+                continue
+            if one.ci95 is not None:
+                axes.plot(one.ci95, [-row - shift] * 2, color=colour(number), lw=2.4, alpha=0.4, solid_capstyle="butt")
+            axes.scatter([one.value], [-row - shift], s=26, color=colour(number), lw=0, zorder=3)
+    axes.set_yticks([-row for row in range(len(specs))], [short(spec, 26) for spec in specs])
+    axes.set_ylim(-len(specs) + 0.4, 0.6)
+    axes.spines["left"].set_visible(False)
+    percent_axis(axes, "x")
+    axes.set_xlim(-0.02, 1.02)
+    _line_legend(axes, [(label, number) for label, number, _ in shown])
+    return Plot(
+        "Accuracy on corrupted pictures",
+        "The same pictures under each corruption, with 95 % intervals; the table has the paired drops.",
+        inline(figure, "corruptions", "Accuracy by corruption"),
     )
 
 
@@ -101,13 +150,16 @@ def _apart(values: Sequence[float], whole: float) -> list[float]:
     return kept if values[-1] == kept[-1] else [*kept, values[-1]]
 
 
-def _line_legend(axes: Axes, known: Sequence[tuple[str, int]]) -> None:
+def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
     """Names of lines above the drawing; one line alone needs none."""
     if len(known) < 2:
         return
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=colour(number), lw=2.4) for _, number in known]
+    handles = [
+        Line2D([], [], color=colour(number), lw=2.0, ls=styles[place] if styles else "-")
+        for place, (_, number) in enumerate(known)
+    ]
     labels = [short(label, 34) for label, _ in known]
     columns = 1 if max(map(len, labels)) > 22 else 2
     _legend(axes, handles, labels, columns)

@@ -118,6 +118,7 @@ def attack(
         "encoder": encoder,
         "output": "+".join(opened.outputs),
         "head": str(head),
+        "features": trained.settings.get("store"),
         "split": split,
         "limit": limit,
     }
@@ -126,12 +127,13 @@ def attack(
     with computing(opened, batch_size, threads):
         if corrupt:
             shown, of = robustness.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size)
-            metrics = shown.metrics()
+            metrics = robustness.covering(shown.metrics(), of)
             settings["corrupt"] = list(shown.specs)
             notes += _part(len(shown.clean), of)
         elif method == "fgbmk-legacy":
             metrics, of = robustness.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
             settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
+            metrics = robustness.covering(metrics, of)
             notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
             notes += _part(metrics[0].n, of)
         else:
@@ -148,12 +150,15 @@ def attack(
             }
             found, of = robustness.attacked(logits, *where, target=_target(target), **how)
             settings |= to_builtins(found.settings)
-            metrics, notes = found.metrics(), [*notes, *found.notes(), *_part(len(found.clean), of)]
+            metrics, notes = (
+                robustness.covering(found.metrics(), of),
+                [*notes, *found.notes(), *_part(len(found.clean), of)],
+            )
             if general is not None:
                 other = trained if general_head is None else load_head(general_head)
                 place = (general, general_images or images, opened.transform, other)
                 beside, all_ = robustness.attacked(robustness.classifier(opened, other), *place, **how)
-                metrics += robustness.beside(found, beside)
+                metrics += robustness.beside(found, beside, all_)
                 settings["general"] = general
                 told = [*beside.notes(), *_part(len(beside.clean), all_)]
                 if general_head is not None:
