@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
@@ -18,8 +16,9 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
+from snellen.engine.loop import in_loop
 from snellen.engine.progress import Display
-from snellen.engine.ray.model import open_scattered
+from snellen.engine.ray import open_scattered
 from snellen.engine.run import run
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model, ModelOptions
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from snellen.engine.rescore import Scored, Summary
     from snellen.engine.verdicts import Verdicts
 
-T = TypeVar("T")
 JUDGED, LABELLED = "judged", "failures"
 
 
@@ -136,7 +134,7 @@ def perform(
         finally:
             await answering.close()
 
-    meta = _in_loop(whole())
+    meta = in_loop(whole())
     done = Run(folder, meta, asked)
     if spec.benchmark == JUDGED:
         done.write_verdicts()
@@ -256,25 +254,28 @@ class Run:
 
     def _last_verdict(self) -> int | None:
         """When the last verdict in <run>_judged was written, in nanoseconds; None where there is none."""
-        from snellen.engine.verdicts import beside
-
-        judged = None if self.benchmark.rubric is None else beside(self.folder)
+        judged = self._judged_beside()
         return judged.results.stat().st_mtime_ns if judged is not None and judged.results.exists() else None
+
+    def _judged_beside(self) -> RunFolder | None:
+        if self.benchmark.rubric is None:
+            return None
+        from snellen.engine.verdicts import beside  # it takes time, and most benchmarks need no judge
+
+        return beside(self.folder)
 
     def verdicts(self) -> Verdicts | None:
         """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
-        if self.benchmark.rubric is None:
+        judged = self._judged_beside()
+        if judged is None:
             return None
         from snellen.engine import verdicts
 
-        judged = verdicts.beside(self.folder)
-        return None if judged is None else verdicts.read(judged, self.folder)
+        return verdicts.read(judged, self.folder)
 
     def summary_is_current(self) -> bool:
         """Whether summary.json was written after the last answer and the last verdict, by the judge that there is."""
-        from snellen.engine.verdicts import beside
-
-        judged = None if self.benchmark.rubric is None else beside(self.folder)
+        judged = self._judged_beside()
         try:
             written = self.folder.summary.stat().st_mtime_ns
             newest = [self.folder.results, *([] if judged is None else [judged.results])]
@@ -326,7 +327,6 @@ class Run:
         Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one.
         """
         from snellen.engine import rescore
-        from snellen.engine.verdicts import judged_by
 
         benchmark = self.benchmark
         newest = self._last_verdict()
@@ -342,7 +342,12 @@ class Run:
             each=each,
             verdicts=judge,
         )
-        self._judged_by = (newest, judged_by(summary, judge))
+        who = ""
+        if summary.for_judge:
+            from snellen.engine.verdicts import judged_by
+
+            who = judged_by(summary, judge)
+        self._judged_by = (newest, who)
         if save:
             self._save(summary, judge)
         return summary
@@ -461,41 +466,3 @@ def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
     """results/<benchmark>-<model>, with what a file name cannot hold replaced by hyphens."""
     name = f"{spec.benchmark}-{spec.model.removeprefix('api:').removeprefix('local:')}"
     return root / re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
-
-
-def _in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on a loop of our own: here, or in a thread where one is running already (a notebook)."""
-    if not _loop_is_running():
-        return _run(coroutine)
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def inside() -> None:
-        try:
-            result.append(_run(coroutine))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=inside, name="snellen-run")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
-
-
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    try:
-        import uvloop
-    except ImportError:  # not there on Windows
-        return asyncio.run(coroutine)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(coroutine)

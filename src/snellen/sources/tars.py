@@ -8,12 +8,11 @@ since every read would unpack them from the beginning.
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Mapping
 from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -32,6 +31,9 @@ from snellen.sources.archives import (
 )
 from snellen.sources.confine import member_name, regular_file
 from snellen.sources.gzips import GzipFile, GzipStream
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 # tarfile reads extended headers whole into memory, at the size that the archive claims.
 HEADER_BYTES = 1 << 20
@@ -61,6 +63,8 @@ class TarTree:
 
     def _index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset, size), both in bytes of the unpacked tar."""
+        import tarfile  # a run without a tar does without
+
         members: dict[str, tuple[int, int]] = {}
         source = GzipStream(self._gzip, HEADER_BYTES) if self._gzip else _Plain(self._descriptor, self.path)
         stream = cast(IO[bytes], source)
@@ -79,7 +83,7 @@ class TarTree:
             ) from error
         return members
 
-    def _admit(self, info: tarfile.TarInfo, members: dict[str, tuple[int, int]]) -> None:
+    def _admit(self, info: TarInfo, members: dict[str, tuple[int, int]]) -> None:
         if info.isdir() and info.name.strip("/") in ("", "."):
             return
         name = info.name

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
-
 from snellen.engine.fingerprint import differences
 from snellen.engine.ray.carrying import packed_prompt, unpacked_prompt
 from snellen.engine.ray.cluster import Cluster
@@ -147,10 +145,3 @@ class HostedModel:
     def state(self) -> Mapping[str, Any]:
         limit = getattr(self._model, "batch_limit", None)
         return {"load_s": round(self._loaded_s, 3)} | ({} if limit is None else {"batch_limit": limit})
-
-
-def open_scattered(spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> Model:
-    """The model that `spec` names: in this process where one is enough, else in workers. Raises as `RayModel`."""
-    if address is None and nproc in (None, 1):
-        return open_model(spec, options)
-    return RayModel(spec, structs.replace(options), nproc, address)

@@ -1,0 +1,48 @@
+"""The event loop that a run runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on a loop of our own: here, or in a thread where one is running already (a notebook)."""
+    if not _loop_is_running():
+        return _run(coroutine)
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            result.append(_run(coroutine))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=inside, name="snellen-run")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        import uvloop
+    except ImportError:  # not there on Windows
+        return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)
