@@ -14,7 +14,7 @@ from snellen.types import Generation, MediaSettings
 
 ENDPOINT, WRITING, PICTURES = "Endpoint (api:)", "How the model writes", "Pictures"
 AGENTS = "Agents (agent:)"
-SCALE = "Several GPUs or hosts (local:, embedded)"
+SCALE = "Several GPUs or hosts"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
 BaseUrl = Annotated[
@@ -131,7 +131,7 @@ Nproc = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Workers that each hold the model, on a GPU of their own where there are GPUs.",
+        help="Workers that each hold a local model or the encoder, on a GPU of their own where there are GPUs.",
         show_default="1; with --ray one a GPU, or one a host",
         rich_help_panel=SCALE,
     ),

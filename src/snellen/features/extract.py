@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from msgspec import Struct
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from snellen.features.encoders.base import Encoder
+    from snellen.features.scattered import Scattered
 
 DTYPES = ("float16", "float32")
 SHARD_ROWS = 512
@@ -50,7 +51,7 @@ class Encoded(Struct, frozen=True, eq=False):
 
 
 def extract(
-    encoder: Encoder,
+    encoder: Encoder | Scattered,
     splits: Sequence[str | Path],
     images: Path | str,
     out: Path | str,
@@ -65,7 +66,8 @@ def extract(
     """Encode every picture of the splits into the store `out`, or go on where an earlier call was killed.
 
     Args:
-        encoder: what encodes, with the outputs to store; its transform is used for every split.
+        encoder: what encodes, with the outputs to store; its transform is used for every split. In several workers:
+            `snellen.features.scattered`.
         splits: csv files, see `snellen.features.splits`.
         images: folder, .zip or .tar that the paths lie under.
         out: the store's folder.
@@ -102,8 +104,18 @@ def extract(
             def blob(row: int) -> Blob:
                 return tree.blob(rows.ids[row])
 
-            for shard in _shards(remaining, shard_rows):
-                for part in encode_rows(encoder, blob, shard, batch_size, threads, allow_missing):
+            # An encoder in several workers takes the shards in its own order, and hands back parts of them.
+            elsewhere = getattr(encoder, "encode_shards", None)
+            parts_of: Iterable[Iterable[Encoded]]
+            if elsewhere is not None:
+                parts_of = elsewhere(blob, _shards(remaining, shard_rows), batch_size, workers, allow_missing)
+            else:
+                parts_of = (
+                    encode_rows(cast("Encoder", encoder), blob, shard, batch_size, threads, allow_missing)
+                    for shard in _shards(remaining, shard_rows)
+                )
+            for parts in parts_of:
+                for part in parts:
                     writer.stage(part.rows, part.values, part.missing)
                     done += len(part.rows)
                     if progress is not None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from snellen.cli import options as given
 from snellen.cli.features.shared import AsJson, TorchThreads, group
 from snellen.cli.output import note, show_json
+from snellen.cli.serve import ended_by_signals
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +73,8 @@ def extract(
         typer.Option(min=1, help="Threads that decode.", show_default="one a processor", rich_help_panel=SPEED),
     ] = None,
     threads: TorchThreads = None,
+    nproc: given.Nproc = None,
+    ray: given.Ray = None,
     as_json: AsJson = False,
 ) -> None:
     """Encode the pictures of one or more splits into a store of features.
@@ -82,19 +87,32 @@ def extract(
     from snellen.features.threads import computing
 
     names = None if outputs is None else [one.strip() for one in outputs.split(",") if one.strip()]
-    opened = open_encoder(encoder, names, device=device, compute=compute, revision=revision)
-    with computing(opened, batch_size, threads):
-        meta = run(
-            opened,
-            split,
-            images,
-            out,
-            dtype=dtype,
-            batch_size=batch_size,
-            workers=workers,
-            allow_missing=allow_missing,
-            progress=_progress(),
-        )
+    extracted = partial(
+        run,
+        splits=split,
+        images=images,
+        out=out,
+        dtype=dtype,
+        batch_size=batch_size,
+        workers=workers,
+        allow_missing=allow_missing,
+        progress=_progress(),
+    )
+    if ray is None and nproc in (None, 1):
+        opened = open_encoder(encoder, names, device=device, compute=compute, revision=revision)
+        with computing(opened, batch_size, threads):
+            meta = extracted(opened)
+    else:
+        from snellen.features.scattered import Scattered
+
+        if threads is not None:
+            raise UsageError(
+                f"--threads {threads} is for one process; workers share the processors of their host evenly.",
+                "Leave --threads away.",
+            )
+        far = Scattered(encoder, names, device=device, compute=compute, revision=revision, nproc=nproc, ray=ray)
+        with ended_by_signals(), far:
+            meta = extracted(far)
     _stored(out, meta, as_json)
 
 

@@ -1,0 +1,203 @@
+"""An encoder in several workers on Ray: they read, decode and encode; the process that was started alone writes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from snellen.engine.fingerprint import differences
+from snellen.engine.ray.carrying import packed, unpacked
+from snellen.engine.ray.cluster import Cluster
+from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.worker import UNSEEN
+from snellen.errors import DataError, PreflightError, UsageError
+from snellen.features.encoders import open_encoder
+from snellen.features.extract import Encoded, encode_rows
+from snellen.sources import Unreadable
+from snellen.types import Blob
+
+if TYPE_CHECKING:
+    import torch
+
+    from snellen.features.encoders.base import Encoder
+
+AHEAD = 2  # pieces that a worker is given at once: one is encoded while the next is decoded
+MOST_BATCHES = 8  # of one piece: what is encoded again when a worker is lost
+
+
+class Scattered:
+    """To `extract`, an encoder; open only as a context."""
+
+    def __init__(
+        self,
+        spec: str,
+        outputs: Sequence[str] | None = None,
+        *,
+        device: str = "auto",
+        compute: str = "auto",
+        revision: str | None = None,
+        nproc: int | None = None,
+        ray: str | None = None,
+    ) -> None:
+        """Nothing is loaded or contacted before the context is entered.
+
+        Args:
+            spec, outputs, device, compute, revision: as for `open_encoder`, which each worker calls.
+            nproc: how many workers; None asks the cluster.
+            ray: address of the cluster; None starts one on this machine.
+
+        Raises:
+            UsageError: a device that names one GPU. MissingExtraError: Ray is not installed.
+        """
+        if device.startswith("cuda:"):
+            raise UsageError(
+                f"--device {device} names one GPU, and every worker has one of its own.", "Write --device cuda."
+            )
+        folder = Path(spec.removeprefix("hf:")).expanduser()
+        there = str(folder.absolute()) if folder.is_dir() and spec != "embedded" else spec
+        self.name = spec
+        self._opening = partial(open_encoder, there, outputs, device=device, compute=compute, revision=revision)
+        self._cluster = Cluster(ray, nproc, gpus=device != "cpu")
+        self._runner = asyncio.Runner()
+        self._pool: Pool | None = None
+        self._loaded: Mapping[str, Any] = {}
+
+    def __enter__(self) -> Scattered:
+        """Start or find Ray, and load the encoder in every worker. Raises PreflightError, UsageError."""
+        try:
+            self._cluster.__enter__()
+            self._pool = Pool(self._cluster, partial(HostedEncoder, self._opening), AHEAD, self._same)
+            self._runner.run(self._pool.start())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        if self._pool is not None:
+            self._runner.run(self._pool.close())
+            self._cluster.__exit__()
+        self._runner.close()
+
+    def identity(self) -> dict[str, Any]:
+        return dict(self._loaded["identity"])
+
+    def widths(self) -> dict[str, int]:
+        return dict(self._loaded["widths"])
+
+    def encode_shards(
+        self,
+        blob: Callable[[int], Blob],
+        shards: Iterable[Sequence[int]],
+        batch_size: int,
+        workers: int | None,
+        allow_missing: bool,
+    ) -> Iterator[list[Encoded]]:
+        """Features of the rows, a piece of a shard at a time, in the order in which they come.
+
+        Args:
+            blob, batch_size, allow_missing: as for `encode_rows`.
+            shards: row numbers in runs without gaps; a piece is a run of whole batches, as `encode_rows` forms them.
+            workers: threads of each worker that decode; None takes its part of its host's processors.
+        """
+        pool = self._pool
+        if pool is None:
+            raise RuntimeError("open it as a context")
+        loop = self._runner.get_loop()
+        settings = (batch_size, workers, allow_missing)
+        pieces = _pieces(shards, batch_size, pool.size)
+        flying: set[asyncio.Task[list[Encoded]]] = set()
+        while True:
+            for rows in islice(pieces, AHEAD * pool.size - len(flying)):
+                asked = partial(_packed_rows, blob, rows, settings)
+                flying.add(loop.create_task(pool.ask(asked)))
+            if not flying:
+                return
+            done, flying = self._runner.run(_first_of(flying))
+            for task in done:
+                yield task.result()
+
+    def _same(self, loaded: Mapping[str, Any]) -> None:
+        """Whether all workers hold the same encoder."""
+        self._loaded = self._loaded or loaded
+        changed = [f"{name} {one!r} and {other!r}" for name, one, other in differences(self._loaded, loaded)]
+        if changed:
+            raise PreflightError(
+                f"workers loaded different encoders: {'; '.join(changed)}.",
+                "Put the same files on all hosts; where hosts differ in what they compute with, name --compute.",
+            )
+
+
+class HostedEncoder:
+    """The encoder in its worker."""
+
+    def __init__(self, opening: Callable[[], Encoder]) -> None:
+        self._encoder = opening()
+        self._turn = _Turn(self._encoder)
+
+    async def load(self) -> dict[str, Any]:
+        return {"identity": self._encoder.identity(), "widths": self._encoder.widths()}
+
+    async def ask(self, asked: Any) -> Any:
+        import torch
+
+        (batch_size, workers, allow_missing), carried = asked
+        blobs = {row: unpacked(one) for row, one in carried}
+        if any(one is None for one in blobs.values()):
+            return UNSEEN
+
+        def encoded() -> list[Encoded]:
+            encoder = cast("Encoder", self._turn)
+            read = cast(Callable[[int], Blob], blobs.__getitem__)
+            threads = workers or torch.get_num_threads()
+            return list(encode_rows(encoder, read, blobs, batch_size, threads, allow_missing))
+
+        return await asyncio.to_thread(encoded)
+
+    def state(self) -> Mapping[str, Any]:
+        return {}
+
+
+class _Turn:
+    """An encoder that several threads decode for: its hooks see one batch at a time."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._one = threading.Lock()
+        self.transform, self.device = encoder.transform, encoder.device
+
+    def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
+        with self._one:
+            return self._encoder.encode(pixels)
+
+
+def _packed_rows(
+    blob: Callable[[int], Blob], rows: Sequence[int], settings: tuple[int, int | None, bool], by_value: bool
+) -> Any:
+    carried: list[tuple[int, Any]] = []
+    for row in rows:
+        try:
+            carried.append((row, packed(blob(row), by_value)))
+        except DataError as error:
+            carried.append((row, Unreadable(str(row), error.message, error.hint)))
+    return settings, carried
+
+
+def _pieces(shards: Iterable[Sequence[int]], batch_size: int, workers: int) -> Iterator[Sequence[int]]:
+    """Shards cut at whole batches, so that each worker is asked a few times."""
+    for shard in shards:
+        batches = -(-len(shard) // batch_size)
+        size = batch_size * max(1, min(MOST_BATCHES, batches // (AHEAD * workers)))
+        for start in range(0, len(shard), size):
+            yield shard[start : start + size]
+
+
+async def _first_of(
+    flying: set[asyncio.Task[list[Encoded]]],
+) -> tuple[set[asyncio.Task[list[Encoded]]], set[asyncio.Task[list[Encoded]]]]:
+    return await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
