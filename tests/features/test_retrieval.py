@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from snellen.errors import DataError, UsageError
-from snellen.features import ranking
+from snellen.features import levels, ranking
 from snellen.features.blas import single_threaded
 from snellen.features.retrieval import retrieval
 from snellen.features.similarity import exact_block, float32_error, prepare
@@ -23,12 +23,18 @@ TIES = ("pessimistic", "optimistic", "index")
 KS = (1, 3, 10)
 
 
-@pytest.fixture(params=["float64", "float32"])
+@pytest.fixture(params=["float64", "float32", "levels"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to a ranking, at sizes that would take the first: all in float64, and float32 with close calls."""
-    if request.param == "float32":
+    """All ways to a ranking, at sizes that would take the first: all in float64, and float32 with close calls, these
+    sorted as floats where there are many relevant items, or as levels always."""
+    if request.param != "float64":
         monkeypatch.setattr(ranking, "SMALL", 0)
         monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1.0)
+    if request.param == "levels":
+        monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1e9)
+        monkeypatch.setattr(ranking, "_COARSE_SHARE", 1e9)
+        monkeypatch.setattr(levels, "_LIMITS", 4.0)
+        monkeypatch.setattr(levels, "_ROWS", 3)
 
 
 def expected(features: Any, labels: Any, queries: Any, gallery: Any, metric: str, ties: str) -> dict[str, np.ndarray]:
@@ -106,8 +112,10 @@ def test_1500_rows_in_float32_blocks_rank_exactly_as_in_float64(metric, offset, 
     slow = retrieval(x, y, similarity=metric)
     monkeypatch.setattr(ranking, "SMALL", 0)
     monkeypatch.setattr(ranking, "_STRIP_BYTES", 4 * 1500 * 200)
-    for kept in (0, 4 * 200 * 200 * 6, 10**9):
+    for kept, rows, coarse in ((0, 16, 0.25), (4 * 200 * 200 * 6, 7, 0.25), (10**9, 16, 0.25), (10**9, 16, 0.0)):
         monkeypatch.setattr(ranking, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(levels, "_ROWS", rows)
+        monkeypatch.setattr(ranking, "_COARSE_SHARE", coarse)
         fast = retrieval(x, y, similarity=metric, threads=2)
         for name, values in slow.values.items():
             np.testing.assert_allclose(fast.values[name], values, atol=1e-12, err_msg=name)

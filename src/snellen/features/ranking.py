@@ -1,8 +1,9 @@
 """The rank of every relevant item of every query, exact, in blocks, with the tie rule that was asked for.
 
-Scores of a block of queries are one float32 product. Sorting their values (which is several times as fast as sorting
-indices) tells how many other items score higher than each relevant one; where others lie so close that float32 cannot
-tell, those pairs alone are computed again in float64. What is equal in float64 is a tie, and the rule decides.
+Scores of a block of queries are one float32 product. Sorting them as 16-bit levels (levels.py; several times as fast
+as sorting indices by floats) tells how many other items score higher than each relevant one; where others lie so close
+that float32 cannot tell, those pairs alone are computed again in float64. What is equal in float64 is a tie, and the
+rule decides.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import UsageError
 from snellen.features.blas import single_threaded
+from snellen.features.levels import by_levels, by_values, counted, limits_around
 from snellen.features.relevance import Relevance
 from snellen.features.similarity import (
     Error,
@@ -41,6 +43,8 @@ _KEPT_BYTES = 160_000_000
 _UNIT_CELLS = 1_000_000
 _CLOSE_SHARE = 0.02
 """Above this share of close pairs in a unit, its whole block is computed in float64: pairs one by one cost more."""
+_COARSE_SHARE = 0.25
+"""Above this share of pairs on one level, scores are sorted as floats instead."""
 
 
 class Ranked(Struct, frozen=True, eq=False):
@@ -122,9 +126,14 @@ def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Itera
             part = slice(j * size, min((j + 1) * size, len(gallery)))
             tile = kept.pop((j, i), None)
             if tile is None:
-                np.matmul(left, gallery.low(part.start, part.stop).T, out=strip[:, part])
+                # numpy forms the product of an array with its own transpose in half the time.
+                right = left if same and i == j else gallery.low(part.start, part.stop)
+                np.matmul(left, right.T, out=strip[:, part])
                 if i < j <= i + band:
-                    kept[i, j] = strip[:, part].copy()
+                    # Wider than it need be: columns of rows that are a power of 2 apart share few places of the cache.
+                    tile = np.empty((len(left), len(right) + 16), dtype=np.float32)[:, : len(right)]
+                    tile[:] = strip[:, part]
+                    kept[i, j] = tile
             else:
                 # By narrow columns, so that what is written stays in the cache.
                 for first in range(0, len(tile), 64):
@@ -156,46 +165,6 @@ def _band(blocks: int, size: int) -> int:
     return low
 
 
-def _above(
-    scores: NDArray[Any],
-    selves: NDArray[np.int64],
-    row: NDArray[np.int64],
-    item: NDArray[np.int64],
-    width: NDArray[Any],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """How many items that are not relevant score clearly higher, and at least about as high, as each relevant one.
-
-    Args:
-        scores: [b, n].
-        selves: [b] the query's own place, or -1.
-        row: [k] ascending, item: [k]: the relevant pairs.
-        width: [k] what counts as about.
-
-    Returns:
-        [k] how many score more than width above, and how many at least width below, the pair's own score; [k, 2] the
-        two limits; [b, n] the scores with -inf in the place of relevant items and the query itself.
-    """
-    mine = scores[row, item]
-    others = scores.copy()
-    others[row, item] = -np.inf
-    inside = np.flatnonzero(selves >= 0)
-    others[inside, selves[inside]] = -np.inf
-    ordered = np.sort(others, axis=1)
-    ends = np.searchsorted(row, np.arange(len(scores) + 1))
-    # In the scores' own type and rounded outwards, so that no row is converted for a comparison.
-    infinity = scores.dtype.type(np.inf)
-    limits = np.empty((len(row), 2), dtype=scores.dtype)
-    limits[:, 0] = np.nextafter((mine - width).astype(scores.dtype), -infinity)
-    limits[:, 1] = np.nextafter((mine + width).astype(scores.dtype), infinity)
-    over, about = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-    count = scores.shape[1]
-    for b in range(len(scores)):
-        part = slice(ends[b], ends[b + 1])
-        over[part] = count - ordered[b].searchsorted(limits[part, 1], side="right")
-        about[part] = count - ordered[b].searchsorted(limits[part, 0], side="left")
-    return over, about, limits, others
-
-
 def _unit(
     queries: Space,
     gallery: Space,
@@ -209,39 +178,27 @@ def _unit(
     row, item = relevance.of(places)
     if not len(row):
         return []
-    selves = relevance.selves[places]
-    mine = scores[row, item]
-    # In ascending order within a query, which is the order in which a sorted row is searched fastest.
-    order = np.lexsort((mine, row))
-    item, mine = item[order], mine[order]
-    width = 2.0 * error.of(queries.length[places[row]], mine.astype(np.float64))
-    over, about, limits, others = _above(scores, selves, row, item, width)
-    close = np.flatnonzero(about > over)
-    if int((about - over)[close].sum()) > _CLOSE_SHARE * scores.size:
+    mine = scores[row, item].astype(np.float64)
+    out = _relevant_and_selves(relevance, places, row, item)
+    limits = limits_around(mine, 2.0 * error.of(queries.length[places[row]], mine), scores.dtype)
+    found = by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
+    if found is None:
+        found = by_values(scores, row, limits, out, int(_CLOSE_SHARE * scores.size))
+    if found is None or len(found.pair) > _CLOSE_SHARE * scores.size:
         return list(_exactly(queries, gallery, relevance, ties, places))
-    if len(close):
-        asked, other = _within(others, row[close], limits[close])
-        here = places[row[close]]
-        exact = exact_pairs(queries, gallery, np.concatenate((here, here[asked])), np.concatenate((item[close], other)))
+    over = found.over
+    if len(found.pair):
+        close, asked = np.unique(found.pair, return_inverse=True)
+        here, mine_at, other = places[row[close]], item[close], found.item
+        exact = exact_pairs(queries, gallery, np.concatenate((here, here[asked])), np.concatenate((mine_at, other)))
         true, rival = exact[: len(close)], exact[len(close) :]
-        tie = tie_width(queries, gallery, here, item[close], true)
+        tie = tie_width(queries, gallery, here, mine_at, true)
         first = rival > (true + tie)[asked]
         if ties != "optimistic":
             level = ~first & (rival >= (true - tie)[asked])
-            first |= level & (other < item[close][asked]) if ties == "index" else level
+            first |= level & (other < mine_at[asked]) if ties == "index" else level
         over[close] += np.bincount(asked[first], minlength=len(close))
     return [_ranks(places, row, over)]
-
-
-def _within(
-    others: NDArray[Any], row: NDArray[np.int64], limits: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Items of a row between two limits: (which window, which item), window after window."""
-    found = []
-    for r, (bottom, top) in zip(row, limits, strict=True):
-        scores = others[r]
-        found.append(np.flatnonzero((scores >= bottom) & (scores <= top)))
-    return np.repeat(np.arange(len(found)), [len(one) for one in found]), np.concatenate(found)
 
 
 def _exactly(
@@ -257,7 +214,9 @@ def _exactly(
         scores = exact_block(queries, gallery, start, start + len(some))
         differences = scores[row, item] if differenced(queries, gallery) else None
         width = tie_width(queries, gallery, some[row], item, differences)
-        over, about, limits, others = _above(scores, relevance.selves[some], row, item, width)
+        limits = limits_around(scores[row, item], width, scores.dtype)
+        out = _relevant_and_selves(relevance, some, row, item)
+        over, about, others = counted(scores, row, limits, out)
         if ties == "pessimistic":
             over = about
         elif ties == "index":
@@ -265,6 +224,15 @@ def _exactly(
                 earlier = others[row[k], : item[k]]
                 over[k] += np.count_nonzero((earlier >= limits[k, 0]) & (earlier <= limits[k, 1]))
         yield _ranks(some, row, over)
+
+
+def _relevant_and_selves(
+    relevance: Relevance, places: NDArray[np.int64], row: NDArray[np.int64], item: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs (place in `places`, place in the gallery) that no relevant item is compared with."""
+    selves = relevance.selves[places]
+    inside = np.flatnonzero(selves >= 0)
+    return np.concatenate((row, inside)), np.concatenate((item, selves[inside]))
 
 
 def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> Ranked:

@@ -208,6 +208,12 @@ def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray
     scores = np.empty(len(a))
     for start in range(0, len(a), _PAIRS):
         part = slice(start, start + _PAIRS)
+        if queries.metric == "cosine" and queries.values.dtype.itemsize <= 4 >= gallery.values.dtype.itemsize:
+            # Products of such numbers neither overflow in float64 nor vanish, so lengths are divided out at the end.
+            product = queries.given(a[part])
+            product *= take(gallery.values, gallery.rows[b[part]])
+            scores[part] = product.sum(axis=1) * queries.factor[a[part]] * gallery.factor[b[part]]
+            continue
         some, at = np.unique(a[part], return_inverse=True)
         if queries.metric == "l2":
             # Of the values as given: centred ones have lost digits where one row lies far from all others.
@@ -283,8 +289,9 @@ def float32_error(queries: Space, gallery: Space) -> Error:
 
     The error of a sum of d products grows with sqrt(d) times the partial sums (Higham and Mary 2019, SIAM J. Sci.
     Comput. 41(5)); its constant depends on how the matrix product adds, so it is measured here. Two scores are compared
-    within the sum of their bounds. The largest of 16,384 errors is about 4 standard deviations; half as much again is
-    allowed for each, so that a difference has to be off by 8 of its own standard deviations to go unseen.
+    within the sum of their bounds. The largest of 16,384 errors is about 4 standard deviations; twice as much is
+    allowed for each, so that a difference has to be off by 11 of its own standard deviations to go unseen. Less is too
+    little: of 810,000 errors on a processor with AVX-512 the largest was 1.6 times the largest of the sample.
     """
     spread = np.arange(0, len(gallery), max(1, -(-len(gallery) // 128)))
     asked = np.arange(0, len(queries), max(1, -(-len(queries) // 128)))
@@ -300,7 +307,7 @@ def float32_error(queries: Space, gallery: Space) -> Error:
         allowed = _UNIT * (size + root * np.abs(true))
         kept = allowed > 0.0
         worst = max(worst, float((wrong[kept] / allowed[kept]).max(initial=0.0)))
-    factor = 1.5 * max(worst, 0.25)
+    factor = 2.0 * max(worst, 0.25)
     centred = gallery.bias - gallery.bias.mean()
     return Error(
         flat=factor * _UNIT,
