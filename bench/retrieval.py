@@ -1,8 +1,9 @@
 """Exact leave-one-out retrieval beside the matrix product alone, a naive argsort and pytorch-metric-learning.
 
-Features of N rows, 1,024 columns and N / 60 classes lie in a file. Each step runs in a process of its own and maps the
-file; its CPU seconds, wall seconds (imports left out; the least of some rounds, in turns) and peak memory are read
-from the operating system. Usage: python bench/retrieval.py [N]
+Features of N rows, 1,024 columns and N / 60 classes lie in a file that each step maps. Product and retrieval are timed
+in one process, in turns, and the least of some rounds counts; peak memory, and the times of the slow ones, are those
+of a process for each step. Wall and CPU seconds (imports left out) and memory are read from the operating system.
+Usage: python bench/retrieval.py [N] [--peers]     (--peers: pytorch-metric-learning, too; a minute and 11 GB at 12,000)
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 WIDTH, PER_CLASS = 1024, 60
-STEPS = ("product", "retrieval", "argsort", "metric-learning")
 
 
 def write(folder: Path, rows: int) -> None:
@@ -86,52 +86,63 @@ def metric_learning(x: Any, y: Any) -> Callable[[], float]:
     return lambda: float(calculator.get_accuracy(features, labels)["mean_average_precision"])
 
 
-def once(step: str, folder: Path) -> dict[str, Any]:
-    """One step in this process."""
-    x, y = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
-    go = {"product": product, "retrieval": ours, "argsort": argsort, "metric-learning": metric_learning}[step](x, y)
+def timed(go: Callable[[], float]) -> dict[str, float]:
+    """One step, once."""
     wall, cpu = time.perf_counter(), time.process_time()
     value = go()
-    return {
-        "map": value,
-        "wall_s": time.perf_counter() - wall,
-        "cpu_s": time.process_time() - cpu,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    return {"map": value, "wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
 
 
-def measure(step: str, folder: Path) -> dict[str, Any]:
-    """One step in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, step, str(folder)], check=True, capture_output=True, text=True)
+def rounds(steps: list[str], folder: Path, count: int) -> dict[str, dict[str, float]]:
+    """Steps in turns in this process: the least of their times, and the peak memory of all."""
+    x, y = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
+    every = {"product": product, "retrieval": ours, "argsort": argsort, "metric-learning": metric_learning}
+    ready = {step: every[step](x, y) for step in steps}
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(count):
+        for step, go in ready.items():
+            found = timed(go)
+            known = best.setdefault(step, found)
+            best[step] = {key: min(value, known[key]) for key, value in found.items()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {step: {**found, "peak_mb": peak} for step, found in best.items()}
+
+
+def measure(steps: list[str], folder: Path, count: int) -> dict[str, dict[str, float]]:
+    """Steps in turns in a process of their own."""
+    command = [sys.executable, __file__, "--steps", ",".join(steps), str(folder), str(count)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout))
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
-        print(json.dumps(once(sys.argv[1], Path(sys.argv[2]))))
+    if "--steps" in sys.argv:
+        _, _, names, folder_name, count = sys.argv
+        print(json.dumps(rounds(names.split(","), Path(folder_name), int(count))))
         return
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 12_000
+    numbers = [word for word in sys.argv[1:] if word.isdigit()]
+    rows = int(numbers[0]) if numbers else 12_000
     # A product or a ranking is a matter of seconds at 12,000 rows, and of minutes at 50,000.
-    rounds = 5 if rows <= 15_000 else 1
-    steps = list(STEPS[:2])
-    if rows <= 15_000:
-        steps.append("argsort")
-    else:
+    turns = 9 if rows <= 15_000 else 1
+    peers = []
+    if rows > 15_000:
         print(f"argsort and pytorch-metric-learning are left out: {rows:,} rows need tens of gigabytes there")
-    if rows <= 15_000 and importlib.util.find_spec("pytorch_metric_learning"):
-        steps.append("metric-learning")
-    elif rows <= 15_000:
-        print("pytorch-metric-learning is not installed: pip install --no-deps pytorch-metric-learning")
+    else:
+        peers.append("argsort")
+        if "--peers" in sys.argv and importlib.util.find_spec("pytorch_metric_learning"):
+            peers.append("metric-learning")
+        elif "--peers" in sys.argv:
+            print("pytorch-metric-learning is not installed: pip install --no-deps pytorch-metric-learning")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, rows)
-        best: dict[str, dict[str, Any]] = {}
-        for turn in range(rounds):
-            for step in steps if turn == 0 else STEPS[:2]:
-                found = measure(step, folder)
-                known = best.setdefault(step, found)
-                best[step] = {key: min(value, known[key]) for key, value in found.items()}
-    print(f"{rows:,} rows, {WIDTH:,} columns, {PER_CLASS} rows a class; leave-one-out, all ranks; {rounds} rounds")
+        best = measure(["product", "retrieval"], folder, turns)
+        # Peak memory is that of a process; what takes minutes is not done a second time for the product's.
+        for step in ("product", "retrieval") if rows <= 15_000 else ("retrieval",):
+            best[step]["peak_mb"] = measure([step], folder, 1)[step]["peak_mb"]
+        for step in peers:
+            best.update(measure([step], folder, 1))
+    print(f"{rows:,} rows, {WIDTH:,} columns, {PER_CLASS} rows a class; leave-one-out, all ranks; {turns} rounds")
     print(f"{'step':<17}{'wall s':>8}{'CPU s':>8}{'peak MB':>9}{'wall / product':>16}{'CPU / product':>15}{'mAP':>14}")
     floor = best["product"]
     for step, row in best.items():
