@@ -178,7 +178,7 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
     for name, one in held:
         for line in one.view.notes:
             print(_line(f"{name}: {line}" if len(held) > 1 else line))
-        for answer in one.labelled:
+        for answer in sorted(one.labelled, key=lambda each: (each.sample_id, each.repeat)):
             if answer.review:
                 people = "".join(f", {by}: {spoken(label)}" for by, label in answer.people.items())
                 again = f" (asked again, {answer.repeat})" if answer.repeat else ""

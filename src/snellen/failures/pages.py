@@ -81,7 +81,7 @@ def write(told: Sequence[Told], out: str | Path, *, show_gold: bool = False) -> 
             written(render_answer(view), folder / PAGES / view.file)
             rows.append(row_of(view, right=right))
     columns = [
-        counted.Labelled(name, number % SERIES + 1, one.view)
+        counted.Labelled(name, number % SERIES + 1, one.view, one.run.meta.spec.model)
         for number, (one, name) in enumerate(zip(told, names, strict=True))
     ]
     title = " and ".join(dict.fromkeys(one.run.meta.spec.benchmark for one in told))
@@ -157,6 +157,7 @@ def _views(
             label.verdict if label is not None else seen.verdict,
             reason=said.get(key, "") or seen.reason,
             said=seen.said,
+            question=seen.question,
             evidence=_evidence(seen.answer.reply, seen.steps),
             steps=seen.steps,
             notes=_notes(told, restricted and not show_gold),
@@ -198,6 +199,7 @@ class _Seen(Struct, frozen=True):
     reason: str
     steps: Sequence[Step] | None
     forms: tuple[str, ...] = ()
+    question: str = ""
 
 
 def _there(run: Run, *, show_gold: bool) -> Iterator[_Seen]:
@@ -206,7 +208,11 @@ def _there(run: Run, *, show_gold: bool) -> Iterator[_Seen]:
         profile = next(iter(run.benchmark.score))
         answer = answer_view(one.sample, one.record, {profile: one.score}, show_target=show_target)
         reason = one.score.reason or ""
-        yield _Seen(answer, one.answer, verdict_of(one), reason, one.steps(), gold_forms(one.sample))
+        asked = None
+        if run.benchmark.judged_text is not None and one.record.response is not None:
+            asked = run.benchmark.judged_text(one.sample, one.record.response.text)
+        question = "" if asked is None else asked.question
+        yield _Seen(answer, one.answer, verdict_of(one), reason, one.steps(), gold_forms(one.sample), question)
 
 
 class _Verdict(Struct):

@@ -47,6 +47,7 @@ class FailureView(Struct, frozen=True):
         answer: question and reply; `target` is None where it is not to be shown.
         verdict: as the judge or the scorer has it; reason: in the judge's words.
         said: the answer as it was read from the reply.
+        question: the data set's own, where the prompt says more; the whole prompt can then be unfolded.
         label: why it is not correct; empty where it is, or is unscored.
         source, rule, judge, signals, review: as in snellen.failures.Labelled.
         people: (who, label, why) of each person.
@@ -64,6 +65,7 @@ class FailureView(Struct, frozen=True):
     verdict: str
     reason: str = ""
     said: str | None = None
+    question: str = ""
     label: str = ""
     source: str = "none"
     rule: str = ""
@@ -127,10 +129,11 @@ def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
     style = _style()
     album = Album(limits)
     shown: list[dict[str, str]] = []
+    texts: list[str] = []
     pictures = 0
     for part in view.answer.parts:
         if isinstance(part, Text):
-            shown.append({"t": clipped(part.text, limits.characters)})
+            texts.append(clipped(part.text, limits.characters))
         elif pictures < limits.pictures:
             found = album.add(part)
             pictures += len(found)
@@ -145,6 +148,8 @@ def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
             view=view,
             answer=view.answer,
             shown=shown,
+            question=clipped(view.question, limits.characters),
+            texts=texts,
             target=plain(view.answer.target),
             reply=None if view.answer.reply is None else clipped(view.answer.reply, limits.characters),
             reasoning=clipped(view.answer.reasoning, limits.characters),

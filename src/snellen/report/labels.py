@@ -16,11 +16,12 @@ from snellen.scoring.statistics.intervals import wilson
 
 
 class Labelled(Struct, frozen=True):
-    """One run's labels, with the name and the colour (1 to 6) that it has on the page."""
+    """One run's labels, with the name and the colour (1 to 6) that it has on the page; `model` where the name is not it."""
 
     name: str
     colour: int
     labels: LabelsView
+    model: str = ""
 
 
 def spoken(label: str) -> str:
@@ -109,7 +110,7 @@ def label_bars(labelled: Sequence[Labelled], *, linked: bool = False) -> Plot | 
     axes.spines["left"].set_visible(False)
     leads = " A bar leads to its answers." if linked else ""
     return Plot(
-        "Why answers were not correct",
+        "By label",
         f"Shares of each run’s answers that are not correct; the number is how many.{leads}",
         inline(figure, "labels", "Labels of answers that are not correct, by run"),
     )

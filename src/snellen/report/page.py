@@ -161,7 +161,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     ]
     table = tables.rows(every, runs)
     labelled = [
-        Labelled(one.label if len(runs) > 1 else run.model, one.colour, run.labels)
+        Labelled(run.name, one.colour, run.labels, run.model)
         for run, one in zip(runs, first, strict=True)
         if run.labels is not None and run.labels.answers
     ]
