@@ -66,7 +66,7 @@ def _lmms(path: Path, problems: Problems) -> Iterator[Answer]:
             problems.add(where, f"doc_id: {error}")
             continue
         try:
-            texts = list(_leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))
+            texts = list(leaves(row["resps"] if row.get("resps") is not None else row.get("filtered_resps")))
         except ValueError as error:
             problems.add(where, str(error))
             yield missing(sample_id, where, str(error))
@@ -80,13 +80,18 @@ def _lmms(path: Path, problems: Problems) -> Iterator[Answer]:
                 yield Answer(sample_id, text, where, repeat)
 
 
-def _leaves(value: Any) -> Iterator[str | None]:
+def leaves(value: Any) -> Iterator[str | None]:
+    """Replies in the lists of lists that `resps` are, in order; None for one that is null.
+
+    Raises:
+        ValueError: there are numbers in them, or anything else that is no text.
+    """
     if isinstance(value, list):
         for item in value:
             if item is None:
                 yield None
             else:
-                yield from _leaves(item)
+                yield from leaves(item)
     elif isinstance(value, str):
         yield value
     elif value is not None:

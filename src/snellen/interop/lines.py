@@ -86,6 +86,18 @@ def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[
             problems.add(f"line {line}", f"{error}; what follows was not read")
 
 
+def separator(path: Path) -> str:
+    """What parts the cells: that of the file's suffix, and the tabulator in a .csv whose header has that and no comma.
+
+    VLMEvalKit writes such files.
+    """
+    mark = SEPARATED[path.suffix.lower()]
+    regular_file(path)
+    with path.open("rb") as file:
+        header = file.readline(LINE_BYTES)
+    return "\t" if mark == "," and b"\t" in header and b"," not in header else mark
+
+
 def table_rows(
     path: Path, problems: Problems, columns: list[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,6 +111,6 @@ def table_rows(
     if suffix in JSON_LINES:
         return ((f"line {number}", row) for number, row in json_rows(path, problems))
     if suffix in SEPARATED:
-        return ((f"line {number}", row) for number, row in separated_rows(path, SEPARATED[suffix], problems))
+        return ((f"line {number}", row) for number, row in separated_rows(path, separator(path), problems))
     wanted = columns if suffix == ".parquet" else None
     return ((f"row {number}", row) for number, row in numbered(path, columns=wanted))

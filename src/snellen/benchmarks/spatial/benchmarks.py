@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import data, prompts
+from snellen.benchmarks.spatial import data, prompts, results
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
 from snellen.benchmarks.spatial.summaries import summary
 from snellen.benchmarks.spatial.tasks import TASKS, Task
@@ -30,13 +30,14 @@ def declare(task: Task, part: str = "") -> Benchmark:
         options=prompts.OPTIONS,
         about=_about(task),
         notices=data.notices(task, part),
+        results=results.of_task(task, part),
     )
 
 
 def _site(task: Task) -> Benchmark:
     """Both halves in one run: EASI's figure pools their samples."""
     members = (declare(task, "image"), declare(task, "video"))
-    return suite("site", members, version=VERSION, about=_about(task), summarize=summary(task))
+    return suite("site", members, version=VERSION, about=_about(task), summarize=summary(task), results=results.of_site)
 
 
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
