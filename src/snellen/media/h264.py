@@ -7,6 +7,7 @@ it: nal_ref_idc 0 in all slices). What is not understood to the last byte gives 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
@@ -59,7 +60,10 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
             return None
         if kind in (_SLICE, _IDR):
             if refers < 0:
-                refers = _picture_set(packet[at + 1 : at + 9])
+                # Nearly always two bytes are enough, and these are often the same.
+                refers = _picture_set(bytes(packet[at + 1 : at + 3]))
+                if refers < 0:
+                    refers = _picture_set(bytes(packet[at + 1 : at + 9]))
                 if refers < 0:
                     return None
             entry = entry and kind == _IDR
@@ -72,8 +76,9 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
     return Unit(entry, spare and not parameters, parameters, refers) if refers >= 0 else None
 
 
-def _picture_set(slice_header: memoryview) -> int:
-    """Which picture parameter set the first slice of a picture names (7.3.3); -1 where that cannot be the beginning of one.
+@lru_cache(maxsize=1 << 12)
+def _picture_set(slice_header: bytes) -> int:
+    """Which picture parameter set the first slice of a picture names (7.3.3); -1 where these bytes do not say so.
 
     Three Exp-Golomb numbers: first_mb_in_slice, which is 0 there; slice_type, 0 to 9; pic_parameter_set_id.
     """
