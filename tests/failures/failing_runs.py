@@ -83,7 +83,11 @@ def settle(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def run(
-    out: str, scripts: dict[str, list[Action]] = SCRIPTS, model: str = "mock", right: tuple[str, ...] = ("q4",)
+    out: str,
+    scripts: dict[str, list[Action]] = SCRIPTS,
+    model: str = "mock",
+    right: tuple[str, ...] = ("q4",),
+    judged: bool = True,
 ) -> None:
     """A run with tools, judged, in `out` and `out`_judged; the data lie in fika.zip, the collection in pages/."""
     if not Path("fika.zip").exists():
@@ -108,6 +112,8 @@ def run(
             "-q",
         ]
         assert main([*asked, "--base-url", server.url]) == 0
+    if not judged:
+        return
     with ScriptedServer(verdicts(right), seconds=120) as server:
         assert main(["judge", out, "-m", "api:judge", "--base-url", server.url, "-q"]) == 0
 

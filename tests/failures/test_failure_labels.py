@@ -121,6 +121,22 @@ def test_a_judge_that_was_cut_short_goes_on_and_asks_only_about_what_has_no_labe
     assert (metrics["poor_visual_judgement"].value, metrics["without_label"].value) == (0.4, 0.0)
 
 
+def test_labels_by_another_judge_are_not_mixed_with_the_first_ones(capsys):
+    run("run")
+    label()
+    capsys.readouterr()
+    status, second = label("--temperature", "0.5")
+    assert status != 0 and not second.asked
+    assert "Move run_failures away, or remove it" in capsys.readouterr().err
+
+
+def test_before_the_verdicts_there_is_nothing_to_label_and_it_says_so(capsys):
+    run("run", judged=False)
+    capsys.readouterr()
+    assert main(["failures", "run"]) == 0
+    assert "1 not correct; its answers are not judged yet: snellen judge RUN" in capsys.readouterr().out
+
+
 def test_a_person_decides_over_both_and_two_people_who_differ_are_listed(capsys):
     run("run")
     label()

@@ -14,7 +14,7 @@ from snellen.engine import journal, labelling, verdicts
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.judge import Asking
 from snellen.engine.progress import Display
-from snellen.errors import JudgeError
+from snellen.errors import FingerprintError, JudgeError
 from snellen.evaluation import LABELLED, Run, perform
 from snellen.failures.rules import labels
 from snellen.judging import BASE_URL, MODEL, require_key, setting, spelled
@@ -90,7 +90,11 @@ def ask(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    return perform(spec, folder, benchmark=asked, model=Asking(judging, folder.path), display=display)
+    try:
+        return perform(spec, folder, benchmark=asked, model=Asking(judging, folder.path), display=display)
+    except FingerprintError as error:  # its own way out, --out, is none here: labels are looked for beside the run
+        error.hint = f"Move {folder.path} away, or remove it; the same command then asks about all answers anew."
+        raise
 
 
 class Labels(Struct, frozen=True):

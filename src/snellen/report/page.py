@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -55,6 +56,7 @@ def policy(style: str, script: str) -> str:
     )
 
 
+@cache
 def templates() -> Environment:
     """The pages' templates: everything is escaped, and a name that is not there is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
