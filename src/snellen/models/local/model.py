@@ -19,6 +19,7 @@ from snellen.models.base import ModelOptions, effective
 from snellen.models.local.batches import Batches, Job
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.conversation import Conversation, content_digest, converse, encode, rendered, size_of
+from snellen.sources import cache_folder
 from snellen.types import Prompt, Response, Usage
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class LocalModel:
         self.in_flight = 2 * options.batch_size  # one batch being answered, one being made ready
         self._path = name
         self._options = options
-        self._media = MediaCache(options.media)
+        self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._loading = threading.Lock()
         self._checkpoint: Checkpoint | None = None
         self._loaded: Loaded | None = None
