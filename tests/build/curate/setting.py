@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -131,9 +132,9 @@ def as_csv(folder: Path) -> Path:
 
 
 @contextmanager
-def endpoint(replies: dict[str, list[str]], seconds: float = 300) -> Iterator[Endpoint]:
+def endpoint(replies: dict[str, list[str]], seconds: float = 300, delay_s: float = 0.0) -> Iterator[Endpoint]:
     """An OpenAI-compatible endpoint that answers by the picture's digest; `replies` are given in turn. It ends by itself."""
-    server = Endpoint(replies, seconds)
+    server = Endpoint(replies, seconds, delay_s)
     try:
         yield server
     finally:
@@ -143,8 +144,8 @@ def endpoint(replies: dict[str, list[str]], seconds: float = 300) -> Iterator[En
 class Endpoint:
     """`url`, and `asked`: how many questions it was asked. A reply `!` is an HTTP 500."""
 
-    def __init__(self, replies: dict[str, list[str]], seconds: float) -> None:
-        self.replies, self.asked = replies, 0
+    def __init__(self, replies: dict[str, list[str]], seconds: float, delay_s: float = 0.0) -> None:
+        self.replies, self.asked, self._delay_s = replies, 0, delay_s
         self._turn: dict[str, int] = {}
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -171,6 +172,7 @@ class Endpoint:
         with self._lock:
             self.asked += 1
             turn = self._turn[digest] = self._turn.get(digest, 0) + 1
+        time.sleep(self._delay_s)
         said = self.replies.get(digest, self.replies.get("", ["I do not know."]))
         return said[(turn - 1) % len(said)]
 
