@@ -186,6 +186,8 @@ def _by_index(
     data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     """The wanted frames by way of the packets' index; nothing where it is not to be trusted."""
+    from av import FFmpegError
+
     if not scanned.index:
         return []
     if settings.fps is None:
@@ -197,7 +199,7 @@ def _by_index(
         with opened(data, key, limit) as container:
             for number, frame in take(container, scanned, set(wanted)):
                 found[number] = _rendered(frame, key, limit, settings, data, number)
-    except Uncertain:
+    except (Uncertain, FFmpegError):  # whoever decodes everything will say what it is
         return []
     return [(number, found[number]) for number in wanted]
 
