@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, Join, Says, SaysSees, Sees, says_sees
 from snellen.features.similarity import Measure
 from snellen.features.store import Features, open_store, outputs_of
+from snellen.features.telling import told as as_told
 from snellen.features.training import Method
 from snellen.report.features_attacks import Attacks, attacks_by_column
 from snellen.report.features_page import JoinedView, StoreView, render
@@ -30,7 +31,6 @@ from snellen.sources.trees import Tree
 from snellen.types import Blob, Image, Metric, Video
 
 KS = (1, 10, 20)
-TRAIN, TEST = "train", "test"
 
 
 class Choices(Struct, frozen=True):
@@ -127,33 +127,33 @@ def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path,
 def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequence[Attacks]) -> Measured:
     """Retrieval, k-NN and probe of one output, and what the plots are drawn from."""
     features = open_store(path, output)
-    parted = {TRAIN, TEST} <= features.splits.keys()
-    asks, searched = (TEST, TRAIN) if parted else (None, None)
+    halves = features.halves
+    into, asks = halves or (None, None)
     found = retrieval(
         features.values,
         features.labels,
         queries=asks,
-        gallery=searched,
+        gallery=into,
         split=features.split,
         similarity=chosen.similarity,
     )
     fitted = probe(
         features.values,
         features.labels,
-        train_rows=TRAIN if parted else None,
-        test_rows=TEST if parted else None,
+        train_rows=into,
+        test_rows=asks,
         split=features.split,
         method="logistic" if features.labels.many is not None else chosen.method,
     )
     measures: dict[str, list[Metric]] = {"Retrieval": found.metrics()}
     notes = [*found.notes()]
-    report = [_told(path, "retrieval", {"output": output, **to_builtins(found.settings)}, found.metrics(), notes)]
-    if parted and features.labels.many is None:
+    report = [as_told(path, "retrieval", {"output": output, **to_builtins(found.settings)}, found.metrics(), notes)]
+    if halves is not None and features.labels.many is None:
         voted = knn(
             features.values,
             features.labels,
-            train=TRAIN,
-            queries=TEST,
+            train=halves[0],
+            queries=halves[1],
             split=features.split,
             ks=KS,
             similarity=chosen.similarity,
@@ -161,17 +161,17 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
         measures["k nearest neighbours"] = voted.metrics()
         notes += voted.notes()
         report.append(
-            _told(path, "knn", {"output": output, **to_builtins(voted.settings)}, voted.metrics(), voted.notes())
+            as_told(path, "knn", {"output": output, **to_builtins(voted.settings)}, voted.metrics(), voted.notes())
         )
     measures["Linear probe"] = fitted.metrics()
     notes += fitted.notes()
     settings = {"output": output, **to_builtins(fitted.settings)}
-    report.append(_told(path, "probe", settings, fitted.metrics(), fitted.notes()))
+    report.append(as_told(path, "probe", settings, fitted.metrics(), fitted.notes()))
     for title_, kind in (("Under attack", False), ("On corrupted pictures", True)):
         if metrics := [metric for one in attacks if one.corrupted is kind for metric in one.metrics]:
             measures[title_] = metrics
     notes += [note for one in attacks for note in one.notes]
-    gallery = np.arange(len(features)) if searched is None else np.flatnonzero(features.split == searched)
+    gallery = np.arange(len(features)) if into is None else np.flatnonzero(features.split == into)
     curve = precision_recall(features, found.rows, gallery, chosen.similarity)
     neighbours = sheet(features, found.rows, gallery, found.values["map"], chosen.similarity)
     shown = {one.row for asked in neighbours for one in (asked.query, *asked.found)}
@@ -355,18 +355,6 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
     )
 
 
-def _told(
-    store: Path, measure: str, settings: Mapping[str, Any], metrics: Sequence[Metric], notes: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "store": str(store),
-        "measure": measure,
-        "settings": dict(settings),
-        "metrics": list(metrics),
-        "notes": list(notes),
-    }
-
-
 def _as_json(
     one: Measured, run: Run, said: Answers, found: SaysSees, notes: Sequence[str]
 ) -> dict[str, Any]:  # fmt: skip
@@ -376,5 +364,5 @@ def _as_json(
         "level": said.level,
         **to_builtins(found.settings),
     }
-    told = _told(one.path, "says_sees", settings, found.metrics(), notes)
+    told = as_told(one.path, "says_sees", settings, found.metrics(), notes)
     return {**told, "run": str(run.path), "classes": list(found.classes)}

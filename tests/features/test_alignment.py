@@ -195,6 +195,48 @@ def test_the_command_compares_stores_merges_them_and_makes_tables(tmp_path, caps
     assert any("no tower matches: raw, aligned" in one for one in tables["notes"])
 
 
+def test_a_probe_that_lacks_a_class_says_so_at_every_stage(tmp_path, capsys):
+    raw, aligned = features(0.8), features(2.5, 2)
+    kept = (SPLIT == "test") | (LABELS != 4)
+    found = alignment(raw.take(kept), aligned.take(kept), method="ridge", name="birds")
+    (line,) = [one for one in found.notes() if "without a training row" in one]
+    assert line.startswith("birds, raw, aligned: 18 test rows are of 1 classes")
+
+
+def test_a_table_has_the_probes_interval_and_one_cell_for_an_encoder_and_a_data_set(tmp_path, capsys):
+    raw, other = stored(tmp_path / "raw", features(0.8)), stored(tmp_path / "other", features(2.5, 2))
+    told = run(capsys, raw, other, "--tables", "--method", "ridge")
+    cell = next(one for one in told["metrics"] if one["name"] == "accuracy/other/other")
+    assert cell["n"] == 90
+    assert cell["ci95"][0] < cell["value"] < cell["ci95"][1]
+    (tmp_path / "again").mkdir()
+    same = stored(tmp_path / "again" / "raw", features(0.8))
+    assert main(["features", "alignment", str(raw), str(same), "--tables", "--method", "ridge"]) == 2
+    assert "one cell for them" in capsys.readouterr().err
+
+
+def test_stores_of_one_folder_name_are_told_apart_by_their_paths(tmp_path, capsys):
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    first = stored(tmp_path / "a" / "feats", features(0.8))
+    second = stored(tmp_path / "b" / "feats", features(0.8, 4))
+    told = run(capsys, first, second, "--cross", "--method", "ridge")
+    assert {f"{first}/astray", f"{second}/astray"} <= {one["name"] for one in told["metrics"]}
+    each = run(capsys, first, second, "--each", "--outputs", "features,features", "--method", "ridge")
+    names = [one["name"] for one in each["metrics"]]
+    assert len(set(names)) == len(names) == 6
+    assert each["settings"]["probes"][str(second)]["raw"]["method"] == "ridge"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--towers", "x.toml"), ("--matched-model", "hf:x"), ("--cross", "--outputs", "a,b"), ("--each", "--cross")],
+)
+def test_options_without_what_they_belong_to_are_refused(tmp_path, capsys, given):
+    raw = stored(tmp_path / "raw", features(0.8))
+    assert main(["features", "alignment", str(raw), *given]) == 2
+    assert given[0] in capsys.readouterr().err.replace("--tables and --cross", "--cross")
+
+
 def test_the_command_extracts_a_model_before_and_behind_its_projector(tmp_path, capsys):
     pytest.importorskip("torch")
     for name, count in (("train", 100), ("test", 40)):

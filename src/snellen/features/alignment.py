@@ -19,11 +19,9 @@ from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
 from snellen.features.probe import Settings, probe
-from snellen.features.store import Features
+from snellen.features.store import TEST, TRAIN, Features
 from snellen.scoring.statistics import Comparison, compare, interval
 from snellen.types import Metric
-
-TRAIN, TEST = "train", "test"
 
 
 class Alignment(Struct, frozen=True, eq=False):
@@ -35,6 +33,7 @@ class Alignment(Struct, frozen=True, eq=False):
         ids: [m] their ids.
         differences: "aligned-raw", "matched-raw", "matched-aligned" to the paired comparison; negative is a loss.
         settings: of the probe at each stage.
+        probe_notes: what a reader of each stage's accuracy has to know.
         left_out: rows that not all stages have.
         train_rows: how many train.
         classes: how many there are in train.
@@ -45,6 +44,7 @@ class Alignment(Struct, frozen=True, eq=False):
     ids: np.ndarray
     differences: dict[str, Comparison]
     settings: dict[str, Settings]
+    probe_notes: dict[str, list[str]]
     left_out: int
     train_rows: int
     classes: int
@@ -65,6 +65,10 @@ class Alignment(Struct, frozen=True, eq=False):
             f"{one.losses:,} worse)"
             for name, one in self.differences.items()
         ]
+        every = dict.fromkeys(line for lines in self.probe_notes.values() for line in lines)
+        for line in every:
+            stages = [stage for stage, lines in self.probe_notes.items() if line in lines]
+            told.append(f"{self.name}, {', '.join(stages)}: {line}")
         if self.left_out:
             told.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were left out of all.")
         return told
@@ -121,10 +125,11 @@ def alignment(
     rows = _same_rows(stages)
     correct: dict[str, np.ndarray] = {}
     settings: dict[str, Settings] = {}
+    notes: dict[str, list[str]] = {}
     for stage, features in stages.items():
         part = features.take(rows[stage])
         found = probe(part.values, part.labels, train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
-        correct[stage], settings[stage] = found.correct, found.settings
+        correct[stage], settings[stage], notes[stage] = found.correct, found.settings, found.notes()
     tested = raw.take(rows["raw"])
     every = np.arange(int((tested.split == TEST).sum()), dtype=np.int64)
     pairs = [("aligned", "raw"), *([] if matched is None else [("matched", "raw"), ("matched", "aligned")])]
@@ -137,6 +142,7 @@ def alignment(
             for one, other in pairs
         },
         settings=settings,
+        probe_notes=notes,
         left_out=len({key for one in stages.values() for key in _keys(one)}) - len(rows["raw"]),
         train_rows=int((tested.split == TRAIN).sum()),
         classes=settings["raw"].classes,
@@ -157,7 +163,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         UsageError: fewer than two data sets, two of one name, rows with several labels.
         DataError: features of different widths.
     """
-    called = tuple(names) if names is not None else tuple(one.path.name if one.path else one.name for one in stores)
+    called = tuple(names) if names is not None else called_apart(stores)
     if len(stores) < 2 or len(set(called)) < len(stores):
         raise UsageError(
             f"{len(stores)} data sets ({', '.join(called)}); two or more of different names were expected.",
@@ -196,6 +202,14 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         for one, other in zip(merged, alone, strict=True)
     )
     return Merged(called, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes))
+
+
+def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:
+    """What stores are called: their folders' names, or whole paths where two folders have one name."""
+    short = [one.path.resolve().name if one.path else one.name for one in stores]
+    return tuple(
+        str(one.path) if one.path and short.count(name) > 1 else name for one, name in zip(stores, short, strict=True)
+    )
 
 
 def _single(features: Features) -> np.ndarray:

@@ -19,6 +19,8 @@ from snellen.features.layout import StoreMeta, read_meta, read_table
 
 __all__ = ["Features", "Labels", "import_file", "open_store", "outputs_of"]
 
+TRAIN, TEST = "train", "test"
+
 
 class Features(Struct, frozen=True, eq=False):
     """Features of n rows.
@@ -50,6 +52,11 @@ class Features(Struct, frozen=True, eq=False):
         """Rows of each split, in the order in which they first come."""
         names, first, counts = np.unique(self.split.astype(str), return_index=True, return_counts=True)
         return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
+
+    @property
+    def halves(self) -> tuple[str, str] | None:
+        """("train", "test") where there are rows of both, which is then what every measure takes; else None."""
+        return (TRAIN, TEST) if {TRAIN, TEST} <= self.splits.keys() else None
 
     def take(self, rows: np.ndarray | slice) -> Features:
         """Some rows, in their order. A slice stays memory-mapped; an array of row numbers or of bools copies."""

@@ -86,13 +86,21 @@ def alignment(
     as_json: AsJson = False,
 ) -> None:
     """What the projector of a vision-language model loses: the same probe before and behind it, paired by picture."""
+    from msgspec import to_builtins
+
     from snellen.features.alignment import alignment as diagnose
-    from snellen.features.alignment import cross_meta
+    from snellen.features.alignment import called_apart, cross_meta
     from snellen.features.store import open_store
 
     given = list(stores or [])
     if each + cross + tables + (model is not None) > 1:
         raise UsageError("--each, --cross, --tables and --model exclude each other.", "Give one of them.")
+    if model is None and any(one is not None for one in (matched_model, split, images, out)):
+        raise UsageError("--matched-model, --split, --images and --out are of --model.", "Name one with --model.")
+    if towers is not None and not tables:
+        raise UsageError("--towers is of --tables.", "Add --tables.")
+    if (tables or cross) and len((outputs or "").split(",")) > 1:
+        raise UsageError("--tables and --cross take one output.", "Name one with --outputs.")
     how: dict[str, Any] = {"method": method, "standardise": standardise, "seed": seed}
     names = [one.strip() for one in (outputs or "").split(",") if one.strip()]
     if model is not None:
@@ -109,10 +117,13 @@ def alignment(
         metrics, notes = cross_meta(opened, **how).metrics(), [line for one in opened for line in of_store(one)]
     else:
         metrics, notes = [], []
-        for group_ in [[one] for one in given] if each else [given]:
+        apart = called_apart([open_store(one) for one in given]) if each else ("",)
+        for called, group_ in zip(apart, [[one] for one in given] if each else [given], strict=True):
             stages = _stages(group_, names)
             settings["outputs"] = [one.name for one in stages]
-            found = diagnose(*stages, name=group_[0].name, **how)
+            found = diagnose(*stages, name=called, **how)
+            probes = {stage: to_builtins(one) for stage, one in found.settings.items()}
+            settings["probes"] = {**settings.get("probes", {}), found.name: probes} if as_json else None
             metrics += found.metrics(f"{found.name}/" if each else "")
             notes += [*found.notes(), *(line for one in stages for line in of_store(one))]
     tell(given[0], "alignment", settings, metrics, list(dict.fromkeys(notes)), as_json)
@@ -157,17 +168,28 @@ def _extracted(models: Sequence[str | None], split: Sequence[str], images: Path,
 
 
 def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -> tuple[list[Metric], list[str]]:
+    from msgspec import structs
+
     from snellen.features import towers
     from snellen.features.probe import probe
+    from snellen.features.store import TEST, TRAIN
 
-    accuracies, notes = [], []
-    for one in stores:
-        found = probe(one.values, one.labels, train_rows="train", test_rows="test", split=one.split, **how)
-        name, dataset = _origin(one)
-        accuracies.append(towers.Accuracy(name, dataset, float(found.correct.mean())))
-        notes += of_store(one)
     known = towers.read_towers(own)
-    metrics = [Metric(f"accuracy/{one.encoder}/{one.dataset}", one.value, 1) for one in accuracies]
+    cells = [_origin(one) for one in stores]
+    if twice := next((cell for cell in cells if cells.count(cell) > 1), None):
+        raise UsageError(
+            f"two stores are of the encoder {twice[0]} and the data set {twice[1]}: a table has one cell for them.",
+            "Name one of the two.",
+        )
+    accuracies, metrics, notes = [], [], []
+    for one, (name, dataset) in zip(stores, cells, strict=True):
+        if one.labels.many is not None:
+            raise UsageError(f"{one.path}: rows have several labels.", "The tables take one class a row.")
+        found = probe(one.values, one.labels, train_rows=TRAIN, test_rows=TEST, split=one.split, **how)
+        (whole,) = [metric for metric in found.metrics() if metric.name == "accuracy"]
+        metrics.append(structs.replace(whole, name=f"accuracy/{name}/{dataset}"))
+        accuracies.append(towers.Accuracy(name, dataset, float(found.correct.mean())))
+        notes += [*of_store(one), *(f"{name}, {dataset}: {line}" for line in found.notes())]
     for table, rows in (
         ("paradigm", towers.by_paradigm(accuracies, known)),
         ("data_scale", towers.by_data_scale(accuracies, known)),

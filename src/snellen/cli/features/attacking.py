@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, TorchThreads, group, tell
+from snellen.cli.features.shared import AsJson, Images, TorchThreads, group, tell
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def attack(
         Path, typer.Option(metavar="STORE|FILE", help="What `snellen features probe --save` wrote: STORE/probe.npz.")
     ],
     split: Annotated[str, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: the pictures to attack.")],
-    images: Annotated[Path, typer.Option(help="Folder, zip or tar that the paths lie under.")],
+    images: Images,
     output: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Which output of the encoder.", show_default="the one the head names"),
@@ -186,4 +186,4 @@ def _target(text: str | None) -> Any:
 
 
 def _part(count: int, of: int) -> list[str]:
-    return [] if count == of else [f"{count:,} of the split's {of:,} pictures were attacked (--limit)."]
+    return [] if count == of else [f"{count:,} of the split's {of:,} pictures are in these numbers (--limit)."]

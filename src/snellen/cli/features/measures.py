@@ -169,6 +169,7 @@ def _protocol(
         if gallery not in (None, queries):
             raise UsageError("--leave-one-out searches the rows that ask.", "Leave --gallery away.")
         return queries, queries
-    if queries is None and gallery is None and {"train", "test"} <= features.splits.keys():
-        return "test", "train"
+    if queries is None and gallery is None and features.halves is not None:
+        searched, asking = features.halves
+        return asking, searched
     return queries, queries if gallery is None else gallery

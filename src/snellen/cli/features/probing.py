@@ -87,8 +87,8 @@ def probe(
     if epochs is not None:
         raise UsageError("--epochs is of the grid of heads.", "Add --method heads.")
     features = open_store(store, output)
-    if train is None and test is None and {"train", "test"} <= features.splits.keys():
-        train, test = "train", "test"
+    if train is None and test is None:
+        train, test = features.halves or (None, None)
     if shots is not None:
         if save or per_class:
             raise UsageError("--shots trains many layers.", "Leave --save and --per-class away.")

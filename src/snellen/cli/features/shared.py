@@ -24,6 +24,7 @@ Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the feat
 Output = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which output of the store.", show_default="its first")
 ]
+Images = Annotated[Path, typer.Option(help="Folder, zip or tar that the paths lie under.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="one a core")]
 TorchThreads = Annotated[
     int | None,
@@ -41,17 +42,11 @@ def tell(
     as_json: bool,
 ) -> None:
     """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
+    from snellen.features.telling import told
+
     metrics, notes = list(metrics), list(notes)
     if as_json:
-        show_json(
-            {
-                "store": str(store),
-                "measure": measure,
-                "settings": dict(settings),
-                "metrics": metrics,
-                "notes": notes,
-            }
-        )
+        show_json(told(store, measure, settings, metrics, notes))
         return
     from rich.table import Table
 
@@ -78,13 +73,13 @@ def of_store(features: Features) -> list[str]:
     meta = features.meta
     if meta is None:
         return []
-    told = list(meta.notes)
+    lines = list(meta.notes)
     if meta.missing:
-        told.append(
+        lines.append(
             f"{len(meta.missing):,} of {meta.rows + len(meta.missing):,} pictures could not be read and are in no "
             "number; store.json lists them"
         )
-    return told
+    return lines
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.features.shared import AsJson, TorchThreads, group
+from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
 from snellen.cli.output import note, show_json
 from snellen.cli.serve import ended_by_signals
 from snellen.errors import UsageError
@@ -39,7 +39,7 @@ def extract(
             help="CSV of path,label without a header, named train.csv or NAME=FILE; may be repeated.",
         ),
     ],
-    images: Annotated[Path, typer.Option(help="Folder, zip or tar that the paths lie under.")],
+    images: Images,
     out: Annotated[Path, typer.Option(help="Folder to write. One that was begun is gone on with.")],
     outputs: Annotated[
         str | None,
