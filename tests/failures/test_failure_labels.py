@@ -164,6 +164,25 @@ def test_a_person_decides_over_both_and_two_people_who_differ_are_listed(capsys)
     assert held["s005"]["why"] == {"tom": "seen", "mia": "seen"}
 
 
+def test_names_of_people_cannot_write_to_the_terminal(capsys):
+    run("run")
+    lines = [{"sample_id": "s001", "label": label, "by": f"{label}\x1b[31m\nreview"} for label in ("format", "timeout")]
+    Path("hostile.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    capsys.readouterr()
+    assert main(["failures", "run", "--review", "hostile.jsonl"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "format⟦U+001B⟧[31m review: format" in out
+    assert sum(line.startswith("review") for line in out.splitlines()) == 1
+
+
+def test_a_judges_run_has_no_failures_of_its_own(capsys):
+    run("run")
+    label()
+    for folder in ("run_judged", "run_failures"):
+        assert main(["failures", folder]) == 2
+        assert "is a judge's run" in capsys.readouterr().err
+
+
 def test_of_several_runs_a_decision_names_its_own(capsys):
     run("run")
     run("other", made.OTHER, "plain", right=())

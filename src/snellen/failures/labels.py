@@ -15,7 +15,7 @@ from snellen.engine import failed, journal
 from snellen.engine.failed import Answered, Key
 from snellen.engine.rescore import judged_name
 from snellen.errors import DataError, RunError, UsageError
-from snellen.evaluation import Run
+from snellen.evaluation import JUDGED, LABELLED, Run
 from snellen.failures.review import Decision, disputed
 from snellen.failures.rules import UNKNOWN, labels, proposed, signals
 
@@ -158,8 +158,13 @@ def labelled(
         The labels, and why they are those of the file; empty where they were made now.
 
     Raises:
+        UsageError: the run is a judge's.
         SnellenError: the data cannot be read, and there is no such file; or that file is damaged.
     """
+    if run.meta.spec.benchmark in (JUDGED, LABELLED):
+        raise UsageError(
+            f"{run.path} is a judge's run, in which no answer is right or wrong", "Give the run it is about."
+        )
     kept = saved(run)
     decided = with_earlier(kept or (), review or {})
     try:
