@@ -15,6 +15,7 @@ from snellen.benchmarks.base import Data
 from snellen.build.curate import evidence as pages
 from snellen.build.curate import hard, leaks, opinions
 from snellen.build.curate.candidates import Candidate
+from snellen.build.curate.looks import Looks
 from snellen.build.curate.work import Decision, StageFile, Work
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.judge import UNANSWERED
@@ -123,6 +124,7 @@ def audit_leaks(
     engine: str,
     *,
     rule: leaks.Rule | None = None,
+    encoder: Looks | None = None,
     skip: Collection[str] = (),
     tell: Callable[[str], None] = lambda line: None,
 ) -> StageFile:
@@ -131,16 +133,17 @@ def audit_leaks(
     Args:
         search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
         engine: what the search is called.
+        encoder: compares pictures that the hash does not tell to be copies; None: the hash alone does.
         tell: gets a line for each search that failed.
     """
-    rule = (rule or leaks.Rule()).checked()
+    rule = structs.replace((rule or leaks.Rule()).checked(), encoder="" if encoder is None else encoder.name)
     entering = work.entering("leaks", skip)
     if search is None:
         known = leaks.recorded(work, engine, rule.k)
     else:
         known = _loop(leaks.search_all(work, entering, search, engine, rule.k, tell=tell))
     settings = {"engine": engine, **msgspec.to_builtins(rule)}
-    return _decided(work, "leaks", settings, leaks.audit_all(work, entering, known, rule))
+    return _decided(work, "leaks", settings, leaks.audit_all(work, entering, known, rule, encoder))
 
 
 def check_evidence(

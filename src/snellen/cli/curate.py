@@ -86,13 +86,25 @@ def curate(
         str,
         typer.Option(
             metavar="A,B",
-            help="Of named (a hit names the answer), copy (a hit shows the picture), twin (a candidate repeats another).",
+            help="Of named (a hit names the answer), copy (a hit shows the picture), alike (it looks the same to the "
+            "encoder), twin (a candidate repeats another).",
             rich_help_panel=LEAKS,
         ),
     ] = "named,twin",
     near: Annotated[
         int, typer.Option(min=0, max=128, help="Bits of 256 in which copies differ.", rich_help_panel=LEAKS)
     ] = 72,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="Compares what the hash does not tell: embedded, hf:NAME, a folder, timm:NAME …, or none.",
+            rich_help_panel=LEAKS,
+        ),
+    ] = "embedded",
+    alike: Annotated[
+        float, typer.Option(min=0, max=1, help="Cosine from which pictures look the same to it.", rich_help_panel=LEAKS)
+    ] = 0.99,
     min_pages: Annotated[
         int, typer.Option(min=1, help="Pages that must support an answer.", rich_help_panel=EVIDENCE)
     ] = 1,
@@ -133,6 +145,7 @@ def curate(
     from snellen.build.curate import DECIDING, STAGES
     from snellen.build.curate.evidence import PagesFolder
     from snellen.build.curate.leaks import Rule
+    from snellen.build.curate.looks import open_looks
     from snellen.build.curate.sources import engine_name, fetch_by, search_by, settings_of
     from snellen.build.curate.work import open_work
     from snellen.cli.output import note
@@ -182,8 +195,10 @@ def curate(
             for line in settings.notices():
                 note(line)
             rule = Rule(k=hits, drop=tuple(word.strip() for word in drop.split(",") if word.strip()), near=near)
-            search, engine = search_by(settings), engine_name(settings)
-            done.append(curating.audit_leaks(work, search, engine, rule=rule, skip=skipped, tell=note))
+            rule = structs.replace(rule, alike=alike).checked()
+            looks = open_looks(encoder)
+            search, engine = search_by(settings, looks), engine_name(settings, looks)
+            done.append(curating.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, tell=note))
         if "evidence" in wanted:
             if pages is None and settings is None:
                 raise UsageError(

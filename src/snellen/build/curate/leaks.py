@@ -2,7 +2,8 @@
 
 Each picture is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
 hit names the answer in its title, its address or a file name; it is a copy where a hit, or another candidate, shows the very
-same picture. Which of these drop a candidate is a setting; all are recorded, and shown to the reviewers.
+same picture by its hash, and alike where an encoder says so and the hash does not. Which of these drop a candidate is
+a setting; all are recorded, and shown to the reviewers.
 
 Hits are kept by the picture's digest: with other aliases or settings the decision is made anew without searching again.
 """
@@ -12,13 +13,13 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from snellen.build.curate import likeness
+from snellen.build.curate import likeness, looks
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.mentions import find, in_address
 from snellen.build.curate.work import Decision, Work
@@ -28,7 +29,7 @@ from snellen.errors import MediaError, UsageError
 Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
 """`search(picture, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""
 
-KINDS = ("named", "copy", "twin")
+KINDS = ("named", "copy", "alike", "twin")
 DROPPING = ("named", "twin")
 MOST_BYTES = 8 << 20
 FAR = 128
@@ -38,7 +39,8 @@ FAR = 128
 class Hit(Struct, frozen=True, omit_defaults=True):
     """One hit of a reverse image search, as it came.
 
-    `thumbnail` is an address or a data URI; `similarity` is 0 to 1, None where the engine gives none.
+    `thumbnail` is an address or a data URI; `similarity` is 0 to 1, None where the engine gives none; `cosine` is what an
+    encoder said, None where none was asked.
     """
 
     url: str = ""
@@ -46,6 +48,7 @@ class Hit(Struct, frozen=True, omit_defaults=True):
     thumbnail: str = ""
     similarity: float | None = None
     source: str = ""
+    cosine: float | None = None
 
 
 class Searched(Struct, frozen=True):
@@ -59,7 +62,10 @@ class Searched(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True):
-    """Why a hit counts: `kind` is named or copy, `where` title, address, thumbnail or picture, `form` the name found."""
+    """Why a hit counts: `kind` is named, copy or alike, `where` title, address, thumbnail or picture, `form` the name found.
+
+    `distance` is that of the hashes, in bits of 256; `cosine` that of the encoder's vectors.
+    """
 
     kind: str
     where: str
@@ -67,6 +73,7 @@ class Leak(Struct, frozen=True):
     form: str = ""
     quote: str = ""
     distance: int | None = None
+    cosine: float | None = None
 
 
 class Rule(Struct, frozen=True):
@@ -74,15 +81,20 @@ class Rule(Struct, frozen=True):
 
     Attributes:
         k: hits that are asked for.
-        drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture), twin
-            (an earlier candidate with the same question and answer does).
+        drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same picture by its
+            hash), alike (a hit, or an earlier candidate with the same question and answer, looks the same to the encoder),
+            twin (an earlier candidate with the same question and answer shows the same picture by its hash).
         near: copies differ in at most so many of 256 bits of their hashes. A similarity that a search gives is read as the
             local search gives it: 1 for no bit, 0 for 128.
+        alike: pictures look the same where the cosine of their vectors is at least this.
+        encoder: which one said so; empty: none was asked.
     """
 
     k: int = 20
     drop: tuple[str, ...] = DROPPING
     near: int = likeness.NEAR
+    alike: float = looks.ALIKE
+    encoder: str = ""
 
     def checked(self) -> Rule:
         """Raises UsageError for a finding that there is none of."""
@@ -147,7 +159,7 @@ def _plain(hit: Any) -> dict[str, Any]:
 
 
 class Audit(Struct, frozen=True):
-    """What was found about one candidate."""
+    """What was found about one candidate. `twin` and `alike` are ids of earlier candidates."""
 
     leaks: tuple[Leak, ...] = ()
     twin: str = ""
@@ -155,22 +167,37 @@ class Audit(Struct, frozen=True):
     engine: str = ""
     at: float | None = None
     shown: tuple[Hit, ...] = field(default_factory=tuple)
+    alike: str = ""
 
 
-def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, rule: Rule) -> Audit:
-    """Hold the hits against the candidate's names and its picture."""
+def audit(
+    candidate: Candidate,
+    picture: bytes,
+    searched: Searched,
+    twin: str,
+    rule: Rule,
+    encoder: looks.Looks | None = None,
+    alike: str = "",
+) -> Audit:
+    """Hold the hits against the candidate's names and its picture; with an encoder also by how it looks."""
     own: likeness.Hashes = None
+    seen: looks.Vectors | None = None
     leaks: list[Leak] = []
     for hit in searched.hits[: rule.k]:
+        if hit.cosine is not None and hit.cosine < rule.alike:
+            continue  # found by its looks, and not near enough: what it is called says nothing about this picture
         named = _named(candidate.forms, hit)
         if named is not None:
             leaks.append(named)
-        bits = None
+        bits, cosine = None, hit.cosine
         thumbnail = _embedded(hit.thumbnail)
         if thumbnail is not None:
             own = likeness.hashes(picture) if own is None else own
             try:
                 bits = likeness.distance(own, likeness.hashes(thumbnail), rule.near)
+                if encoder is not None and bits is None:
+                    seen = encoder.asked(picture) if seen is None else seen
+                    cosine = float(looks.cosines(seen, encoder.held([thumbnail]))[0])
             except MediaError:
                 bits = None  # a thumbnail that is no picture says nothing
         elif hit.similarity is not None:
@@ -178,8 +205,10 @@ def audit(candidate: Candidate, picture: bytes, searched: Searched, twin: str, r
             bits = said if said <= rule.near else None
         if bits is not None:
             leaks.append(Leak("copy", "picture", hit, distance=bits))
+        elif cosine is not None and cosine >= rule.alike:
+            leaks.append(Leak("alike", "picture", hit, cosine=round(cosine, 4)))
     shown = tuple(searched.hits[: rule.k])
-    return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown)
+    return Audit(tuple(leaks), twin, len(shown), searched.engine, searched.at, shown, alike)
 
 
 def _named(forms: Sequence[str], hit: Hit) -> Leak | None:
@@ -224,27 +253,55 @@ def decide(candidate: Candidate, found: Audit | None, rule: Rule) -> Decision:
     reasons = []
     for leak in found.leaks:
         if leak.kind in rule.drop:
-            what = f"names {leak.form!r}" if leak.kind == "named" else "shows the same picture"
+            what = {"named": f"names {leak.form!r}", "copy": "shows the same picture", "alike": "looks the same"}[
+                leak.kind
+            ]
             reasons.append(f"{leak.where} of {leak.hit.url or leak.hit.source or 'a hit'} {what}")
     if found.twin and "twin" in rule.drop:
         reasons.append(f"the same picture and question as {found.twin}")
+    if found.alike and "alike" in rule.drop:
+        reasons.append(f"looks the same as {found.alike}, and the same question")
     if reasons:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return Decision(candidate.id, "drop", reasons[0] + more, detail)
-    flags = sorted({leak.kind for leak in found.leaks} | ({"twin"} if found.twin else set()))
+    earlier = {name for name, of in (("twin", found.twin), ("alike", found.alike)) if of}
+    flags = sorted({leak.kind for leak in found.leaks} | earlier)
     return Decision(candidate.id, "keep", f"flagged: {', '.join(flags)}" if flags else "", detail)
 
 
+def lookalikes(
+    work: Work, candidates: Sequence[Candidate], encoder: looks.Looks, alike: float, but: Collection[str]
+) -> dict[str, str]:
+    """As `twins`, by how pictures look to the encoder: id to the most alike earlier one's, but for the ids in `but`."""
+    asking: dict[tuple[str, str], list[Candidate]] = {}
+    for one in candidates:
+        asking.setdefault((one.question, one.answer), []).append(one)
+    found: dict[str, str] = {}
+    for group in asking.values():
+        pictures = [work.image(one).read_bytes() for one in group] if len(group) > 1 else []
+        held = encoder.held(pictures)
+        for at, one in enumerate(group[1:], 1):
+            if one.id not in but and (near := looks.nearest(encoder.asked(pictures[at]), held[:at], 1, alike)):
+                found[one.id] = group[near[0][0]].id
+    return found
+
+
 def audit_all(
-    work: Work, candidates: Sequence[Candidate], searched: Mapping[str, Searched], rule: Rule
+    work: Work,
+    candidates: Sequence[Candidate],
+    searched: Mapping[str, Searched],
+    rule: Rule,
+    encoder: looks.Looks | None = None,
 ) -> list[Decision]:
     """The decisions on all candidates, from what was searched for."""
     same = twins(work, candidates, rule.near)
+    alike = {} if encoder is None else lookalikes(work, candidates, encoder, rule.alike, same)
     found = []
     for one in candidates:
         line = searched.get(one.sha256)
         report = None
         if line is not None:
-            report = audit(one, work.image(one).read_bytes(), line, same.get(one.id, ""), rule)
+            own = work.image(one).read_bytes()
+            report = audit(one, own, line, same.get(one.id, ""), rule, encoder, alike.get(one.id, ""))
         found.append(decide(one, report, rule))
     return found

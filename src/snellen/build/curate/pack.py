@@ -137,7 +137,8 @@ def _fault(work: Work, before: Candidate, now: Candidate, skip: Collection[str])
         if (again := hard.decide(now, said, settings["max_correct"])).verdict != "keep":
             return f"hard: {again.reason}"
     if "leaks" not in skip and (settings := _settings(work, "leaks")):
-        rule = msgspec.convert({name: settings[name] for name in leaks.Rule.__struct_fields__}, leaks.Rule)
+        known = {name: settings[name] for name in leaks.Rule.__struct_fields__ if name in settings}
+        rule = msgspec.convert(known, leaks.Rule)
         line = leaks.recorded(work, settings["engine"], rule.k).get(now.sha256)
         report = None if line is None else leaks.audit(now, work.image(now).read_bytes(), line, "", rule)
         if (again := leaks.decide(now, report, rule)).verdict != "keep":
@@ -209,7 +210,7 @@ def _history(
         found["closed_book"] = details["hard"]["models"]
     if "leaks" in details:
         audit = details["leaks"]
-        found["leakage"] = {name: audit.get(name) for name in ("engine", "at", "hits", "leaks", "twin")}
+        found["leakage"] = {name: audit.get(name) for name in ("engine", "at", "hits", "leaks", "twin", "alike")}
     if "evidence" in details:
         found["evidence"] = details["evidence"]["links"]
     if "review" in details:

@@ -7,22 +7,30 @@ the pictures are asked only where the settings name them.
 from __future__ import annotations
 
 import base64
+import tempfile
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from snellen.build.curate.evidence import Fetch, Page, Unavailable
 from snellen.build.curate.leaks import Search
-from snellen.errors import MediaError, UsageError
+from snellen.build.curate.looks import Looks, nearest
+from snellen.errors import DataError, MediaError, StorageError, UsageError
 from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError
 from snellen.models.tools.catalogue import open_backend
-from snellen.models.tools.settings import Settings, load
-from snellen.sources import BytesBlob, digest
+from snellen.models.tools.local import LocalBackend
+from snellen.models.tools.settings import Settings, load, prepare
+from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.types import Image, MediaSettings
 
 THUMBNAIL = 160
+LEAST = 0.9
+"""Cosine below which a picture of a collection is no hit at all."""
 
 
 def settings_of(tools: Path | None, collection: Path | None) -> Settings | None:
@@ -38,17 +46,22 @@ def settings_of(tools: Path | None, collection: Path | None) -> Settings | None:
     return None if tools is None else load(tools)
 
 
-def engine_name(settings: Settings) -> str:
-    """What a search is recorded under: the engines, or the collection by its digest."""
+def engine_name(settings: Settings, encoder: Looks | None = None) -> str:
+    """What a search is recorded under: the engines, or the collection by its digest, and the encoder that searches it."""
     if settings.backend == "web":
         return " + ".join(settings.reverse_engines) or "none"
     if settings.pages is not None:
-        return f"local {digest(Path(settings.pages)).removeprefix('sha256:')[:16]}"
+        also = "" if encoder is None else f" + {encoder.name}"
+        return f"local {_digest(settings.pages)}{also}"
     return "record"
 
 
-def search_by(settings: Settings) -> Search:
-    """The reverse image search of the tools.
+def _digest(pages: str) -> str:
+    return digest(Path(pages)).removeprefix("sha256:")[:16]
+
+
+def search_by(settings: Settings, encoder: Looks | None = None) -> Search:
+    """The reverse image search of the tools; of a local collection also what looks alike to the encoder.
 
     Raises:
         UsageError: the settings give none.
@@ -60,13 +73,15 @@ def search_by(settings: Settings) -> Search:
             "Give --collection FOLDER, or a tools file with `reverse_engines`: each engine then gets every picture.",
         )
     backend = open_backend(settings)
+    local = encoder is not None and settings.backend == "local" and settings.pages is not None and not settings.replay
+    album = Album(settings, encoder) if local and encoder is not None else None
 
     async def search(data: bytes, k: int) -> Sequence[Mapping[str, Any]]:
         try:
             hits = await backend.reverse(data, k)
         except ToolError as error:
             raise OSError(error.message) from error
-        return [
+        found: list[Mapping[str, Any]] = [
             {
                 "url": hit.url,
                 "title": hit.title,
@@ -76,8 +91,57 @@ def search_by(settings: Settings) -> Search:
             }
             for hit in hits
         ]
+        known = {hit.image for hit in hits}
+        more = [] if album is None else [hit for hit in album.search(data, k) if hit["thumbnail"] not in known]
+        return [*found, *more][:k]
 
     return search
+
+
+class Album:
+    """The pictures of a collection as an encoder sees them; its vectors are kept in the cache beside the indexes.
+
+    Raises:
+        DataError: the index cannot be read. StorageError: the cache cannot be written.
+    """
+
+    def __init__(self, settings: Settings, encoder: Looks) -> None:
+        pages, index = settings.pages, prepare(settings).index
+        assert pages is not None and index is not None  # noqa: S101 - prepare fills the index in
+        self._encoder = encoder
+        self._rows = LocalBackend(Path(pages), Path(index)).pictures()
+        mark = blake2b(encoder.name.encode(), digest_size=8).hexdigest()
+        path = cache_folder() / "looks" / f"{_digest(pages)}-{mark}.npy"
+        if not path.exists():
+            vectors = encoder.held(within(Path(pages), row.path).read_bytes() for row in self._rows)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as part:
+                    np.save(part, vectors)
+                Path(part.name).replace(path)
+            except OSError as error:
+                raise StorageError(f"vectors cannot be written to {path.parent}: {error.strerror}") from error
+        self._held = np.load(path)
+        if len(self._held) != len(self._rows):
+            raise DataError(f"{path} has {len(self._held)} vectors for {len(self._rows)} pictures", "Delete the file.")
+
+    def search(self, data: bytes, k: int) -> list[Mapping[str, Any]]:
+        """What looks alike, whatever setting will count: the rule's threshold is applied when the hits are read."""
+        try:
+            asked = self._encoder.asked(data)
+        except MediaError as error:
+            raise OSError(error.message) from error
+        rows = ((self._rows[number], cosine) for number, cosine in nearest(asked, self._held, k, LEAST))
+        return [
+            {
+                "url": row.page or row.url,
+                "title": row.title,
+                "thumbnail": row.url,
+                "source": "local, by looks",
+                "cosine": round(cosine, 4),
+            }
+            for row, cosine in rows
+        ]
 
 
 async def _thumbnail(backend: Backend, address: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +19,15 @@ from snellen.sources import BytesBlob, within
 from snellen.types import Image, MediaSettings
 
 PAIRS = tuple[tuple[str, str], ...]
+
+
+class Held(NamedTuple):
+    """A picture of a collection: its address, its path under the folder, and the page that shows it, if any."""
+
+    url: str
+    path: str
+    page: str
+    title: str
 
 
 class LocalBackend:
@@ -76,6 +86,11 @@ class LocalBackend:
         if row is not None:
             return Page(url, row[1], data=within(self._folder, row[0]).read_bytes())
         raise ToolError(f"{url[:300]} is not in the collection; fetch addresses that a search gave")
+
+    def pictures(self) -> list[Held]:
+        """The pictures that can be searched for, in the order of their numbers."""
+        rows = self._database.execute("select url, path, page, title from pictures order by id")
+        return [Held(*row) for row in rows]
 
     async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
         """Near-duplicates of a picture, nearest first."""
