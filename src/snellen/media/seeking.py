@@ -18,6 +18,8 @@ from snellen.media.packets import Packet, Scan
 
 # Threads of one decoder. Several videos are decoded at once (MediaCache), and each thread holds frames.
 THREADS = 4
+# Packets in a run from which on more than one thread saves time: they are filled and emptied anew in every run.
+LONG = 48
 
 
 class Uncertain(Exception):
@@ -58,9 +60,11 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
     named = {scanned.shown[number]: number for number in numbers}
     stream = container.streams.video[0]
     codec = stream.codec_context
-    codec.thread_type = "AUTO"
-    codec.thread_count = min(THREADS, (os.cpu_count() or 1) + 1)
-    for run in runs(index, named):
+    plan = runs(index, named)
+    if sum(run.last - run.first for run in plan) >= LONG * len(plan):
+        codec.thread_type = "AUTO"
+        codec.thread_count = min(THREADS, (os.cpu_count() or 1) + 1)
+    for run in plan:
         by_stamp = {index[at].pts: named[at] for at in run.wanted}
         expected: list[int] = []
         got: list[int] = []
