@@ -71,6 +71,7 @@ class Pool:
         self._over: WorkersGoneError | None = None
         self._closed = False
         self._seen_versions: set[tuple[tuple[str, str], ...]] = set()
+        self._nodes: set[str] = set()
         self.lost: Counter[str] = Counter()
         self.asked_again = 0
 
@@ -139,12 +140,11 @@ class Pool:
 
     def record(self) -> dict[str, Any]:
         """What happened, for run_meta.json."""
-        hosts = Counter(seat.hello.host for seat in self._seats if seat.hello is not None)
         return {
             "workers": self.size,
             "gpus_each": self._gpus,
             "ray": self._cluster.version,
-            "hosts": len(hosts),
+            "nodes": len(self._nodes),
             "versions": [dict(one) for one in sorted(self._seen_versions)],
             "lost": dict(self.lost),
             "asked_again": self.asked_again,
@@ -190,6 +190,7 @@ class Pool:
                 "Install the same version on all hosts.",
             )
         self._seen_versions.add(tuple(sorted(hello.versions.items())))
+        self._nodes.add(hello.node)
         seat.hello = hello
 
     async def _load(self, seat: Seat) -> None:
@@ -383,7 +384,8 @@ async def _call(remote: Callable[[], Any]) -> Any:
     except exceptions.RayTaskError as error:  # a fault in Snellen, or an answer that cannot be pickled
         raise WorkerLostError(f"the worker failed: {_last_line(error)}") from error
     except exceptions.RayError as error:
-        raise Lost(_why(error)) from error
+        unreachable = isinstance(error, exceptions.ActorUnavailableError)
+        raise Lost("it does not answer any more" if unreachable else _why(error)) from error
 
 
 def _why(error: BaseException) -> str:
