@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -240,6 +241,27 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
     assert (labels[distance.argmin(axis=1)] == labels).mean() > 0.9
     few = plane(features, np.arange(len(features)), most=20)
     assert (len(few.points), few.of) == (20, len(features))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.zeros((40, 5)), "vary in one direction at most"),
+        (np.full((40, 5), 3.7), "vary in one direction at most"),
+        (np.arange(1.0, 41.0)[:, None], "vary in one direction at most"),
+        (np.eye(9), "too few"),
+    ],
+)
+def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes(values: Any, said: str) -> None:
+    from snellen.features.labels import from_array
+
+    count = len(values)
+    labels = from_array(np.arange(count) % 2, None, "labels", str)
+    names = np.array([str(row) for row in range(count)], dtype=object)
+    features = Features(values.astype(np.float32), labels, names, np.array([""] * count, dtype=object))
+    found = plane(features, np.arange(count))
+    assert found.reducer == "PCA" and said in found.why
+    assert np.isfinite(found.points).all()
 
 
 class Always:

@@ -21,6 +21,9 @@ SHEET_NEIGHBOURS = 10
 MAP_ROWS = 1_500
 _PERPLEXITY = 30.0
 _WIDE = 50
+_FEWEST = 12
+_FLAT = 1e-6
+"""Spread of an axis, beside the largest and beside rows of length 1, that is rounding."""
 
 
 class Curve(Struct, frozen=True, eq=False):
@@ -54,9 +57,10 @@ class Map(Struct, frozen=True, eq=False):
     Attributes:
         points: [n, 2].
         rows: [n] their numbers in the store.
-        reducer: "t-SNE", or "PCA" where scikit-learn is not installed.
+        reducer: "t-SNE", or "PCA" where none can be made.
         explained: share of the variance that a PCA's two axes hold; None for t-SNE, whose axes mean nothing.
         of: rows that there were.
+        why: of a PCA, why it is no t-SNE, as a sentence.
     """
 
     points: NDArray[np.float64]
@@ -64,6 +68,7 @@ class Map(Struct, frozen=True, eq=False):
     reducer: Literal["t-SNE", "PCA"]
     explained: float | None
     of: int
+    why: str = ""
 
 
 def precision_recall(
@@ -147,7 +152,8 @@ def _shown(features: Features, row: int, query: int) -> Neighbour:
 def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, seed: int = 0) -> Map:
     """Features in two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
 
-    Where scikit-learn is not installed the two first principal axes are taken; the result says which. Above `most`
+    Where scikit-learn is not installed, for fewer than 12 rows, and for features that vary in one direction at most (from
+    which a t-SNE cannot begin) the two first principal axes are taken; the result says which and why. Above `most`
     rows a sample is drawn by the seed. Distances between clusters of a t-SNE mean nothing.
     """
     count = len(rows)
@@ -159,11 +165,18 @@ def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, 
     centred = values - values.mean(axis=0)
     left, strength, _ = np.linalg.svd(centred, full_matrices=False)
     axes = left * strength
-    if find_spec("sklearn") is None or len(rows) < 12:
+    why = ""
+    if find_spec("sklearn") is None:
+        why = "With scikit-learn installed this is a t-SNE."
+    elif len(rows) < _FEWEST:
+        why = "These are too few for a t-SNE."
+    elif (strength > _FLAT * max(float(strength[0]), float(np.sqrt(len(rows))))).sum() < 2:
+        why = "The features vary in one direction at most, too little for a t-SNE."
+    if why:
         whole = float((strength**2).sum())
         flat = np.zeros((len(rows), 2))
         flat[:, : min(2, axes.shape[1])] = axes[:, :2]
-        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / whole if whole > 0 else 0.0, count)
+        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / whole if whole > 0 else 0.0, count, why)
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

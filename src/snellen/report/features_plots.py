@@ -238,7 +238,7 @@ def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Pl
     much = (
         "t-SNE of the features: neighbours stay neighbours, distances between groups mean nothing."
         if found.explained is None
-        else f"The first two principal axes: {found.explained:.0%} of the variance. With scikit-learn installed this is a t-SNE."
+        else f"The first two principal axes: {found.explained:.0%} of the variance. {found.why}"
     )
     which = "" if few else f" Of {len(classes):,} classes {len(names_at)} of the largest are named."
     return Plot(
