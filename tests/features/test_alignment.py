@@ -148,6 +148,7 @@ def test_tables_compare_groups_over_the_data_sets_that_all_have():
     assert paradigms["Con"].datasets == ("cub",)
     assert paradigms["Con"].mean == pytest.approx(0.75)
     assert paradigms["Con"].without == pytest.approx(0.7)
+    assert paradigms["Con"].others == ("llava-1.5-7b",)
     assert [one.group for one in by_data_scale(rows, towers)] == ["<0.1B", "0.1-1B", ">1B"]
     assert by_encoder_scale(rows, towers)[0].group == "mine"
     assert untagged(rows, towers) == ["mine"]

@@ -332,7 +332,9 @@ def test_strengths_are_read_as_fractions():
     assert strength("4/255") == 4 / 255
     assert strength(" 0.25/255") == pytest.approx(0.25 / 255)
     assert strength("0") == 0
-    for wrong in ("x", "1/0", "-1/255", ""):
+    assert strength("1e-3") == pytest.approx(0.001)
+    assert strength("0.25/255") == 0.25 / 255
+    for wrong in ("x", "1/0", "-1/255", "", "nan", "inf", "1e400", "1e999999999", "1/", "/2", "1_0", "٣"):
         with pytest.raises(UsageError):
             strength(wrong)
 

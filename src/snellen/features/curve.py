@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt
@@ -16,6 +17,7 @@ from snellen.features.ball import Norm
 from snellen.scoring.statistics import interval, wilson
 from snellen.types import Metric
 
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
 EPS = ("0", "0.25/255", "0.5/255", "1/255", "2/255", "4/255", "8/255")
 
 
@@ -107,14 +109,13 @@ class SetComparison(Struct, frozen=True):
 
 def strength(text: str) -> float:
     """`4/255`, `0.25/255`, `0.0157`. Raises UsageError."""
-    above, sign, below = text.strip().partition("/")
-    try:
-        value = float(Fraction(above) / Fraction(below if sign else "1"))
-    except (ValueError, ZeroDivisionError):
-        value = -1.0
-    if value < 0:
+    above, sign, below = (part.strip() for part in text.partition("/"))
+    parts = (above, below if sign else "1")
+    # Short numbers only: a fraction of 1e999999999 would be written out digit by digit.
+    plain = all(len(part) <= 40 and _NUMBER.fullmatch(part) for part in parts)
+    if not plain or not Fraction(parts[1]):
         raise UsageError(f"eps {text!r}: a number or a fraction of 0 or more was expected.", "As in 4/255.")
-    return value
+    return float(Fraction(parts[0]) / Fraction(parts[1]))
 
 
 def curve(

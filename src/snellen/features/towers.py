@@ -52,6 +52,7 @@ class Row(Struct, frozen=True):
         without: the same over the encoders that are not in the group, on the data sets that all share; None where
             the table has no such column, or no such encoder.
         parameters: of the encoder, in millions; in the table by encoder scale alone.
+        others: the encoders that `without` is over.
     """
 
     group: str
@@ -60,6 +61,7 @@ class Row(Struct, frozen=True):
     mean: float | None
     without: float | None = None
     parameters: float | None = None
+    others: tuple[str, ...] = ()
 
 
 def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
@@ -142,6 +144,7 @@ def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Row:
         shared,
         _mean(accuracies, inside, shared),
         _mean(accuracies, outside, shared) if outside else None,
+        others=tuple(name for name in names if name in outside),
     )
 
 

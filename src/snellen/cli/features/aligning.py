@@ -205,7 +205,7 @@ def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -
 def _cells(table: str, row: Row) -> list[Metric]:
     cells = [Metric(f"{table}/{row.group}", row.mean, len(row.encoders), coverage=1.0 if row.datasets else 0.0)]
     if row.without is not None:
-        cells.append(Metric(f"{table}/{row.group}/others", row.without, len(row.encoders)))
+        cells.append(Metric(f"{table}/{row.group}/others", row.without, len(row.others)))
     if row.parameters is not None:
         cells.append(
             Metric(f"{table}/{row.group}/parameters", row.parameters, len(row.encoders), unit="million parameters")
