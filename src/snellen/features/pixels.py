@@ -2,10 +2,10 @@
 
 What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
 decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.resample`),
-and normalised by one multiply and one add. Pictures that grow, and other filters than bilinear and bicubic, are resized
-by Pillow. The source is never cut before it is resized as if it were whole: that would move the grid of samples and
-change pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other formats and turned ones are
-decoded as everywhere in Snellen (`snellen.media.decode`) and go the same way from there.
+and normalised by one multiply and one add. Pictures that grow, tall ones that are squashed, and other filters than
+bilinear and bicubic are resized by Pillow. The source is never cut before it is resized as if it were whole: that would
+move the grid of samples and change pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other
+formats and turned ones are decoded as everywhere in Snellen (`snellen.media.decode`) and go the same way from there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import FingerprintError
-from snellen.features.resample import resampled
+from snellen.features.resample import resampled, rows_first
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 
@@ -111,9 +111,10 @@ def fit(pixels: np.ndarray, transform: Transform) -> torch.Tensor:
     height, width = resized(pixels.shape[0], pixels.shape[1], transform)
     top, left = corner(height, width, transform)
     high, wide = (height, width) if transform.crop is None else transform.crop
-    smaller = height <= pixels.shape[0] and width <= pixels.shape[1]
+    rows, columns = pixels.shape[:2]
+    smaller = height <= rows and width <= columns and rows_first(rows, columns, height, width)
     if transform.interpolation in ("bicubic", "bilinear") and smaller:
-        if (height, width) != pixels.shape[:2]:
+        if (height, width) != (rows, columns):
             box = top, left, high, wide
             return torch.from_numpy(resampled(pixels, height, width, transform.interpolation, box))
     else:
@@ -127,11 +128,9 @@ def fit(pixels: np.ndarray, transform: Transform) -> torch.Tensor:
 
 def normalised(images: torch.Tensor, transform: Transform) -> torch.Tensor:
     """float32 [B, 3, H, W] as the encoder takes it, of uint8 [B, 3, H, W] or of floats from 0 to 1. Differentiable."""
-    import torch
-
     scale, shift = _line(transform, 1.0 if images.is_floating_point() else 255.0)
     scale, shift = scale.to(images.device), shift.to(images.device)
-    return torch.addcmul(shift, images.float(), scale)
+    return images.float() * scale + shift
 
 
 def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
@@ -144,11 +143,9 @@ def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], trans
         batch: float32 [B, 3, H, W] on the CPU.
         pictures: uint8 [3, H, W] each, B at most.
     """
-    import torch
-
     scale, shift = (one[0] for one in _line(transform, 255.0))
     for place, picture in zip(batch, pictures, strict=False):
-        torch.addcmul(shift, picture.float(), scale, out=place)
+        place.copy_(picture).mul_(scale).add_(shift)
     return batch[: len(pictures)]
 
 
