@@ -164,6 +164,14 @@ def test_a_person_decides_over_both_and_two_people_who_differ_are_listed(capsys)
     assert held["s005"]["why"] == {"tom": "seen", "mia": "seen"}
 
 
+def test_a_note_that_names_the_gold_is_kept_without_it(capsys):
+    run("run")
+    line = {"sample_id": "s001", "label": "format", "by": "mia", "note": "it is a Zyxgold 1 Mark II"}
+    Path("mia.jsonl").write_text(json.dumps(line) + "\n")
+    assert answers(told(capsys, "run", "--review", "mia.jsonl"))["s001"]["why"] == {"mia": "it is a [gold withheld]"}
+    assert b"zyxgold" not in Path("run/failures.jsonl").read_bytes().lower()
+
+
 def test_names_of_people_cannot_write_to_the_terminal(capsys):
     run("run")
     lines = [{"sample_id": "s001", "label": label, "by": f"{label}\x1b[31m\nreview"} for label in ("format", "timeout")]

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.build.curate.agreement import Agreement, cohen
 from snellen.engine import failed, journal
@@ -18,6 +18,7 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run
 from snellen.failures.review import Decision, disputed
 from snellen.failures.rules import UNKNOWN, labels, proposed, signals
+from snellen.scoring.judge import gold_forms, strike
 
 Source = Literal["rule", "judge", "person", "none"]
 NAME = "failures.jsonl"
@@ -92,7 +93,11 @@ def label_run(
     """
     for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         if one.failed:
-            yield label_of(one, review, judged)
+            found = label_of(one, review, judged)
+            if found.why and run.benchmark.restricted:  # what a person writes beside a decision is kept in the run
+                forms = gold_forms(one.sample)
+                found = structs.replace(found, why={by: strike(note, forms) for by, note in found.why.items()})
+            yield found
 
 
 def label_of(
