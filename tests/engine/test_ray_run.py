@@ -188,7 +188,8 @@ def test_a_stranger_without_the_token_is_not_let_in(hosts):
     stranger = {name: value for name, value in hosts.environment.items() if not name.startswith("RAY_AUTH")}
     stranger["HOME"] = "/nonexistent"
     _, err = finished(start((*RUN, "--ray", hosts.address, "--out", "never"), stranger), 4)
-    assert "asks for a token" in err
+    assert "does not let this process in" in err
+    assert "RAY_AUTH_TOKEN" in err
     assert "Traceback" not in err
     assert not Path("never").exists()
 

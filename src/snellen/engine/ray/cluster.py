@@ -13,6 +13,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,12 @@ CONNECT_S = 5.0
 LONGEST_TEMP = 40  # Ray's sockets lie under it, and their names may have 107 bytes
 _TOKEN = secrets.token_hex(32)  # Ray reads it once a process, so it stays the same for all runs of this one
 # Ray tells of every lost worker on standard output, where our tables and JSON go; it reads this when it is imported.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "(?s)."}
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "(?s).",
+    "RAY_BACKEND_LOG_LEVEL": "error",
+}
 _OWN = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without a GPU of its own shall not see any
     "RAY_AUTH_MODE": "token",
@@ -70,6 +76,7 @@ class Cluster:
         self._folder: Path | None = None
         self._lock: filelock.BaseFileLock | None = None
         self._was_there = False
+        self._answered = False
         self.own = address is None
         self.version = ""
 
@@ -83,10 +90,13 @@ class Cluster:
         if self.own:
             _sweep()
         with _environment({**_QUIET, **_OWN} if self.own else _QUIET):
+            imported = "ray" in sys.modules
             import ray
 
             self.version = ray.__version__
             logging.getLogger("ray").setLevel(logging.ERROR)
+            if self.own and imported:
+                _read_token()
             self._was_there = self.own and ray.is_initialized()
             if self._was_there:  # a notebook that has one; it is not ours to end
                 self.own = False
@@ -145,7 +155,8 @@ class Cluster:
                 return {"address": "auto", **quiet}
             host, port = _host_and_port(self._address)
             with socket.create_connection((host, port), CONNECT_S):  # Ray itself waits for minutes
-                return {"address": self._address, **quiet}
+                self._answered = True
+            return {"address": self._address, **quiet}
         self._folder = _folder()
         self._lock = filelock.FileLock(self._folder / ".lock", thread_local=False)
         self._lock.acquire(timeout=0)
@@ -168,10 +179,11 @@ class Cluster:
                 f"Ray at {self._address} is another version than here: {said}",
                 "Install the same versions of Ray and Python on all hosts.",
             )
-        if "uthenticat" in said or "token" in said.lower():
+        if self._answered or "uthenticat" in said:
             return PreflightError(
-                f"Ray at {self._address} asks for a token: {said}",
-                "Put the cluster's token into RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN, with RAY_AUTH_MODE=token.",
+                f"what listens at {self._address} does not let this process in: {said}",
+                "If it asks for a token, put that into RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN, with RAY_AUTH_MODE=token; "
+                "else look whether it is Ray (for ray:// the port of its client server, 10001 by default).",
             )
         return PreflightError(
             f"there is no Ray at {self._address}: {said}",
@@ -210,6 +222,15 @@ def _sweep() -> None:
                     continue
                 with filelock.FileLock(lock).acquire(timeout=0):
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_token() -> None:
+    """Ray reads mode and token when it is imported, and somebody did so before us (a notebook, another library)."""
+    from ray import _raylet
+
+    core: Any = _raylet
+    core.Config.initialize("")
+    core.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextlib.contextmanager
