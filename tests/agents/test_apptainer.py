@@ -1,4 +1,4 @@
-"""The image for Apptainer and its digest, with a small program in apptainer's place; apptainer itself is not run here."""
+"""The image for Apptainer and its digest, with a small program in apptainer's place; test_apptainer_real.py runs apptainer itself."""
 
 from __future__ import annotations
 
