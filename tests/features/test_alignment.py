@@ -196,12 +196,16 @@ def test_the_command_compares_stores_merges_them_and_makes_tables(tmp_path, caps
     assert any("no tower matches: raw, aligned" in one for one in tables["notes"])
 
 
-def test_a_probe_that_lacks_a_class_says_so_at_every_stage(tmp_path, capsys):
+def test_a_probe_that_lacks_a_class_says_so_at_every_stage():
     raw, aligned = features(0.8), features(2.5, 2)
     kept = (SPLIT == "test") | (LABELS != 4)
     found = alignment(raw.take(kept), aligned.take(kept), method="ridge", name="birds")
     (line,) = [one for one in found.notes() if "without a training row" in one]
     assert line.startswith("birds, raw, aligned: 18 test rows are of 1 classes")
+    cars = features(0.8, 4)
+    merged = cross_meta([raw.take(kept), cars], ["birds", "cars"], method="ridge")
+    told = [one for one in merged.probe_notes if "without a training row" in one]
+    assert [one.partition(":")[0] for one in told] == ["birds, alone", "merged"]
 
 
 def test_a_table_has_the_probes_interval_and_one_cell_for_an_encoder_and_a_data_set(tmp_path, capsys):

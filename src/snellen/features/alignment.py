@@ -84,6 +84,7 @@ class Merged(Struct, frozen=True, eq=False):
         astray: [m] bool each: taken for a class of another data set.
         differences: merged minus alone, paired.
         classes: of each data set, in train.
+        probe_notes: what a reader of each probe's accuracy has to know, those of the data sets, then the merged one's.
     """
 
     names: tuple[str, ...]
@@ -92,6 +93,7 @@ class Merged(Struct, frozen=True, eq=False):
     astray: tuple[np.ndarray, ...]
     differences: tuple[Comparison, ...]
     classes: tuple[int, ...]
+    probe_notes: tuple[str, ...] = ()
 
     def metrics(self) -> list[Metric]:
         """accuracy/alone, accuracy/merged, difference/merged-alone and astray of each data set."""
@@ -175,11 +177,13 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
             f"features of different widths: {sorted(widths)}", "Merge stores of one encoder and one output."
         )
     values, labels, splits, first, alone, classes = [], [], [], [0], [], []
-    for store in stores:
+    notes: list[str] = []
+    for store, name in zip(stores, called, strict=True):
         part = store.take(np.flatnonzero(np.isin(store.split.astype(str), (TRAIN, TEST))))
         own = probe(part.values, _single(part), train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
         alone.append(own.correct)
         classes.append(own.settings.classes)
+        notes += [f"{name}, alone: {line}" for line in own.notes()]
         values.append(np.asarray(part.values))
         labels.append(part.labels.columns + first[-1])
         splits.append(part.split)
@@ -192,6 +196,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         split=np.concatenate(splits),
         **how,
     )
+    notes += [f"merged: {line}" for line in together.notes()]
     merged, astray = [], []
     for start, end in pairwise(first):
         mine = (together.targets >= start) & (together.targets < end)
@@ -201,7 +206,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         compare(one.astype(float), other.astype(float), np.arange(len(one), dtype=np.int64))
         for one, other in zip(merged, alone, strict=True)
     )
-    return Merged(called, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes))
+    return Merged(called, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes), tuple(notes))
 
 
 def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:

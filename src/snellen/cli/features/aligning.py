@@ -114,7 +114,8 @@ def alignment(
         metrics, notes = _tables([open_store(one, names[0] if names else None) for one in given], towers, how)
     elif cross:
         opened = [open_store(one, names[0] if names else None) for one in given]
-        metrics, notes = cross_meta(opened, **how).metrics(), [line for one in opened for line in of_store(one)]
+        merged = cross_meta(opened, **how)
+        metrics, notes = merged.metrics(), [*merged.probe_notes, *(line for one in opened for line in of_store(one))]
     else:
         metrics, notes = [], []
         apart = called_apart([open_store(one) for one in given]) if each else ("",)
