@@ -115,6 +115,22 @@ def test_a_head_of_one_output_is_refused_behind_another_and_so_is_another_encode
     assert "of another encoder" in said and "digest" in said
 
 
+def test_a_head_of_imported_features_takes_the_output_that_is_named_or_the_first(world, capsys, tmp_path):
+    features = open_store(world.store, "patch_mean")
+    weights = np.random.default_rng(1).standard_normal((32, 4))
+    plain = scaling("none", features.values)
+    tested = features.split == "test"
+    for output, more in (("features", ("--output", "patch_mean")), ("", ("--output", "patch_mean")), ("", ())):
+        head = Head(weights, np.zeros(4), plain, np.arange(4), None, False, {"output": output} if output else {})
+        file = head.save(tmp_path / "imported.npz")
+        told = world.attack(capsys, "--eps", "0", "--no-random-start", *more, head=file)
+        assert told["settings"]["output"] == ("patch_mean" if more else "cls")
+        seen = open_store(world.store, told["settings"]["output"])
+        right = head.predict(seen.values[tested]) == seen.labels.single[tested]
+        assert told["metrics"][0]["value"] == right.mean()
+        assert any("names no store" in one for one in told["notes"])
+
+
 def test_classes_meet_by_name_where_a_split_lacks_some(world, capsys, tmp_path):
     world.run(capsys, "probe", world.store, "--save", "--method", "ridge")
     whole = world.attack(capsys, "--eps", "0", "--no-random-start")

@@ -166,20 +166,28 @@ def _column_named(identity: int, name: str, head: Head) -> int:
 def outputs_of(head: Head, asked: str | None = None) -> list[str] | None:
     """The encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None where nobody says.
 
+    The name that somebody gave to imported features is no output of an encoder; `asked` says what they are.
+
     Raises:
         UsageError: `asked` is another output than the one that the head was trained on.
     """
+    from snellen.features.encoders.base import OUTPUT
+
     own = str(head.settings.get("output") or "")
+    if not all(OUTPUT.fullmatch(part) for part in own.split("+")):
+        own = ""
     if asked is not None and own and asked != own:
         raise UsageError(f"the head was trained on {own}, not on {asked}.", "Leave --output away.")
     name = asked or own
     return name.split("+") if name else None
 
 
-def classifier(encoder: Encoder, head: Head) -> Any:
+def classifier(encoder: Encoder, head: Head, outputs: Sequence[str] | None = None) -> Any:
     """A torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
 
-    All outputs that the encoder was opened with are laid side by side, in their order, as the head was trained on them.
+    Args:
+        outputs: of the encoder, laid side by side in this order, as the head was trained on them; None takes all that
+            the encoder was opened with.
 
     Raises:
         UsageError: the head is one of several labels a row.
@@ -189,11 +197,12 @@ def classifier(encoder: Encoder, head: Head) -> Any:
 
     if head.several:
         raise UsageError("the head tells several labels a row.", "Attacks take a head of one class a picture.")
+    taken = tuple(encoder.outputs if outputs is None else outputs)
     widths = encoder.widths()
-    width = sum(widths[one] for one in encoder.outputs)
+    width = sum(widths[one] for one in taken)
     if width != len(head.weights):
         raise DataError(
-            f"{encoder.name} gives {width} numbers as {'+'.join(encoder.outputs)}; the head takes {len(head.weights)}",
+            f"{encoder.name} gives {width} numbers as {'+'.join(taken)}; the head takes {len(head.weights)}",
             "Take the encoder and the --output that the head was trained on.",
         )
 
@@ -205,7 +214,7 @@ def classifier(encoder: Encoder, head: Head) -> Any:
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             seen = encoder.forward_pixels(images)
-            logits: torch.Tensor = self.head(torch.cat([seen[one] for one in encoder.outputs], dim=1))
+            logits: torch.Tensor = self.head(torch.cat([seen[one] for one in taken], dim=1))
             return logits
 
     return Classifier().eval()

@@ -111,12 +111,13 @@ def attack(
     trained = load_head(head)
     names = robustness.outputs_of(trained, output)
     opened = open_encoder(encoder, names, device=device, compute=compute)
-    logits = robustness.classifier(opened, trained)
+    taken = names or opened.outputs[:1]
+    logits = robustness.classifier(opened, trained, taken)
     checked = robustness.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
     notes = [one for one in [checked] if one]
     settings: dict[str, Any] = {
         "encoder": encoder,
-        "output": "+".join(opened.outputs),
+        "output": "+".join(taken),
         "head": str(head),
         "features": trained.settings.get("store"),
         "split": split,
@@ -157,7 +158,7 @@ def attack(
             if general is not None:
                 other = trained if general_head is None else load_head(general_head)
                 place = (general, general_images or images, opened.transform, other)
-                beside, all_ = robustness.attacked(robustness.classifier(opened, other), *place, **how)
+                beside, all_ = robustness.attacked(robustness.classifier(opened, other, taken), *place, **how)
                 metrics += robustness.beside(found, beside, all_)
                 settings["general"] = general
                 told = [*beside.notes(), *_part(len(beside.clean), all_)]

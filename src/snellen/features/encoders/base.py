@@ -18,7 +18,7 @@ from torch import nn
 from snellen.errors import DataError, UsageError
 from snellen.features.pixels import Transform, normalised
 
-_OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
+OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
 
 
 class Parts(Struct, frozen=True, eq=False):
@@ -135,7 +135,7 @@ class Encoder:
 
     def _depth(self, output: str) -> int:
         """How many blocks an output is read from."""
-        found = _OUTPUT.fullmatch(output)
+        found = OUTPUT.fullmatch(output)
         kind = found[1] if found else None
         if (
             found is None
@@ -162,7 +162,7 @@ class Encoder:
         return normed
 
     def _output(self, name: str, tokens: Sequence[torch.Tensor], known: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        found = _OUTPUT.fullmatch(name)
+        found = OUTPUT.fullmatch(name)
         if found is None or found[1] is None:
             return known[name]
         last = tokens[len(tokens) - int(found[2] or 1) :]
