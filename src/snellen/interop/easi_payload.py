@@ -1,0 +1,174 @@
+"""The payload of a submission to EASI's leaderboard: who answered, and the figures by the leaderboard's own names.
+
+Source: EASI v0.2.2, easi_results.json, and what its server accepts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from snellen.errors import UsageError
+
+MODEL_TYPES = ("pretrained", "finetuned", "instruction", "rl")
+PRECISIONS = ("bfloat16", "float16", "float32", "int8")
+WEIGHT_TYPES = ("Original", "Delta", "Adapter")
+BACKENDS = ("vlmevalkit", "lmmseval", "others")
+DECIMALS = 4
+_NAME = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+_LONGEST = 10_000
+
+
+class Metadata(Struct, frozen=True, rename="camel"):
+    """What a submission says about the model, in the payload's order; empty where nothing was said.
+
+    Attributes:
+        model_name: org/model on the hub.
+        model_type: one of MODEL_TYPES.
+        precision: one of PRECISIONS.
+        revision: of the model's repository.
+        weight_type: one of WEIGHT_TYPES.
+        base_model: org/model that a delta or an adapter belongs to.
+        backend: one of BACKENDS.
+        remarks: free text.
+    """
+
+    model_name: str
+    model_type: str
+    precision: str
+    revision: str = "main"
+    weight_type: str = ""
+    base_model: str = ""
+    backend: str = "others"
+    remarks: str = ""
+
+
+class Figures(NamedTuple):
+    """The figures of one benchmark as fractions; None where it was not evaluated."""
+
+    overall: float | None
+    parts: Mapping[str, float | None] = {}
+
+
+FIELDS: tuple[str, ...] = Metadata.__struct_encode_fields__
+
+
+def metadata(
+    given: Mapping[str, str | None], configs: str | None = None, *, defaults: Mapping[str, str] = {}
+) -> Metadata:
+    """What the user says about the model, checked; nothing of it needs the model, the data or the network.
+
+    Args:
+        given: by the payload's names (`modelName`); None and absent: not given. They win over `configs`.
+        configs: a JSON object with the same names, or the path of a file that holds one.
+        defaults: what counts where neither says anything, such as the model that the runs were made with.
+
+    Raises:
+        UsageError: something is missing or not what the leaderboard accepts; the message has every fault at once.
+    """
+    found, faults = read_configs(configs) if configs is not None else ({}, [])
+    values = {**defaults, **found, **{name: value for name, value in given.items() if value is not None}}
+    values = {name: value.strip() for name, value in values.items() if value.strip()}
+    faults += _faults(values)
+    if faults:
+        raise UsageError(
+            "the submission cannot be made: " + "".join(f"\n  - {fault}" for fault in faults),
+            'Give them as options (--model-type …) or as --submission-configs \'{"modelName": "org/model", …}\'.',
+        )
+    return msgspec.convert(values, Metadata)
+
+
+def read_configs(configs: str) -> tuple[dict[str, str], list[str]]:
+    """The names and texts of `--submission-configs`, JSON or a file with it, and what is wrong with it."""
+    text, place = configs, "--submission-configs"
+    if not configs.lstrip().startswith(("{", "[", '"')):
+        place = configs
+        try:
+            text = Path(configs).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            return {}, [
+                f"--submission-configs {configs!r} is neither a JSON object nor a file that can be read: {error}"
+            ]
+    try:
+        found: Any = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        return {}, [f"{place} is no JSON: {error}"]
+    if not isinstance(found, dict):
+        return {}, [f"{place} is {type(found).__name__} in JSON; an object with {', '.join(FIELDS)} was expected"]
+    faults = []
+    for name, value in found.items():
+        if name not in FIELDS:
+            near = get_close_matches(name, FIELDS, 1)
+            meant = f"; {near[0]} was meant?" if near else ""
+            faults.append(f"{place} has {name!r}, which is none of {', '.join(FIELDS)}{meant}")
+        elif not isinstance(value, str | None):
+            faults.append(f"{place}: {name} is {json.dumps(value)[:80]}; a text was expected")
+    return {name: value for name, value in found.items() if name in FIELDS and isinstance(value, str)}, faults
+
+
+def _faults(values: Mapping[str, str]) -> list[str]:
+    faults = []
+    name = values.get("modelName", "")
+    if not name:
+        faults.append("modelName is missing: the model's name on the hub, org/model")
+    elif not is_model_name(name):
+        faults.append(f"modelName {name!r} is not org/model in letters, digits, points, hyphens and underscores")
+    enums = (("modelType", MODEL_TYPES, True), ("precision", PRECISIONS, True), ("weightType", WEIGHT_TYPES, False))
+    for field, allowed, needed in (*enums, ("backend", BACKENDS, False)):
+        value = values.get(field, "")
+        if value not in allowed and (value or needed):
+            said = f"{field} {value!r} is not known" if value else f"{field} is missing"
+            faults.append(f"{said}: one of {', '.join(allowed)}")
+    base = values.get("baseModel", "")
+    if base and not is_model_name(base):
+        faults.append(f"baseModel {base!r} is not org/model in letters, digits, points, hyphens and underscores")
+    if not base and values.get("weightType") in ("Delta", "Adapter"):
+        faults.append(f"baseModel is missing: weights of type {values['weightType']} are nothing without it")
+    faults += [
+        f"{field} has {len(value):,} characters; at most {_LONGEST:,}"
+        for field, value in values.items()
+        if len(value) > _LONGEST
+    ]
+    return faults
+
+
+def is_model_name(name: str) -> bool:
+    """Whether it is org/model as the leaderboard's form wants it; `..` never is."""
+    return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
+
+
+def payload(details: Metadata, scores: Mapping[str, Figures]) -> dict[str, Any]:
+    """easi_results.json: the metadata, then `scores` and `subScores` by id in alphabetical order.
+
+    Figures are in points, 0 to 100 (SITE's may be negative), rounded to four decimals; null is not evaluated. Only ids
+    with sub-scores are in `subScores`.
+    """
+    ids = sorted(scores)
+    return {
+        **msgspec.to_builtins(details),
+        "scores": {name: points(scores[name].overall) for name in ids},
+        "subScores": {
+            name: {key: points(value) for key, value in scores[name].parts.items()}
+            for name in ids
+            if scores[name].parts
+        },
+    }
+
+
+def points(fraction: float | None) -> float | None:
+    """A fraction in points, to four decimals."""
+    return None if fraction is None else round(fraction * 100, DECIMALS) + 0.0  # + 0.0: no negative zero
+
+
+def average(scores: Mapping[str, Figures], ids: Sequence[str]) -> tuple[float | None, int]:
+    """The mean in points over those of `ids` that were evaluated, and how many these are."""
+    values = [points(scores[name].overall) for name in ids if name in scores]
+    known = [value for value in values if value is not None]
+    return (sum(known) / len(known) if known else None), len(known)
