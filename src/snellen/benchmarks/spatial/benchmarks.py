@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import data, prompts, results
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
@@ -37,7 +39,9 @@ def declare(task: Task, part: str = "") -> Benchmark:
 def _site(task: Task) -> Benchmark:
     """Both halves in one run: EASI's figure pools their samples."""
     members = (declare(task, "image"), declare(task, "video"))
-    return suite("site", members, version=VERSION, about=_about(task), summarize=summary(task), results=results.of_site)
+    made = suite("site", members, version=VERSION, about=_about(task), summarize=summary(task), results=results.of_site)
+    whole = data.both(task, ("image", "video"))
+    return replace(made, notices=lambda asked: [*made.notices(asked), *whole(asked)])
 
 
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}

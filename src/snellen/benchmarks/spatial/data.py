@@ -14,10 +14,13 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts, where
 from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.summaries import MADE_OF
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable
-from snellen.types import Image, Prompt, Sample
+from snellen.types import Blob, Image, Prompt, Sample
+
+MOST_LINES = 8
 
 
 def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
@@ -68,15 +71,71 @@ def digest(task: Task, part: str = "") -> Callable[[Data], str]:
 
 
 def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
-    """The benchmark's `notices`: what is odd about the source, and a count that differs from the whole set's."""
+    """The benchmark's `notices`: a count that differs from the whole set's, rows and media that are not there, categories
+    that nobody knows, and what the source says of itself. The whole set is gone through once, and no picture is read.
+    """
 
     def found(data: Data) -> list[str]:
         source = where.source(task, part, data)
-        said = source.remarks()
-        readable: list[Question] = [one for _, one in source.questions() if isinstance(one, Question)]
-        if task.rows and not part and len(readable) not in task.rows:
-            whole = " or ".join(f"{count:,}" for count in task.rows)
-            said.append(f"{source.file}: {len(readable):,} questions can be read; the whole set has {whole}")
-        return said
+        readable, seen = 0, _Seen()
+        for place, question in source.questions():
+            if isinstance(question, DataError):
+                seen.add("rows cannot be read", place)
+                continue
+            readable += 1
+            if not _known(task, question.groups.get(task.by, "")):
+                seen.add(f"questions are of {task.by} {question.groups.get(task.by, '')!r}, which is not known", place)
+            if any(isinstance(blob, Unreadable) for blob in _blobs(source.shown(question))):
+                seen.add("questions show pictures or videos that are not there", place)
+        said = [*source.remarks(), *seen.lines(source.file)]
+        return said if part else [*said, *short(task, source.file, readable)]
 
     return found
+
+
+def short(task: Task, file: str, readable: int) -> list[str]:
+    """What is to be said of a number of questions that is not the whole set's."""
+    if not task.rows or readable in task.rows:
+        return []
+    whole = " or ".join(f"{count:,}" for count in task.rows)
+    return [f"{file}: {readable:,} questions can be read; the whole set has {whole}"]
+
+
+def both(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
+    """`notices` of a set in halves: their questions together against the whole set's."""
+
+    def found(data: Data) -> list[str]:
+        sources = [where.source(task, part, data) for part in parts]
+        readable = sum(1 for one in sources for _, question in one.questions() if isinstance(question, Question))
+        return short(task, str(data.path), readable)
+
+    return found
+
+
+class _Seen:
+    """Things that are amiss with several rows: how many, and the place of the first."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def add(self, what: str, place: str) -> None:
+        """One more row."""
+        count, first = self._found.get(what, (0, place))
+        self._found[what] = (count + 1, first)
+
+    def lines(self, file: str) -> list[str]:
+        """One line a thing; of many, the first few."""
+        lines = [f"{file}: {count:,} {what} ({first} the first)" for what, (count, first) in self._found.items()]
+        return [*lines[:MOST_LINES], *([f"{file}: {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
+
+
+def _known(task: Task, group: str) -> bool:
+    """Whether figures have a place for a group: a type of VSI-Bench counts by itself or in its mean of three."""
+    return group in task.groups or any(group in made for made in MADE_OF.values())
+
+
+def _blobs(shown: prompts.Shown) -> Iterator[Blob]:
+    yield from shown.images
+    yield from (frame for clip in shown.segments for frame in clip)
+    if shown.video is not None:
+        yield shown.video

@@ -1,7 +1,13 @@
 """Pictures and videos by the paths that rows give: under a folder, in archives that lie in it, or in one archive.
 
-Archives are read in place. A path is looked for as it stands and without its first folder, and a member of an archive may
-stand under one folder more, as the authors packed some of them.
+Archives are read in place. What a row calls `scannet/scene0011_00.mp4` may lie, beside under that very path,
+
+- under one folder of the root more, as an unpacked archive does (`OmniSpatial-test/...`);
+- in an archive, under its first one or two folders more, or without a folder of the archive's own name;
+- without the first one or two folders of the row's path (`ViewSpatial-Bench/val2017/...`).
+
+Only one of these differences is bridged at a time, a folder's name always remains to compare, and where two members could be
+meant neither is taken: another question's picture is worse than none.
 """
 
 from __future__ import annotations
@@ -11,74 +17,156 @@ from functools import lru_cache
 from pathlib import Path
 
 from snellen.errors import DataError
-from snellen.sources import FolderTree, Tree, Unreadable, open_tree
+from snellen.sources import FolderTree, Tree, Unreadable, member_name, open_tree
 from snellen.types import Blob
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
-DEPTH = 3
+DEPTH = 3  # folders below the root in which archives and tables are looked for
+MORE = 2  # leading folders that a path and a member may differ by
 
 
 class MediaFiles:
-    """Files under one root, which is a folder or an archive."""
+    """Files under one root, which is a folder or an archive. Lists of names are read once, when they are first needed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.faults: list[str] = []
-        self._folder = FolderTree(root) if root.is_dir() else None
-        self._archives: list[Tree] | None = None
-        self._index: dict[str, tuple[Tree, str]] = {}
+        self._folder = _Folder(root) if root.is_dir() else None
+        self._inner = [_Folder(folder) for folder in _subfolders(root)] if root.is_dir() else []
+        self._opened: list[Tree] | None = None
+        self._shortened: dict[str, tuple[Tree, str] | None] | None = None
 
     def find(self, name: str, at: str) -> Blob:
         """The file that a row at `at` (file and line, for messages) calls `name`; Unreadable where there is none."""
-        parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-        wanted = "/".join(parts)
-        if not parts or ".." in parts:
-            return Unreadable(f"{at}: {name!r}", f"{at}: {name!r} is no path under the data's folder", "Mend the row.")
-        tails = ["/".join(parts[first:]) for first in range(min(len(parts), DEPTH))]
-        if self._folder is not None:
-            for tail in tails:
-                if self._folder.exists(tail):
-                    return self._folder.blob(tail)
-        self._open()
-        for tail in tails:
-            if tail in self._index:
-                tree, member = self._index[tail]
-                return tree.blob(member)
-        looked = f"nor in {len(self._archives or ())} archives there" if self._archives else "and no archive is there"
+        try:
+            wanted = member_name(name.removeprefix("/").replace("\\", "/"), at)
+            found = self._found(wanted)
+        except DataError as error:
+            return Unreadable(f"{at}: {name[:200]!r}", error.message, "Mend the row, or leave it out.")
+        if found is not None:
+            return found
+        many = len(self._archives())
+        looked = f"nor in {many} archive{'s' if many > 1 else ''} there" if many else "and no archive is there"
         hint = "Was the data fetched whole? Give the folder of the media, or the archive, as --images."
         return Unreadable(f"{at}: {wanted}", f"{at}: {wanted} is not under {self.root}, {looked}", hint)
 
-    def _open(self) -> None:
-        """Every archive's list of members, read once; a member is known by its path and by its path's shorter ends."""
-        if self._archives is not None:
-            return
-        self._archives = []
-        for path in archives(self.root):
+    def _found(self, wanted: str) -> Blob | None:
+        parts = wanted.split("/")
+        if self._folder is not None and (file := self._folder.file(parts)) is not None:
+            return file
+        inner = [file for folder in self._inner if (file := folder.file(parts)) is not None]
+        if len(inner) == 1:
+            return inner[0]
+        for tree in self._archives():
+            if tree.exists(wanted):
+                return tree.blob(wanted)
+        for tree in self._archives():
+            if len(parts) > 1 and parts[0] == _stem(tree.path) and tree.exists("/".join(parts[1:])):
+                return tree.blob("/".join(parts[1:]))
+        if len(parts) > 1 and (member := self._longer().get(wanted)) is not None:
+            return member[0].blob(member[1])
+        if self._folder is not None and len(parts) > 1 and parts[0] == self.root.absolute().name:
+            within = self._folder.file(parts[1:])
+            if within is not None:
+                return within
+        for first in range(1, min(MORE, len(parts) - 2) + 1):
+            rest = parts[first:]
+            if self._folder is not None and (file := self._folder.file(rest)) is not None:
+                return file
+            for tree in self._archives():
+                for tail in (rest, rest[1:]) if rest[0] == _stem(tree.path) else (rest,):
+                    if tree.exists("/".join(tail)):
+                        return tree.blob("/".join(tail))
+        return None
+
+    def _archives(self) -> list[Tree]:
+        if self._opened is None:
+            self._opened = []
+            for path in archives(self.root):
+                try:
+                    self._opened.append(archive(path))
+                except DataError as error:
+                    self.faults.append(error.message)
+        return self._opened
+
+    def _longer(self) -> dict[str, tuple[Tree, str] | None]:
+        """Members by their paths without the first folders; None for a path that two members have."""
+        if self._shortened is None:
+            self._shortened = {}
+            for tree in self._archives():
+                for member in tree.names():
+                    parts = member.split("/")
+                    for first in range(1, min(MORE, len(parts) - 2) + 1):
+                        tail = "/".join(parts[first:])
+                        again = self._shortened.get(tail, (tree, member))
+                        same = again is not None and again[1] == member
+                        self._shortened[tail] = again if same else None
+        return self._shortened
+
+
+class _Folder:
+    """One folder: what lies in each of its folders is listed once, so that a frame among thousands costs a look-up."""
+
+    def __init__(self, root: Path) -> None:
+        self._tree = FolderTree(root)
+        self._names: dict[str, frozenset[str]] = {}
+
+    def file(self, parts: list[str]) -> Blob | None:
+        """The file of these parts of a path; None where there is none.
+
+        Raises:
+            UnsafeArchiveError: a link on the way leads out of the folder.
+        """
+        folder, name = "/".join(parts[:-1]), parts[-1]
+        if folder not in self._names:
+            where = self._tree.path / folder
             try:
-                tree = open_tree(path, leave_out=True)
-            except DataError as error:
-                self.faults.append(error.message)
-                continue
-            self._archives.append(tree)
-            for member in tree.names():
-                parts = member.split("/")
-                for first in range(min(len(parts), DEPTH)):
-                    self._index.setdefault("/".join(parts[first:]), (tree, member))
+                self._names[folder] = frozenset(os.listdir(where))  # noqa: PTH208 - names alone are wanted
+            except OSError:
+                self._names[folder] = frozenset()
+        wanted = "/".join(parts)
+        return self._tree.blob(wanted) if name in self._names[folder] and self._tree.exists(wanted) else None
+
+
+def _stem(path: Path) -> str:
+    """An archive's name without its suffix."""
+    return next(path.name[: -len(suffix)] for suffix in (*ARCHIVES, "") if path.name.lower().endswith(suffix))
+
+
+def _subfolders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))[:64]
+
+
+def near(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files of these suffixes in a folder and a few folders down, sorted; hidden folders are passed over.
+
+    Not the whole tree: media that were unpacked beside may be a million files.
+    """
+    found: list[Path] = []
+    top = len(root.parts)
+    for folder, inner, files in os.walk(root):
+        where = Path(folder)
+        inner[:] = [] if len(where.parts) - top >= DEPTH else sorted(one for one in inner if not one.startswith("."))
+        found += [where / name for name in files if name.lower().endswith(suffixes) and not name.startswith(".")]
+    return sorted(path for path in found if path.is_file())
 
 
 def archives(root: Path) -> list[Path]:
-    """The archive itself, or those in a folder and its folders, sorted by name."""
-    if not root.is_dir():
-        return [root]
-    return sorted(path for path in root.rglob("*") if path.name.lower().endswith(ARCHIVES) and path.is_file())
+    """The archive itself, or those in a folder and a few folders down, sorted by name."""
+    return near(root, ARCHIVES) if root.is_dir() else [root]
 
 
-def media_files(root: Path) -> MediaFiles:
-    """The files under a root; its archives are opened once a process."""
-    return _kept(root, os.getpid())
+def archive(path: Path) -> Tree:
+    """An archive's tree; its list of members is read once a process for as long as the file stays as it is.
+
+    Raises:
+        DataError: it cannot be opened.
+    """
+    found = path.stat()
+    return _kept(path, found.st_mtime_ns, found.st_size, os.getpid())
 
 
-@lru_cache(maxsize=16)
-def _kept(root: Path, process: int) -> MediaFiles:
+@lru_cache(maxsize=64)
+def _kept(path: Path, changed: int, size: int, process: int) -> Tree:
     # By process, too: a forked one must not share the position in an archive.
-    return MediaFiles(root)
+    return open_tree(path, leave_out=True)
