@@ -225,6 +225,12 @@ class WorkersGoneError(SnellenError):
     exit_code = 8
 
 
+class SubmissionError(SnellenError):
+    """A leaderboard did not take a submission, or it was not sent because the results are not whole."""
+
+    exit_code = 10
+
+
 class InterruptedRunError(SnellenError):
     """The run was stopped by Ctrl-C or SIGTERM. What was answered is recorded, and the run can go on."""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from snellen.errors import PreflightError
 from snellen.interop.easi_payload import Metadata
+from snellen.leaderboard import ENDPOINT
 from snellen.models.api.keys import find_key
 
-ENDPOINT = "https://easi.lmms-lab.com/api/submit-with-file/"
 VARIABLE = "HF_TOKEN"
 PROFILE = "easi"
 

@@ -1,0 +1,232 @@
+"""EASI's leaderboard over HTTP: one POST of payload and zip, tried again where that can help, and its answer in words.
+
+The token goes to the host that was named and to no other: a redirect elsewhere ends the submission.
+
+Source: EASI v0.2.2, its client and the documented server (POST /api/submit-with-file/, Bearer, fields `payload` and `zipFile`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ssl
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from snellen.engine.loop import in_loop
+from snellen.errors import SubmissionError, UsageError
+from snellen.models.api.endpoint import LOOPBACK, Endpoint, find_proxy
+from snellen.models.api.faults import excerpt, retry_after
+
+ENDPOINT = "https://easi.lmms-lab.com/api/submit-with-file/"
+BY_HAND = "https://easi.lmms-lab.com/submit/, or by mail to easi-lmms-lab@outlook.com"
+FILE_NAME = "easi_results.zip"
+LARGEST_REQUEST = 4_500_000
+"""Bytes of a whole request that the leaderboard's platform takes."""
+TIMEOUT_S = 120.0
+WAITS_S: tuple[float, ...] = (5.0, 10.0, 20.0, 40.0)
+LONGEST_WAIT_S = 300.0
+_LARGEST_REPLY = 1 << 20
+_REDIRECTS = 2
+_ADVICE = {
+    400: "Put right what it names. It also refuses a model that is not on the hub or has no licence there, a base model "
+    "that is not there, and a zip with other files than its list allows.",
+    401: "HF_TOKEN is not accepted: make a new token on huggingface.co (Settings, Access Tokens) and export it.",
+    403: "HF_TOKEN may not do this: make a new token on huggingface.co (Settings, Access Tokens) and export it.",
+    404: "Nothing answers there: is --endpoint right?",
+    413: f"The request is too large. Send the files by hand: {BY_HAND}.",
+    429: "It takes five submissions in two hours: try again later with the same command.",
+}
+
+
+class Request(NamedTuple):
+    """A multipart request: its body, and the type that goes into its header."""
+
+    body: bytes
+    content_type: str
+
+
+class Reply(NamedTuple):
+    """What the leaderboard answered."""
+
+    status: int
+    text: str
+
+
+def check_endpoint(address: str) -> str:
+    """The address, where a token may be sent to it.
+
+    Raises:
+        UsageError: no http(s) address, one with a password in it, or http to another host than this one.
+    """
+    try:
+        split = urlsplit(address.strip())
+        port = split.port
+    except ValueError as error:
+        raise UsageError(f"--endpoint is not an address: {error}", f"The leaderboard's is {ENDPOINT}.") from None
+    if split.scheme not in ("http", "https") or not split.hostname or port == 0 or split.username or split.password:
+        raise UsageError(
+            f"--endpoint {address!r}: an https:// address without a password was expected",
+            f"The leaderboard's is {ENDPOINT}.",
+        )
+    if split.scheme == "http" and split.hostname not in LOOPBACK:
+        raise UsageError(
+            f"--endpoint {address!r} is not encrypted, and the token would go there in the clear", "Give https://."
+        )
+    return address.strip()
+
+
+def multipart(payload: bytes, archive: bytes) -> Request:
+    """The body: the form field `payload`, and the file `zipFile` of type application/zip. The same input, the same bytes."""
+    seed = sha256(payload + archive)
+    while (boundary := f"snellen-{seed.hexdigest()[:32]}".encode()) in payload or boundary in archive:
+        seed.update(b".")
+    parts = (
+        (b'name="payload"', payload),
+        (f'name="zipFile"; filename="{FILE_NAME}"\r\nContent-Type: application/zip'.encode(), archive),
+    )
+    lines = [
+        b"--%b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n" % (boundary, head, body) for head, body in parts
+    ]
+    return Request(b"".join([*lines, b"--%b--\r\n" % boundary]), f"multipart/form-data; boundary={boundary.decode()}")
+
+
+def send(
+    request: Request,
+    token: str,
+    *,
+    endpoint: str = ENDPOINT,
+    timeout_s: float = TIMEOUT_S,
+    waits_s: Sequence[float] = WAITS_S,
+    say: Callable[[str], None] = lambda line: None,
+) -> Reply:
+    """Submit, and return the answer of a leaderboard that took it.
+
+    Args:
+        request: what `multipart` made.
+        token: of huggingface.co; goes into the Authorization header.
+        endpoint: where to.
+        timeout_s: for one try, from the connection to the last byte.
+        waits_s: how long to wait before each further try; a server's Retry-After counts where it is longer.
+        say: is told of each failed try, one line.
+
+    Raises:
+        UsageError: the endpoint is no address that a token may go to.
+        SubmissionError: it was not taken: the answer, or why there is none, and what to do.
+    """
+    return in_loop(_send(request, token, check_endpoint(endpoint), timeout_s, waits_s, say))
+
+
+async def _send(
+    request: Request, token: str, endpoint: str, timeout_s: float, waits_s: Sequence[float], say: Callable[[str], None]
+) -> Reply:
+    for number, wait in enumerate([*waits_s, None], 1):
+        again = f"; tried again in {{:g}} s ({number} of {len(waits_s) + 1} tries)"
+        try:
+            status, headers, body = await _post(request, token, endpoint, timeout_s)
+        except ConnectionError as error:
+            if wait is None:
+                raise SubmissionError(
+                    f"the leaderboard gave no answer in {number} tries: {error}",
+                    "It may have arrived all the same: look at the leaderboard before sending again. Nothing is lost here.",
+                ) from None
+            say(f"{error}{again.format(wait)}")
+            await asyncio.sleep(wait)
+            continue
+        text = excerpt(body)
+        if status not in (429, *range(500, 600)):
+            return _judged(status, body, text, headers.get("Location", ""))
+        asked = retry_after(headers) or 0.0
+        if wait is None or asked > LONGEST_WAIT_S:
+            later = f" It asks to wait {asked:,.0f} s." if asked else ""
+            advice = _ADVICE.get(status, "The fault is the server's: try again later with the same command.")
+            raise SubmissionError(f"the leaderboard answered HTTP {status}: {_error(body) or text}", f"{advice}{later}")
+        say(f"HTTP {status}: {_error(body) or text}{again.format(max(wait, asked))}")
+        await asyncio.sleep(max(wait, asked))
+    raise AssertionError("the last try returns or raises")
+
+
+def _judged(status: int, body: bytes, text: str, location: str) -> Reply:
+    """The reply of a server that has decided. Success is HTTP ok and `success` true."""
+    if 300 <= status < 400:
+        raise SubmissionError(
+            f"the leaderboard answered HTTP {status}, a way to {excerpt(location.encode())!r}; "
+            "the token is not sent to another address",
+            "If the leaderboard has moved, name its new address: --endpoint URL.",
+        )
+    if 200 <= status < 300 and _object(body).get("success") is True:
+        return Reply(status, text)
+    reason = _error(body) or text or "(an empty answer)"
+    advice = _ADVICE.get(status, "Put right what it names, and send again.")
+    raise SubmissionError(f"the leaderboard did not take it: HTTP {status}: {reason}", advice)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _error(body: bytes) -> str:
+    said = _object(body).get("error")
+    return excerpt(said.encode()) if isinstance(said, str) else ""
+
+
+async def _post(request: Request, token: str, endpoint: str, timeout_s: float) -> tuple[int, Any, bytes]:
+    """One exchange. Raises ConnectionError where there is no whole answer, SubmissionError for a bad certificate."""
+    import aiohttp
+
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": request.content_type, "Accept": "application/json"}
+    address = endpoint
+    try:
+        async with aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=timeout_s), trust_env=False
+        ) as session:
+            for _ in range(_REDIRECTS + 1):
+                async with session.post(
+                    address,
+                    data=io.BytesIO(request.body),
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=find_proxy(Endpoint(address)),
+                ) as response:
+                    target = urljoin(address, response.headers.get("Location", ""))
+                    if response.status in (307, 308) and _origin(target) == _origin(address) and target != address:
+                        address = target
+                        continue
+                    return response.status, response.headers, await _read(response.content)
+            raise SubmissionError(f"{endpoint} sends from one address to the next and does not answer")
+    except (ssl.SSLCertVerificationError, aiohttp.ClientConnectorCertificateError) as error:
+        raise SubmissionError(
+            f"the certificate of {endpoint} is not valid: {error}",
+            "Nothing was sent. Where a company's proxy stands between, name its authority in SSL_CERT_FILE.",
+        ) from None
+    except TimeoutError:
+        raise ConnectionError(f"no whole answer from {endpoint} within {timeout_s:g} s") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise ConnectionError(f"no connection to {endpoint}, or it broke: {error or type(error).__name__}") from None
+
+
+async def _read(content: Any) -> bytes:
+    """The body, or its first megabyte."""
+    found = bytearray()
+    async for chunk in content.iter_any():
+        found += chunk
+        if len(found) > _LARGEST_REPLY:
+            break
+    return bytes(found)
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port; an address that is none is of no origin."""
+    try:
+        split = urlsplit(address)
+        return split.scheme, split.hostname, split.port
+    except ValueError:
+        return "", None, None
