@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial import embspatial, mindcube, spar, vsi
+from snellen.benchmarks.spatial.literals import listed
 from snellen.benchmarks.spatial.question import Question, lettered, options_in
 from snellen.errors import DataError
 from snellen.types import Kind
@@ -37,10 +38,21 @@ def maybe(row: Row, name: str) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """A list of texts; empty for anything else, such as pictures."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return []
-    return [one for one in value if isinstance(one, str)]
+    """A list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
+    if isinstance(value, str):
+        value = listed(value) if value.lstrip().startswith("[") else None
+    return [one for one in value if isinstance(one, str)] if isinstance(value, Sequence) else []
+
+
+def paths(value: Any) -> tuple[str, ...]:
+    """Paths of files: a list of them, one alone, or structs that have one as `path`."""
+    if isinstance(value, str) and value.strip() and not value.lstrip().startswith("["):
+        return (value.strip(),)
+    if isinstance(value, Mapping):
+        value = [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = [one.get("path") if isinstance(one, Mapping) else one for one in value]
+    return tuple(texts(value))
 
 
 def _vsi(row: Row, at: int) -> Question:
@@ -87,13 +99,13 @@ def _mindcube(row: Row, at: int) -> Question:
         groups={"type": mindcube.kind(name)},
         cluster=name.rpartition("_")[0] or name,
         pieces={"input_prompt": prompt} if prompt else {},
-        media=tuple(texts(row.get("images"))),
+        media=paths(row.get("images")),
         row=at,
     )
 
 
 def _viewspatial(row: Row, at: int) -> Question:
-    choices, shown = text(row, "choices"), tuple(texts(row.get("image_path")))
+    choices, shown = text(row, "choices"), paths(row.get("image_path"))
     return Question(
         id=str(at),
         text=text(row, "question"),
@@ -109,7 +121,7 @@ def _viewspatial(row: Row, at: int) -> Question:
 
 
 def _site(row: Row, at: int) -> Question:
-    shown = texts(row.get("visual"))
+    shown = paths(row.get("visual"))
     return Question(
         id=str(at),
         text=text(row, "question"),
@@ -118,7 +130,7 @@ def _site(row: Row, at: int) -> Question:
         options=dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", texts(row.get("options")), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
         cluster=shown[0] if shown else "",
-        media=tuple(shown),
+        media=shown,
         row=at,
     )
 
@@ -174,23 +186,25 @@ def _mmsi_video(row: Row, at: int) -> Question:
     kind = text(row, "type")
     main, _, sub = kind.removeprefix("(").partition(") ") if kind.startswith("(") else (kind, "", kind)
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
-    listed = texts(row.get("options"))
+    options = texts(row.get("options"))
     return Question(
         id=maybe(row, "id") or str(at),
         text=pieces["user_prompt"] or pieces["task_prompt"],
         gold=text(row, "ground_truth").strip().upper()[:1],
         kind="choice",
-        options=lettered(listed) or options_in("\n".join(pieces.values())),
+        options=lettered(options) or options_in("\n".join(pieces.values())),
         groups={"task_type": main, "sub_task_type": sub},
         pieces=pieces,
-        media=tuple(texts(row.get("ref_images"))),
+        media=paths(row.get("ref_images")),
         segments=segments(row.get("frames_list")),
         row=at,
     )
 
 
 def segments(value: Any) -> tuple[tuple[str, ...], ...]:
-    """Lists of frames, one a clip; a single list is one clip."""
+    """Lists of frames, one a clip; a single list is one clip. Either may stand as a literal in a text."""
+    if isinstance(value, str):
+        value = listed(value)
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
     if all(isinstance(one, str) for one in value):
