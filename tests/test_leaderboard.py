@@ -1,6 +1,6 @@
 import pytest
-from servers.leaderboard import Answer, leaderboard
 
+from servers.leaderboard import Answer, leaderboard
 from snellen import secrets
 from snellen.errors import SubmissionError, UsageError
 from snellen.leaderboard import check_endpoint, multipart, send
@@ -64,7 +64,10 @@ def test_tries_come_to_an_end(status):
     ("status", "words"), [(401, "HF_TOKEN"), (400, "licence"), (413, "by hand"), (404, "--endpoint")]
 )
 def test_a_refusal_is_final_and_says_what_to_do(status, words):
-    with leaderboard(Answer(status, {"success": False, "error": "no such \x1b[31mmodel"})) as stub, with pytest.raises(SubmissionError) as caught:
+    with (
+        leaderboard(Answer(status, {"success": False, "error": "no such \x1b[31mmodel"})) as stub,
+        pytest.raises(SubmissionError) as caught,
+    ):
         sent(stub.url)
     assert len(stub.got) == 1
     assert f"HTTP {status}: no such" in caught.value.message and "\x1b" not in caught.value.message
@@ -102,7 +105,10 @@ def test_retry_after_is_honoured_up_to_a_bound():
         said = []
         sent(stub.url, say=said.append)
     assert "0.2 s" in said[0] and len(stub.got) == 2
-    with leaderboard(Answer(429, headers={"Retry-After": "7200"}), Answer()) as stub, with pytest.raises(SubmissionError, match="HTTP 429") as caught:
+    with (
+        leaderboard(Answer(429, headers={"Retry-After": "7200"}), Answer()) as stub,
+        pytest.raises(SubmissionError, match="HTTP 429") as caught,
+    ):
         sent(stub.url)
     assert "7,200 s" in caught.value.hint and "two hours" in caught.value.hint and len(stub.got) == 1
 
@@ -111,7 +117,10 @@ def test_retry_after_is_honoured_up_to_a_bound():
 def test_the_token_follows_no_redirect_to_another_host(status):
     with leaderboard() as other:
         elsewhere = other.url
-        with leaderboard(Answer(status, headers={"Location": elsewhere})) as stub, with pytest.raises(SubmissionError, match="not sent to another address"):
+        with (
+            leaderboard(Answer(status, headers={"Location": elsewhere})) as stub,
+            pytest.raises(SubmissionError, match="not sent to another address"),
+        ):
             sent(stub.url)
     assert len(stub.got) == 1 and other.got == []
 
@@ -139,6 +148,9 @@ def test_no_token_goes_to_an_address_in_the_clear_or_to_none(address):
 def test_the_token_stands_in_no_message(monkeypatch):
     monkeypatch.setattr(secrets, "_registered", [])
     secrets.register(TOKEN)
-    with leaderboard(Answer(400, {"success": False, "error": f"bad token {TOKEN}"})) as stub, with pytest.raises(SubmissionError) as caught:
+    with (
+        leaderboard(Answer(400, {"success": False, "error": f"bad token {TOKEN}"})) as stub,
+        pytest.raises(SubmissionError) as caught,
+    ):
         sent(stub.url)
     assert TOKEN not in str(caught.value)
