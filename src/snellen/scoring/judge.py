@@ -20,7 +20,7 @@ from msgspec import Struct
 from snellen.errors import JudgeError
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika")
+BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika", "easi")
 NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
 REPLY_CHARACTERS = 20_000

@@ -1,0 +1,127 @@
+"""The figures of a run from what a judge extracted: `snellen easi` asks one where too many replies cannot be read by rule.
+
+The judge grades every reply (A right, B wrong, C no answer) and copies the answer out of it. Of a choice the grade counts;
+of a number, and of moves in text, the benchmark's own rule is put to what was copied: a judge may say what a reply says, the
+arithmetic of a score is not left to it.
+
+Source: the judge of VLMEvalKit's spatial benchmarks as EASI runs it (grade, extracted answer; MRA computed anew).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import rescore
+from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.judge import NAME
+from snellen.engine.verdicts import Verdicts, default_folder, read
+from snellen.errors import RunError
+from snellen.scoring.judge import SOURCE, Schema, built_in, read_verdict
+from snellen.scoring.table import ScoreBuilder
+from snellen.sources.digests import digest
+from snellen.types import Metric, Record, Sample, Score
+
+RUBRIC = "easi"
+NO_ANSWER = "C"
+PROFILE = "easi"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Figures by a judge, and whose they are.
+
+    Attributes:
+        metrics: as the benchmark sums up, over the judged scores.
+        model, folder: the judge and its run.
+        fingerprint, rubric: of the judge's run, and of the rubric that it went by.
+        replies: how many replies were judged.
+        without: how many of them have no verdict; they are unscored, and lower the coverage.
+        grades: how many of each grade.
+    """
+
+    metrics: list[Metric]
+    model: str
+    folder: Path
+    fingerprint: str
+    rubric: str
+    replies: int
+    without: int
+    grades: dict[str, int]
+
+
+def beside(source: RunFolder) -> RunFolder | None:
+    """The whole judged run beside a run that is about its present answers; None where there is none."""
+    folder = RunFolder(default_folder(source.path))
+    try:
+        meta = folder.meta()
+    except RunError:
+        return None
+    spec = meta.spec
+    rubric = built_in(RUBRIC).digest
+    ours = spec.benchmark == NAME and spec.data.options.get("rubric") == RUBRIC
+    if not (ours and meta.state == "complete" and meta.coverage.full):
+        return None
+    return folder if meta.identity.get("data") == f"{digest(source.results)} rubric {rubric}" else None
+
+
+def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: RunFolder) -> Judgement:
+    """The figures of a run by its judge, under the rules of EASI.
+
+    Args:
+        source, meta, benchmark: the run that was judged.
+        judged: what `beside` found.
+    """
+    said = read(judged, source)
+    schema = built_in(RUBRIC).verdict
+    builder = ScoreBuilder()
+    replies = without = 0
+    grades = dict.fromkeys(schema.labels, 0)
+    records = rescore.final_records(source.results)
+    for sample, record in rescore.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+        score = regraded(benchmark, sample, record, said, schema)
+        builder.add(sample, score, record.repeat)
+        if record.status == "ok":
+            replies += 1
+            without += score.verdict == "unscored"
+            grade = score.detail.get("judge_verdict")
+            if grade in grades:
+                grades[grade] += 1
+    expected = rescore.count(benchmark, meta.spec.data) * meta.spec.repeats
+    about = judged.meta()
+    return Judgement(
+        benchmark.summarize(builder.build(expected), PROFILE),
+        about.spec.model,
+        judged.path,
+        about.fingerprint,
+        built_in(RUBRIC).digest,
+        replies,
+        without,
+        grades,
+    )
+
+
+def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdicts, schema: Schema) -> Score:
+    """The score of one record by its verdict; unscored where there is none, as ever where there is no reply.
+
+    `detail` has `judge_verdict` and `judge_source`.
+    """
+    rule = benchmark.score[PROFILE]
+    if record.status != "ok" or record.response is None:
+        return rescore.score_record(sample, record, rule)
+    reply = said.get(rescore.judged_name(sample, record))
+    if reply is None:
+        return Score(None, None, "unscored", "the judge gave no verdict")
+    try:
+        verdict = read_verdict(reply, schema)
+    except ValueError as error:
+        return Score(None, None, "unscored", f"no verdict: {error}")
+    detail = {"judge_verdict": verdict.found, SOURCE: verdict.source}
+    if verdict.found == NO_ANSWER:
+        return Score(0.0, None, "invalid", "the judge found no answer in it", detail)
+    if sample.kind == "choice":
+        right = verdict.value == 1.0
+        return Score(float(right), verdict.reason, "correct" if right else "wrong", None, detail)
+    score = rule(sample, verdict.reason)
+    return Score(score.value, score.extracted, score.verdict, score.reason, detail)
