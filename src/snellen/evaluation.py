@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, Headline
@@ -171,6 +171,17 @@ def load_run(path: str | Path, *, benchmark: Benchmark | None = None) -> Run:
     return Run(folder, meta, benchmark)
 
 
+class _SavedProfile(Struct):
+    profile: str
+    metrics: list[Metric]
+
+
+class _Saved(Struct):
+    """What is read of summary.json."""
+
+    profiles: list[_SavedProfile]
+
+
 @dataclass
 class Run:
     """A run on disk: its records, scores and metrics as Arrow tables."""
@@ -306,6 +317,22 @@ class Run:
         from snellen.engine.arrow import metrics_table
 
         return metrics_table(self.summarize(profile, save=False).metrics)
+
+    def figures(self, profile: str | None = None) -> dict[str, list[Metric]]:
+        """Metrics by profile, from summary.json where it is of the last answer and verdict, else by scoring again."""
+        from snellen.engine.rescore import profiles_of
+
+        wanted = list(profiles_of(self.benchmark, profile))
+        saved: dict[str, list[Metric]] = {}
+        try:
+            if self.summary_is_current():
+                found = msgspec.json.decode(self.folder.summary.read_bytes(), type=_Saved)
+                saved = {one.profile: one.metrics for one in found.profiles}
+        except (OSError, msgspec.DecodeError):
+            saved = {}
+        if all(name in saved for name in wanted):
+            return {name: saved[name] for name in wanted}
+        return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
 
     def metric(self, name: str, profile: str | None = None) -> Metric:
         """One metric by name under one profile (the default one if none is named)."""

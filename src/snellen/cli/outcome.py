@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.cli.output import show, show_json
 from snellen.errors import SnellenError
@@ -40,7 +39,7 @@ class Outcome:
 
 def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
     """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
-    summaries = [_metrics(run, profile) for run in outcome.runs]
+    summaries = [run.figures(profile) for run in outcome.runs]
     if report:
         from snellen.reporting import write
 
@@ -60,34 +59,6 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
             print(headline.text)
         print(_last_line(run, report))
     return outcome.status
-
-
-class _SavedProfile(Struct):
-    profile: str
-    metrics: list[Metric]
-
-
-class _Saved(Struct):
-    """What is read of summary.json."""
-
-    profiles: list[_SavedProfile]
-
-
-def _metrics(run: Run, profile: str | None) -> dict[str, list[Metric]]:
-    """Metrics by profile, from summary.json where it is of the last answer and verdict, else by scoring again."""
-    from snellen.engine.rescore import profiles_of
-
-    wanted = list(profiles_of(run.benchmark, profile))
-    saved: dict[str, list[Metric]] = {}
-    try:
-        if run.summary_is_current():
-            found = msgspec.json.decode(run.folder.summary.read_bytes(), type=_Saved)
-            saved = {one.profile: one.metrics for one in found.profiles}
-    except (OSError, msgspec.DecodeError):
-        saved = {}
-    if all(name in saved for name in wanted):
-        return {name: saved[name] for name in wanted}
-    return {name: list(rows) for name, rows in run.summarize(profile, save=False).metrics.items()}
 
 
 def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
