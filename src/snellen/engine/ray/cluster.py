@@ -35,7 +35,6 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "1",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "(?s).",
-    "RAY_BACKEND_LOG_LEVEL": "error",
 }
 _OWN = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without a GPU of its own shall not see any
