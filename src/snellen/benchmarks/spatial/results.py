@@ -67,7 +67,7 @@ def kind_of(path: Path) -> str | None:
 
 def _half(task: Task, path: Path, form: str, problems: Problems) -> Answered:
     """Rows of one half of SITE under the names that the suite gives them."""
-    part = _part_of(path, form)
+    part = part_of(path, form)
     for one, record in _answered(task, part, path, form, problems):
         name = f"{part}/{one.id}"
         group = f"{part}/{one.group}" if one.group else ""
@@ -77,7 +77,7 @@ def _half(task: Task, path: Path, form: str, problems: Problems) -> Answered:
         )
 
 
-def _part_of(path: Path, form: str) -> str:
+def part_of(path: Path, form: str) -> str:
     """Which half a file is of: by its name, else by what its first rows show.
 
     Raises:
@@ -101,16 +101,21 @@ def _part_of(path: Path, form: str) -> str:
 
 
 def _answered(task: Task, part: str, path: Path, form: str, problems: Problems) -> Answered:
+    for where, question, replies in asked(task, path, form, problems):
+        one = sample(question)
+        for repeat, reply in enumerate(replies):
+            yield one, record_of(one, reply, repeat, where, problems)
+
+
+def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[tuple[str, Question, list[Any]]]:
+    """(where, question, replies, one a repeat) of each row; a row of an id that was there already gets `#2` behind it."""
     rows = _lmms(task, path, problems) if form == "lmms" else _kit(task, path, problems)
     seen: dict[str, int] = {}
     for where, question, replies in rows:
         turn = seen[question.id] = seen.get(question.id, 0) + 1
-        named = question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}")
         if turn == 2:
             problems.add(where, f"{question.id!r} is answered a second time; both rows are scored")
-        one = sample(named)
-        for repeat, reply in enumerate(replies):
-            yield one, _record(one, reply, repeat, where, problems)
+        yield where, question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}"), replies
 
 
 def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[tuple[str, Question, list[Any]]]:
@@ -146,7 +151,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[tuple[str, Ques
         yield where, question, [reply]
 
 
-def _record(one: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
+def record_of(one: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
     """A reply that is no text costs its own row."""
     why = "the reply is null or missing"
     try:
