@@ -21,6 +21,7 @@ from snellen.errors import DataError, UsageError
 from snellen.interop.answers import Problems, missing
 from snellen.interop.fields import text_of
 from snellen.interop.lines import table_rows
+from snellen.sources.kit_table import listed
 from snellen.types import Prompt, Record, Response, Sample
 
 JSON = (".jsonl", ".ndjson", ".json")
@@ -168,7 +169,7 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
 def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    return kit_tsv.listed(value) if isinstance(value, str) else []
+    return listed(value) if isinstance(value, str) else []
 
 
 def _scored(

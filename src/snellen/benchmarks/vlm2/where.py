@@ -14,13 +14,13 @@ import msgspec
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import contents, kit_tsv, layout
-from snellen.benchmarks.vlm2.kit_tsv import KitPicture
 from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, locate, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.confine import regular_file
+from snellen.sources.kit_table import KitPicture
 from snellen.sources.rows import Row, stream
 from snellen.types import Blob
 
