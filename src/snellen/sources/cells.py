@@ -1,8 +1,9 @@
 """Pictures in the cells of parquet files: referred to by file, row and column, and read again from there when asked for.
 
-The hub's data sets hold a picture as a struct of `bytes` and `path`, as bare bytes, or as a list of either. A run asks for
-them nearly in order, so that a reader goes forward through a row group and keeps its last batches; asked for an earlier
-row it starts the row group again.
+The hub's data sets hold a picture as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A run
+asks for them nearly in order, so that a reader goes forward through a row group and keeps its last rows; asked for an
+earlier row it starts the row group again. What is held is a page of the file, which writers make as large as a row group
+(some hundred pictures), and those rows: nothing that grows with the file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,10 +20,12 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.sources.blobs import Base64Blob
 from snellen.sources.confine import regular_file
 
-BATCH_ROWS = 16
-KEPT_BATCHES = 4
+BATCH_ROWS = 64
+BATCH_BYTES = 4 << 20
+KEPT_ROWS = 48  # more than threads read at once, or two of them would have the row group started again in turn
 
 
 class ParquetCell(Struct, frozen=True):
@@ -51,6 +55,8 @@ class ParquetCell(Struct, frozen=True):
         if self.item >= 0:
             cell = cell[self.item] if isinstance(cell, Sequence) and self.item < len(cell) else None
         data = cell.get("bytes") if isinstance(cell, dict) else cell
+        if isinstance(data, str):
+            return Base64Blob(self.key, data).read()
         if not isinstance(data, bytes):
             raise DataError(f"{self.key}: no bytes of a picture are in it", "Fetch the file again.")
         return data
@@ -79,9 +85,10 @@ class _Column:
             self._starts = [0]
             for group in range(meta.num_row_groups):
                 self._starts.append(self._starts[-1] + meta.row_group(group).num_rows)
-        self._kept: OrderedDict[int, list[Any]] = OrderedDict()
+            self._rows = _batch_rows(meta, {column})
+        self._kept: OrderedDict[int, Any] = OrderedDict()
         self._group = -1
-        self._batches: Iterator[tuple[int, list[Any]]] = iter(())
+        self._batches: Iterator[tuple[int, Any]] = iter(())
         self._next = 0
 
     def cell(self, row: int) -> Any:
@@ -89,7 +96,7 @@ class _Column:
         with self._lock:
             for start, values in self._kept.items():
                 if start <= row < start + len(values):
-                    return values[row - start]
+                    return values[row - start].as_py()
             return self._forward(row)
 
     def _forward(self, row: int) -> Any:
@@ -97,17 +104,18 @@ class _Column:
         if group is None:
             raise DataError(f"{self._path} has no row {row + 1:,}: it was changed while it was in use", "Start again.")
         if group != self._group or row < self._next:
+            self._batches = iter(())  # the page of the last one is given up before the next is read
             self._group, self._batches = group, self._from(group)
         for start, values in self._batches:
             self._next = start + len(values)
             self._kept[start] = values
-            while len(self._kept) > KEPT_BATCHES:
+            while len(self._kept) > max(2, KEPT_ROWS // self._rows):
                 self._kept.popitem(last=False)
             if row < self._next:
-                return values[row - start]
+                return values[row - start].as_py()
         raise DataError(f"{self._path}: row {row + 1:,} could not be reached", "The file is damaged; fetch it again.")
 
-    def _from(self, group: int) -> Iterator[tuple[int, list[Any]]]:
+    def _from(self, group: int) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -115,11 +123,10 @@ class _Column:
         try:
             with pq.ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False) as file:
                 for batch in file.iter_batches(
-                    BATCH_ROWS, row_groups=[group], columns=[self._column], use_threads=False
+                    self._rows, row_groups=[group], columns=[self._column], use_threads=False
                 ):
-                    values = batch.column(0).to_pylist()
-                    yield start, values
-                    start += len(values)
+                    yield start, batch.column(0)
+                    start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{self._path}, near row {start + 1:,}: cannot be read as parquet: {error}", "Fetch the file again."
@@ -149,7 +156,7 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
     """(number from 1, row without pictures, how many pictures each picture column has in it) of a parquet file.
 
     A count of -1 is a cell that is one picture and no list; columns without a picture in this row are not among them.
-    Of structs only the leaf `path` is read, so that no picture's bytes are touched.
+    Of structs only the leaf `path` is read, so that no picture's bytes are touched; bare bytes are counted once a process.
 
     Raises:
         DataError: the file is damaged, at the row where it is found out.
@@ -162,20 +169,60 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             leaves = [file.schema.column(at).path for at in range(len(file.schema))]
-            wanted: list[str] = []
-            for name in file.schema_arrow.names:
-                own = [leaf for leaf in leaves if leaf == name or leaf.startswith(f"{name}.")]
-                light = [leaf for leaf in own if leaf.endswith(".path")] if name in pictures else []
-                wanted += light or own
-            for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+            light: dict[str, list[str]] = {
+                name: [leaf for leaf in leaves if leaf.startswith(f"{name}.") and leaf.endswith(".path")]
+                for name in pictures
+            }
+            plain = [name for name in file.schema_arrow.names if name not in pictures]
+            wanted = [*plain, *(leaf for own in light.values() for leaf in own)]
+            stamp = path.stat()
+            counted = {
+                name: _counted(path, name, stamp.st_mtime_ns, stamp.st_size) for name, own in light.items() if not own
+            }
+            rows = _batch_rows(file.metadata, set(plain))
+            for batch in file.iter_batches(rows, columns=wanted, use_threads=False):
                 for row in batch.to_pylist():
+                    cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
+                    if any(number >= len(counts) for counts in counted.values()):
+                        raise DataError(
+                            f"{path}, row {number + 1:,}: its pictures cannot be read, nor those after it",
+                            "The file is damaged; fetch it again.",
+                        )
+                    counts = {**cells, **{name: counts[number] for name, counts in counted.items()}}
                     number += 1
-                    cells = {name: row.pop(name) for name in pictures}
-                    yield number, row, {name: _count(cell) for name, cell in cells.items() if _count(cell)}
+                    yield number, row, {name: counts[name] for name in pictures if counts[name]}
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path}, after row {number:,}: cannot be read as parquet: {error}", "The file is damaged; fetch it again."
         ) from error
+
+
+@lru_cache(maxsize=64)
+def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...]:
+    """How many pictures each row of a column has whose type says it only by the pictures; to the first damaged page."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    counts: list[int] = []
+    with suppress(pa.ArrowException, OSError), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        for batch in file.iter_batches(_batch_rows(file.metadata, {column}), columns=[column], use_threads=False):
+            values = batch.column(0)
+            if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+                counts += [length or 0 for length in values.value_lengths().to_pylist()]
+            else:
+                counts += [-1 if there else 0 for there in values.is_valid().to_pylist()]
+    return tuple(counts)
+
+
+def _batch_rows(meta: Any, columns: set[str]) -> int:
+    """Rows of these columns that make some megabytes, by the sizes that the file gives."""
+    size = 0
+    for group in range(meta.num_row_groups):
+        parts = meta.row_group(group)
+        for at in range(parts.num_columns):
+            part = parts.column(at)
+            size += part.total_uncompressed_size if part.path_in_schema.partition(".")[0] in columns else 0
+    return int(max(1, min(BATCH_ROWS, BATCH_BYTES * meta.num_rows // size if size else BATCH_ROWS)))
 
 
 def _count(cell: Any) -> int:

@@ -152,7 +152,18 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
             ]
             yield number, row, tuple(written)
         return
-    for number, found, counts in pictured_rows(file):
+    number = 0
+    rows = pictured_rows(file)
+    while True:
+        try:
+            number, found, counts = next(rows)
+        except StopIteration:
+            return
+        except DataError as error:
+            if not number:
+                raise
+            yield number + 1, error, ()
+            return
         named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
         for column in _written(found):
             value = found.pop(column)
