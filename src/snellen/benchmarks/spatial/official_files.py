@@ -116,7 +116,10 @@ class OfficialFiles:
 
     def content(self) -> str:
         """SHA-256 over the digests of the files."""
-        told = [digest(file) if isinstance(file, Path) else sha256(file.read()).hexdigest() for file in self.files]
+        told = [
+            digest(file) if isinstance(file, Path) else f"sha256:{sha256(file.read()).hexdigest()}"
+            for file in self.files
+        ]
         return sha256("\n".join(told).encode()).hexdigest()
 
     def remarks(self) -> list[str]:
