@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from hashlib import file_digest, md5, sha256
 from pathlib import Path
 
 import msgspec
@@ -67,6 +67,30 @@ def digest(path: Path | str, *, sampled: bool = False) -> str:
     return f"{'sampled' if sampled else 'sha256'}:{whole.hexdigest()}"
 
 
+def with_md5(path: Path) -> tuple[str, str]:
+    """A file's digest as `digest` has it, and its MD5 in hexadecimal, which is what many projects publish of their data.
+
+    The file is read once for both, and they are remembered as the digest is. The MD5 tells one file from another by
+    mistake, not by malice.
+
+    Raises:
+        DataError: nothing there, or it cannot be read.
+    """
+    found = regular_file(path)
+    place = str(path.resolve())
+    notes = _note(place, "False"), _note(place, "md5")
+    known = [_known(note, place, found) for note in notes]
+    if known[0] is not None and known[1] is not None:
+        return known[0], known[1]
+    try:
+        whole, side = _both(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
+    for note, result in zip(notes, (whole, side), strict=True):
+        _settle(note, place, found, result)
+    return whole, side
+
+
 def _names(folder: Path) -> list[str]:
     top = str(folder)
     return sorted(
@@ -79,31 +103,49 @@ def _names(folder: Path) -> list[str]:
 def _file(path: Path, sampled: bool) -> str:
     found = regular_file(path)
     place = str(path.resolve())
-    note = (
-        cache_folder()
-        / "digests"
-        / (sha256(f"{place}\0{sampled}".encode(errors="surrogateescape")).hexdigest() + ".json")
-    )
-    known = _recall(note)
-    if known is not None and (known.path, known.size, known.mtime_ns, known.inode) == (
-        place,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ino,
-    ):
-        return known.digest
+    note = _note(place, str(sampled))
+    known = _known(note, place, found)
+    if known is not None:
+        return known
     try:
         result = _sampled(path, found.st_size) if sampled else _whole(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
+    _settle(note, place, found, result)
+    return result
+
+
+def _note(place: str, kind: str) -> Path:
+    """The file in which a digest of one kind is remembered."""
+    name = sha256(f"{place}\0{kind}".encode(errors="surrogateescape")).hexdigest()
+    return cache_folder() / "digests" / f"{name}.json"
+
+
+def _known(note: Path, place: str, found: os.stat_result) -> str | None:
+    known = _recall(note)
+    now = (place, found.st_size, found.st_mtime_ns, found.st_ino)
+    if known is None or (known.path, known.size, known.mtime_ns, known.inode) != now:
+        return None
+    return known.digest
+
+
+def _settle(note: Path, place: str, found: os.stat_result, result: str) -> None:
     if time.time_ns() - found.st_mtime_ns > SETTLED_NS:
         _remember(note, _Remembered(place, found.st_size, found.st_mtime_ns, found.st_ino, result))
-    return result
 
 
 def _whole(path: Path) -> str:
     with path.open("rb") as stream:
         return f"sha256:{file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _both(path: Path) -> tuple[str, str]:
+    whole, side = sha256(), md5(usedforsecurity=False)
+    with path.open("rb") as stream:
+        while piece := stream.read(SAMPLE_BYTES):
+            whole.update(piece)
+            side.update(piece)
+    return f"sha256:{whole.hexdigest()}", side.hexdigest()
 
 
 def _sampled(path: Path, size: int) -> str:

@@ -6,9 +6,13 @@ import ast
 import warnings
 from typing import Any
 
+LONGEST = 1 << 20  # Python's parser takes a few hundred bytes of memory for each character of a list
+
 
 def listed(text: str) -> list[Any] | None:
-    """The list that a Python literal in text is; None where the text is anything else."""
+    """The list that a Python literal in text is; None where the text is anything else, or longer than a megabyte."""
+    if len(text) > LONGEST:
+        return None
     try:
         with warnings.catch_warnings():
             # Python warns about forms such as `1and`, which here are a model's words and nobody's programme.

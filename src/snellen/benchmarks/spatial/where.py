@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.spatial import where_kit
 from snellen.benchmarks.spatial.official_files import OfficialFiles
 from snellen.benchmarks.spatial.prompts import Shown
 from snellen.benchmarks.spatial.question import Question
@@ -54,9 +55,13 @@ def source(task: Task, part: str, data: Data) -> Source:
     path = on_disk(str(data.path), task.name, part)
     media = media_root(task, data, path)
     if path.is_dir():
+        if (table := where_kit.in_folder(task, part, path)) is not None:
+            return where_kit.KitFile(task, part, table, media, where_kit.beside(table))
         files, remarks = chosen(task, part, path)
         return OfficialFiles(task, part, path, files, media, remarks)
     regular_file(path)
+    if path.suffix.lower() == ".tsv":
+        return where_kit.KitFile(task, part, path, media)
     if is_archive(path):
         return OfficialFiles(task, part, path, (packed_table(task, path),), media)
     if path.suffix.lower() in TABLES:
