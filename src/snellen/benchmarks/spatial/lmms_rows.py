@@ -1,0 +1,207 @@
+"""Questions out of the rows that lmms-eval logs, which have no `doc`: what it asked stands in the scores of each row.
+
+`--log_samples` writes doc_id, target, the reply, the prompt as `input`, and one object a metric with what the task's scorer
+kept of the question. `row_of` puts these together as a row of the authors' file, as far as `official` reads it.
+
+Source: files that lmms-eval 0.7.3 wrote, and its tasks of the twelve benchmarks. Older ones left `doc` in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from snellen.benchmarks.spatial.question import LETTERS, options_in
+from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.errors import DataError
+
+Logged = Mapping[str, Any]
+STEM = "omnispatial_"
+MOST_OPTIONS = len(LETTERS)
+
+
+def row_of(name: str, logged: Logged) -> dict[str, Any]:
+    """A row of the authors' file, made of what lmms-eval logged about one answer.
+
+    Args:
+        name: the benchmark, as `tasks` calls it.
+        logged: one line of `*_samples_<task>.jsonl`.
+
+    Raises:
+        DataError: the line does not say what is needed to score its reply.
+    """
+    return _ROWS[name](logged)
+
+
+def score_of(logged: Logged) -> float | None:
+    """What lmms-eval gave the row, 0 to 1; None where no metric of it says so.
+
+    Of several metrics the first that names a score counts: `score`, `is_correct`, `accuracy`, an MRA, `overall`.
+    """
+    for kept in _kept(logged):
+        for key, value in kept.items():
+            named = key in ("score", "is_correct", "accuracy", "overall", "vci_metric") or key.upper().startswith("MRA")
+            if named and isinstance(value, (bool, int, float)) and value == value and -1 <= value <= 1:
+                return float(value)
+    return None
+
+
+def _kept(logged: Logged) -> Iterator[dict[str, Any]]:
+    return (one for one in logged.values() if isinstance(one, dict))
+
+
+def _with(logged: Logged, *columns: str) -> dict[str, Any]:
+    """The first metric's object that has all of these columns."""
+    for kept in _kept(logged):
+        if all(column in kept for column in columns):
+            return kept
+    raise DataError(
+        f"there is no doc, and no metric kept {' and '.join(columns)}, so that nobody can say what was asked"
+    )
+
+
+def _target(logged: Logged) -> str:
+    target = logged.get("target")
+    if not isinstance(target, (str, int, float)) or isinstance(target, bool):
+        raise DataError("there is no target, so that nobody can say what is right")
+    return str(target)
+
+
+def _input(logged: Logged) -> str:
+    asked = logged.get("input")
+    return asked if isinstance(asked, str) else ""
+
+
+def _options(logged: Logged) -> dict[str, str]:
+    return options_in(_input(logged))
+
+
+def _whole(*columns: str) -> Callable[[Logged], dict[str, Any]]:
+    """Of tasks whose metrics keep the whole row."""
+    return lambda logged: dict(_with(logged, *columns))
+
+
+def _mmsi(logged: Logged) -> dict[str, Any]:
+    kept = _with(logged, "question_id")
+    known = [name for name in logged if name.replace(".-", ".–") in TASKS["mmsi-bench"].groups]
+    if not known:
+        raise DataError("there is no doc, and no metric is named for a category of MMSI-Bench")
+    return {
+        "id": kept["question_id"],
+        "question": _input(logged),
+        "question_type": known[0],
+        "answer": _target(logged),
+    }
+
+
+def _mindcube(logged: Logged) -> dict[str, Any]:
+    kept, target = _with(logged, "score", "type"), _target(logged).strip()
+    if len(target) != 1 or target not in LETTERS:
+        raise DataError(
+            "there is no doc, and the target is no letter (lmms-eval logs MindCube's grounded output there), so that "
+            "nobody can say what is right; give the data: --data"
+        )
+    return {"id": f"{kept['type']}_{logged.get('doc_id')}", "question": _input(logged), "gt_answer": target}
+
+
+def _viewspatial(logged: Logged) -> dict[str, Any]:
+    listed = "\n".join(f"{letter}. {text}" for letter, text in _options(logged).items())
+    kind = _with(logged, "question_type")["question_type"]
+    return {"question": _input(logged), "choices": listed, "answer": _target(logged), "question_type": kind}
+
+
+def _site(logged: Logged) -> dict[str, Any]:
+    adjusted = logged.get("chance_adjusted_acc")
+    if not isinstance(adjusted, dict) or not isinstance(adjusted.get("total"), (int, float)):
+        raise DataError("there is no doc, and no chance_adjusted_acc that says how many options there were")
+    left = 1.0 - adjusted["total"]
+    count = round(1.0 / left) if left > 0 else 0
+    if not 2 <= count <= MOST_OPTIONS:
+        raise DataError(f"chance_adjusted_acc has total {adjusted['total']!r}, which no number of options gives")
+    names = [key for key in adjusted if key not in ("overall", "total")]
+    category = next((key for key in names if key in TASKS["site"].groups), names[0] if names else "")
+    told = _options(logged)
+    return {
+        "question": _input(logged),
+        "options": [told.get(letter, "") for letter in LETTERS[:count]],
+        "answer": _target(logged),
+        "category": category,
+        "dataset": next((key for key in names if key != category), ""),
+    }
+
+
+def _blink(logged: Logged) -> dict[str, Any]:
+    kept = _with(logged, "id", "gt_content", "sub_task")
+    return {
+        "idx": kept["id"],
+        "question": _input(logged),
+        "prompt": _input(logged),
+        "answer": kept["gt_content"],
+        "sub_task": kept["sub_task"],
+        "choices": list(_options(logged).values()),
+    }
+
+
+def _three_dsr(logged: Logged) -> dict[str, Any]:
+    kept = _with(logged, "qid", "category")
+    return {
+        "qid": kept["qid"],
+        "question": _input(logged),
+        "answer": _target(logged),
+        "category": kept["category"],
+        **_options(logged),
+    }
+
+
+def _embspatial(logged: Logged) -> dict[str, Any]:
+    kept = _with(logged, "id", "gt_content", "data_source")
+    return {
+        "question_id": kept["id"],
+        "question": _input(logged),
+        "answer": kept["gt_content"],
+        "answer_options": list(_options(logged).values()),
+        "data_source": kept["data_source"],
+        "relation": kept.get("sub_task"),
+    }
+
+
+def _mmsi_video(logged: Logged) -> dict[str, Any]:
+    task = TASKS["mmsi-video-bench"]
+    there = [
+        name
+        for name, key in task.groups.items()
+        if isinstance(kept := logged.get(key), dict) and kept.get("total") in (1, 1.0)
+    ]
+    if not there:
+        raise DataError("there is no doc, and no metric says which of MMSI-Video-Bench's types it is")
+    return {"type": there[0], "user_prompt": _input(logged), "ground_truth": _target(logged)}
+
+
+def _omnispatial(logged: Logged) -> dict[str, Any]:
+    kept = _with(logged, "id", "gt_content", "sub_task")
+    said = str(kept["sub_task"]).lower().removeprefix(STEM)
+    known = {name.lower(): name for name in TASKS["omnispatial"].groups}
+    return {
+        "id": kept["id"],
+        "question": kept.get("query") or _input(logged),
+        "gt": kept["gt_content"],
+        "options": list(_options(logged).values()),
+        "task_type": kept.get("task") or "",
+        "sub_task_type": known.get(said, said),
+    }
+
+
+_ROWS: Mapping[str, Callable[[Logged], dict[str, Any]]] = {
+    "vsi-bench": _whole("question_type", "ground_truth"),
+    "mmsi-bench": _mmsi,
+    "mindcube-tiny": _mindcube,
+    "viewspatial": _viewspatial,
+    "site": _site,
+    "blink": _blink,
+    "3dsrbench": _three_dsr,
+    "embspatial": _embspatial,
+    "mmsi-video-bench": _mmsi_video,
+    "omnispatial": _omnispatial,
+    "spar-bench": _whole("task", "answer"),
+    "vsi-debiased": _whole("question_type", "ground_truth"),
+}
