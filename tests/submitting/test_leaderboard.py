@@ -3,7 +3,7 @@ import pytest
 from servers.leaderboard import Answer, leaderboard
 from snellen import secrets
 from snellen.errors import SubmissionError, UsageError
-from snellen.leaderboard import check_endpoint, multipart, send
+from snellen.submitting.leaderboard import check_endpoint, multipart, send
 
 TOKEN = "hf_abcdefghijklmnopqrstuv"
 REQUEST = multipart(b'{"modelName": "org/model"}', b"PK\x03\x04" + bytes(range(256)) * 8)

@@ -1,0 +1,155 @@
+"""A submission to EASI's leaderboard, from Python; `snellen submit easi` and `snellen easi --submit` call this.
+
+`metadata` (of `snellen.interop.easi_payload`) checks what is said about the model before anything else is done; `hub_token`
+finds who submits; `prepare` makes the files, `require_whole` says whether they may go, `post` sends them. `submit` does the last
+three.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.engine.journal import storage_error
+from snellen.errors import PreflightError, SubmissionError
+from snellen.interop.easi_payload import Metadata, is_model_name, metadata
+from snellen.models.api.keys import find_key
+from snellen.secrets import redact_bytes
+from snellen.submitting.leaderboard import ENDPOINT, WAITS_S, Reply, check_endpoint, send
+from snellen.submitting.preparing import OUT, PROFILE, Prepared, prepare
+from snellen.submitting.standing import Standing, backend, given, models
+
+__all__ = [
+    "ENDPOINT",
+    "OUT",
+    "PROFILE",
+    "Prepared",
+    "Standing",
+    "check_endpoint",
+    "hub_token",
+    "masked",
+    "metadata",
+    "post",
+    "prepare",
+    "require_whole",
+    "said_by",
+    "submit",
+    "taken_before",
+]
+
+VARIABLE = "HF_TOKEN"
+SENT = "sent.jsonl"
+
+
+def hub_token() -> str:
+    """HF_TOKEN of the environment, else of .env in the working folder; registered for redaction.
+
+    Raises:
+        PreflightError: there is none, or it holds what a token cannot hold.
+    """
+    try:
+        return find_key(VARIABLE) or ""
+    except PreflightError as error:
+        if "is not set" not in error.message:
+            raise
+        raise PreflightError(
+            f"{VARIABLE} is not set, in the environment or in .env: the leaderboard wants to know who submits",
+            f"Make a token on huggingface.co (Settings, Access Tokens; reading is enough), then: export {VARIABLE}=…",
+        ) from None
+
+
+def masked(token: str) -> str:
+    """A token as it may be shown: its ends, or nothing of a short one."""
+    return "****" if len(token) <= 8 else f"{token[:4]}****{token[-4:]}"
+
+
+def said_by(results: Sequence[str | Path]) -> dict[str, str]:
+    """What the results themselves say of the metadata: the harness, and the model where its name is org/model.
+
+    Raises:
+        SnellenError: as `standing.given`.
+    """
+    found = given(results)
+    names = [name.partition(":")[2] for name in models(found)]
+    named = {"modelName": names[0]} if len(names) == 1 and is_model_name(names[0]) else {}
+    return {"backend": backend(found), **named}
+
+
+def submit(
+    results: Sequence[str | Path],
+    details: Metadata,
+    token: str,
+    *,
+    profile: str = PROFILE,
+    out: str | Path = OUT,
+    endpoint: str = ENDPOINT,
+    allow_incomplete: bool = False,
+    mention: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[Prepared, Reply]:
+    """Make the payload and the zip of a model's results, and send them; see `prepare`, `require_whole` and `post`.
+
+    Raises:
+        SnellenError: see snellen.errors.
+    """
+    prepared = prepare(results, details, profile=profile, out=out, mention=mention)
+    require_whole(prepared, allow_incomplete=allow_incomplete)
+    return prepared, post(prepared, token, endpoint=endpoint, say=say)
+
+
+def require_whole(prepared: Prepared, *, allow_incomplete: bool = False) -> None:
+    """Refuse what does not answer all questions of the eight benchmarks, unless that is allowed.
+
+    Raises:
+        SubmissionError: with one line for each thing that is missing.
+    """
+    faults = prepared.faults()
+    if faults and not allow_incomplete:
+        raise SubmissionError(
+            "the results are not whole:" + "".join(f"\n  - {line}" for line in faults),
+            "Go on with the runs first (`snellen rerun RUN`). --allow-incomplete submits what there is: a benchmark that "
+            "is not evaluated is null, and the figures are those of the answers that there are.",
+        )
+
+
+def post(
+    prepared: Prepared,
+    token: str,
+    *,
+    endpoint: str = ENDPOINT,
+    say: Callable[[str], None] = lambda line: None,
+    waits_s: Sequence[float] = WAITS_S,
+) -> Reply:
+    """Send a submission; what was answered is appended to sent.jsonl in its folder, without the token.
+
+    Raises:
+        UsageError, SubmissionError: as `leaderboard.send`.
+    """
+    try:
+        reply = send(prepared.request, token, endpoint=endpoint, say=say, waits_s=waits_s)
+    except SubmissionError as error:
+        _log(prepared.folder, endpoint, {"taken": False, "why": error.message})
+        raise
+    _log(prepared.folder, endpoint, {"taken": True, "status": reply.status, "reply": reply.text})
+    return reply
+
+
+def taken_before(prepared: Prepared) -> str:
+    """When the leaderboard took these very bytes; empty where it never did."""
+    path = prepared.folder / SENT
+    rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    return next((str(row["time"]) for row in reversed(rows) if row.get("taken")), "")
+
+
+def _log(folder: Path, endpoint: str, what: Mapping[str, Any]) -> None:
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = redact_bytes(msgspec.json.encode({"time": when, "endpoint": endpoint, **what})) + b"\n"
+    try:
+        with (folder / SENT).open("ab") as file:
+            file.write(line)
+    except OSError as error:
+        raise storage_error(folder / SENT, error) from error

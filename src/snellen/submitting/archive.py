@@ -1,0 +1,123 @@
+"""The zip of a submission: what was answered to each question, small enough for the leaderboard's platform.
+
+No prompts, no gold answers, no media. The same files give the same bytes. Where the replies are too long, all are cut to
+their ends, where the answers stand, by steps, and the rows say how long they were.
+
+Source: what EASI's leaderboard takes: deflated members `<name>/<file>` with the endings of ENDINGS.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+
+ENDINGS = frozenset(
+    [
+        "json",
+        "jsonl",
+        "csv",
+        "tsv",
+        "txt",
+        "log",
+        "parquet",
+        "arrow",
+        "npy",
+        "pkl",
+        "yaml",
+        "yml",
+        "xml",
+        "md",
+        "html",
+        "pdf",
+        "py",
+        "sh",
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+    ]
+)
+KEPT_CHARACTERS: tuple[int | None, ...] = (None, 4000, 2000, 1000, 500, 200, 100, 0)
+"""How much of the end of each reply is kept: all of it, else the longest that fits."""
+_DATE = (1980, 1, 1, 0, 0, 0)
+_decode, _encode = msgspec.json.Decoder(dict).decode, msgspec.json.Encoder().encode
+
+
+class Archive(NamedTuple):
+    """A zip, and how many characters of each reply are in it at most; None: all."""
+
+    content: bytes
+    kept: int | None
+
+
+def slim(rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, limit: int) -> Archive | None:
+    """The zip with the longest replies that fit.
+
+    Args:
+        rows: member name to a file of JSON lines, each with a `reply`.
+        others: member name to content.
+        folder: what all members lie in.
+        limit: bytes of the zip at most.
+
+    Returns:
+        None where it is too large even without the replies.
+
+    Raises:
+        ValueError: a member's name would be refused.
+    """
+    for name in [*rows, *others]:
+        full = f"{folder}/{name}"
+        if ".." in full or PurePosixPath(full).suffix.removeprefix(".") not in ENDINGS or full.count("/") != 1:
+            raise ValueError(f"{full!r} is no name of a member that the leaderboard takes")
+    for kept in KEPT_CHARACTERS:
+        content = _packed(rows, others, folder, limit, kept)
+        if content is not None:
+            return Archive(content, kept)
+    return None
+
+
+def _packed(
+    rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, limit: int, kept: int | None
+) -> bytes | None:
+    """The zip, or None as soon as it is longer than the limit."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name in sorted([*rows, *others]):
+            member = zipfile.ZipInfo(f"{folder}/{name}", _DATE)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.create_system = 3
+            member.external_attr = 0o100644 << 16
+            member._compresslevel = 9  # type: ignore[attr-defined]  # the only way to a level for an open member
+            with archive.open(member, "w") as file:
+                for piece in [others[name]] if name in others else _lines(rows[name], kept):
+                    file.write(piece)
+                    if whole.tell() > limit:
+                        return None
+    return whole.getvalue() if whole.tell() <= limit else None
+
+
+def _lines(path: Path, kept: int | None) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        if kept is None:
+            yield from file
+            return
+        for line in file:
+            row = _decode(line)
+            reply = row.get("reply")
+            if isinstance(reply, str) and len(reply) > kept:
+                row["reply"] = reply[-kept:] if kept else ""
+                row["reply_characters"] = len(reply)
+                line = _encode(row) + b"\n"
+            yield line
+
+
+def readable(content: Mapping[str, object]) -> bytes:
+    """JSON for people and for the archive: indented, in ASCII as EASI writes it."""
+    return json.dumps(content, indent=2).encode() + b"\n"

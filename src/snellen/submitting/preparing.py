@@ -1,0 +1,233 @@
+"""What is sent to the leaderboard, made and written: scores, payload, provenance, rows of answers, zip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from msgspec import structs
+
+from snellen import __version__
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.engine.journal import storage_error
+from snellen.errors import SubmissionError
+from snellen.interop.easi_payload import Figures, Metadata, average, payload
+from snellen.secrets import redact_bytes
+from snellen.submitting.archive import readable, slim
+from snellen.submitting.leaderboard import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
+from snellen.submitting.standing import Given, Standing, file_stem, given, standing
+from snellen.types import Record, Sample, Score
+
+PROFILE = "easi"
+OUT = Path("results/submissions")
+PAYLOAD, PROVENANCE = "easi_results.json", "easi_provenance.json"
+SAMPLES = "samples"
+_ENVELOPE = 1_000
+"""Bytes that a request has beside payload and zip, and more than enough of them."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A submission on disk.
+
+    Attributes:
+        folder: where easi_results.json, easi_results.zip, easi_provenance.json and the folder samples lie.
+        details: who answered.
+        payload: what easi_results.json holds.
+        standings: by the task's name, those that there are results of.
+        request: what is sent.
+        zip_bytes: how large the zip is.
+        kept: how many characters of the end of each reply the zip has at most; None: all.
+    """
+
+    folder: Path
+    details: Metadata
+    payload: Mapping[str, Any]
+    standings: Mapping[str, Standing]
+    request: Request
+    zip_bytes: int
+    kept: int | None
+
+    @property
+    def average(self) -> tuple[float | None, int]:
+        """The mean in points over those of the eight that have a figure, and how many these are; it is never sent."""
+        return average(_scores(self.standings), [TASKS[name].id for name in EIGHT])
+
+    def faults(self) -> list[str]:
+        """Why the results are not whole, one line each: missing ones of the eight, and what each given one lacks."""
+        lines = [f"{TASKS[name].id}: not evaluated" for name in EIGHT if name not in self.standings]
+        return [*lines, *(f"{one.task.id}: {line}" for one in self.standings.values() for line in one.faults)]
+
+
+def prepare(
+    results: Sequence[str | Path],
+    details: Metadata,
+    *,
+    profile: str = PROFILE,
+    out: str | Path = OUT,
+    mention: bool = False,
+) -> Prepared:
+    """Score a model's results and write what is to be sent, in a folder of its own: `<out>/<model>__<digest>`.
+
+    The same results give the same folder and bytes, others another folder; nothing is overwritten.
+
+    Args:
+        results: run folders of Snellen, folders of such, or folders and files of lmms-eval's or VLMEvalKit's results.
+        details: who answered (`interop.easi_payload.metadata`).
+        profile: under whose rules the figures are made.
+        out: what the folder is made in.
+        mention: append to the remarks how the figures were made.
+
+    Raises:
+        SubmissionError: nothing has a figure, or the zip cannot be made small enough.
+        SnellenError: the results cannot be read (see `standing`), or the folder cannot be written.
+    """
+    found = given(results)
+    target = Path(out)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=target))
+    except OSError as error:
+        raise storage_error(target, error) from error
+    try:
+        return _prepared(found, details, profile, target, part, mention)
+    except OSError as error:
+        raise storage_error(Path(error.filename or part), error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _prepared(
+    found: Mapping[str, Sequence[Given]], details: Metadata, profile: str, target: Path, part: Path, mention: bool
+) -> Prepared:
+    stem = file_stem(details.model_name.partition("/")[2])
+    (part / SAMPLES).mkdir()
+    standings: dict[str, Standing] = {}
+    rows: dict[str, Path] = {}
+    others: dict[str, bytes] = {}
+    for name, several in found.items():
+        prefix = f"{stem}_{file_stem(TASKS[name].id.replace('(', '').replace(')', ''))}"
+        rows[f"{prefix}_samples.jsonl"] = path = part / SAMPLES / f"{prefix}_samples.jsonl"
+        with _Rows(path) as file:
+            standings[name] = standing(several, profile, file.add)
+        others[f"{prefix}_results.json"] = readable(_results(standings[name]))
+    if mention:
+        details = structs.replace(
+            details, remarks=" ".join(filter(None, [details.remarks, _mention(standings, profile)]))
+        )
+    scores = _scores(standings)
+    content = payload(details, scores)
+    if all(one.overall is None for one in scores.values()):
+        raise SubmissionError(
+            "none of the benchmarks has a figure, so that there is nothing to submit",
+            "; ".join(f"{one.task.id}: {', '.join(one.faults) or 'no figure'}" for one in standings.values()),
+        )
+    others[PROVENANCE] = provenance = readable(_provenance(details, standings, profile))
+    sent = msgspec.json.encode(content)
+    archive = slim(rows, others, stem, LARGEST_REQUEST - len(sent) - _ENVELOPE)
+    if archive is None:
+        raise SubmissionError(
+            f"the zip is larger than {LARGEST_REQUEST / 1e6:g} MB even without the replies",
+            f"The leaderboard takes larger ones by hand: {BY_HAND}.",
+        )
+    for name, data in ((PAYLOAD, readable(content)), (PROVENANCE, provenance), (FILE_NAME, archive.content)):
+        (part / name).write_bytes(data)
+    samples = b"".join(sha256(path.read_bytes()).digest() for _, path in sorted(rows.items()))
+    digest = sha256(sent + archive.content + samples).hexdigest()[:12]
+    folder = target / f"{file_stem(details.model_name.replace('/', '--'))}__{digest}"
+    if not folder.exists():
+        _sync(part)
+        part.rename(folder)
+    return Prepared(
+        folder, details, content, standings, multipart(sent, archive.content), len(archive.content), archive.kept
+    )
+
+
+class _Rows:
+    """Writes one JSON line an answer, without prompt and gold answer."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = ExitStack()
+        self._file: IO[bytes] = self._files.enter_context(path.open("wb", buffering=1 << 20))
+        self._encode = msgspec.json.Encoder(enc_hook=str).encode
+
+    def add(self, task: Task, sample: Sample, record: Record, score: Score) -> None:
+        row: dict[str, Any] = {"id": sample.id}
+        if record.repeat:
+            row["repeat"] = record.repeat
+        if group := sample.meta.get(task.by):
+            row["group"] = group
+        if record.status != "ok":
+            row["status"] = record.status
+        row["reply"] = None if record.response is None else record.response.text
+        row["extracted"] = score.extracted
+        row["hit"] = score.value
+        if score.verdict in ("invalid", "unscored", "error"):
+            row["verdict"] = score.verdict
+        self._file.write(redact_bytes(self._encode(row)) + b"\n")
+
+    def __enter__(self) -> _Rows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+
+
+def _scores(standings: Mapping[str, Standing]) -> dict[str, Figures]:
+    """By id: the eight, null where there are no results, and those of the others that there are results of."""
+    known = {TASKS[name].id: Figures(None) for name in EIGHT}
+    return known | {one.task.id: one.figures() for one in standings.values()}
+
+
+def _results(one: Standing) -> dict[str, Any]:
+    return {
+        "benchmark": one.task.id,
+        **one.made,
+        "metrics": [structs.asdict(metric) for metric in one.metrics.values()],
+    }
+
+
+def _provenance(details: Metadata, standings: Mapping[str, Standing], profile: str) -> dict[str, Any]:
+    """What the payload has no place for: how each figure was made, and how sure it is."""
+    return {
+        "snellen": __version__,
+        "modelName": details.model_name,
+        "profile": profile,
+        "samples": "one line an answer; where a reply is cut to its end, reply_characters is its whole length",
+        "benchmarks": {
+            one.task.id: {
+                "score": one.overall.value,
+                "n": one.overall.n,
+                "ci95": one.overall.ci95,
+                "answers": one.done,
+                "of": one.expected,
+                "coverage": round(one.coverage, 6),
+                "incomplete": list(one.faults),
+                **one.made,
+            }
+            for one in sorted(standings.values(), key=lambda one: one.task.id)
+        },
+    }
+
+
+def _mention(standings: Mapping[str, Standing], profile: str) -> str:
+    prints = [
+        f"{one.task.id} {'+'.join(str(source.get('fingerprint', source.get('harness'))) for source in one.made['sources'])}"
+        for one in standings.values()
+    ]
+    return f"[Scored by Snellen {__version__}, profile {profile}: {', '.join(prints)}]"
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
