@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import where_kit
+from snellen.benchmarks.spatial import kept, where_kit
 from snellen.benchmarks.spatial.official_files import OfficialFiles
 from snellen.benchmarks.spatial.prompts import Shown
 from snellen.benchmarks.spatial.question import Question
@@ -60,6 +60,8 @@ def source(task: Task, part: str, data: Data) -> Source:
         files, remarks = chosen(task, part, path)
         return OfficialFiles(task, part, path, files, media, remarks)
     regular_file(path)
+    if path.name == kept.NAME:
+        return kept.KeptQuestions(task, part, path)
     if path.suffix.lower() == ".tsv":
         return where_kit.KitFile(task, part, path, media)
     if is_archive(path):
