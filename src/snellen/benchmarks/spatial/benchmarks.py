@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import data, prompts, results
+from snellen.benchmarks.spatial import data, prompts, published, results
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
 from snellen.benchmarks.spatial.summaries import summary
 from snellen.benchmarks.spatial.tasks import TASKS, Task
@@ -33,13 +33,22 @@ def declare(task: Task, part: str = "") -> Benchmark:
         about=_about(task),
         notices=data.notices(task, part),
         results=results.of_task(task, part),
+        published=() if part else published.of_benchmark(task.name),
     )
 
 
 def _site(task: Task) -> Benchmark:
     """Both halves in one run: EASI's figure pools their samples."""
     members = (declare(task, "image"), declare(task, "video"))
-    made = suite("site", members, version=VERSION, about=_about(task), summarize=summary(task), results=results.of_site)
+    made = suite(
+        "site",
+        members,
+        version=VERSION,
+        about=_about(task),
+        summarize=summary(task),
+        results=results.of_site,
+        published=published.of_benchmark(task.name),
+    )
     whole = data.both(task, ("image", "video"))
     return replace(made, notices=lambda asked: [*made.notices(asked), *whole(asked)])
 

@@ -1,0 +1,48 @@
+"""The mean over benchmarks as the leaderboard takes it: over those that have a score, and here never without saying which.
+
+Source: the leaderboard of EASI: the mean of the scores that are not null among the columns shown. EASI's own script has no
+mean over benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from snellen.interop.easi_payload import Figures, average
+
+
+class Average(Struct, frozen=True):
+    """A mean in points over the columns that have a score.
+
+    Attributes:
+        value: None where no column has one.
+        known: the columns that it is over.
+        missing: those that it is not over.
+    """
+
+    value: float | None
+    known: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def coverage(self) -> str:
+        """`3 of 8`."""
+        return f"{len(self.known)} of {len(self.known) + len(self.missing)}"
+
+    def comparable(self, other: Average) -> bool:
+        """Whether both are over the same columns: means over different ones say nothing about each other."""
+        return set(self.known) == set(other.known) and bool(self.known)
+
+
+def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Average:
+    """The mean of the columns that have a score.
+
+    Args:
+        fractions: score by column; None and absent are no score, 0 is one.
+        columns: those that count, in order: the eight of EASI, or what a table shows.
+    """
+    known = tuple(name for name in columns if fractions.get(name) is not None)
+    value, _ = average({name: Figures(fractions[name]) for name in known}, known)
+    return Average(value, known, tuple(name for name in columns if name not in known))

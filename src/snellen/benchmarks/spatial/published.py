@@ -1,0 +1,24 @@
+"""What was published of models on EASI-8: the whole table, and the column of one benchmark."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from snellen.benchmarks.base import Published
+from snellen.benchmarks.published import column, load
+from snellen.benchmarks.spatial.tasks import EIGHT
+
+
+@cache
+def table() -> Published:
+    """Eight benchmarks, each under `<benchmark>/overall`.
+
+    Source: the README of SenseNova-SI; its models and others, evaluated with EASI.
+    """
+    (found,) = load(__package__)
+    return found
+
+
+def of_benchmark(name: str) -> tuple[Published, ...]:
+    """The column of one of the eight; nothing was published of the four others, nor of half of SITE."""
+    return (column(table(), name),) if name in EIGHT else ()

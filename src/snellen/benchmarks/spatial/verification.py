@@ -1,0 +1,131 @@
+"""EASI's verification table: what its two back ends gave beside what others published, and the rule that it judges by.
+
+Source: EASI v0.2.2, Benchmark_Verification.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+Status: TypeAlias = Literal["strong", "acceptable", "beyond"]
+STRONG, ACCEPTABLE = 2.5, 5.0
+"""Points that a figure may lie from its target, either way, to be strong and to be acceptable: the limits are within."""
+HARNESSES: Mapping[str, str] = {"easi": "vlmevalkit", "vlmevalkit": "vlmevalkit", "lmms-eval": "lmms-eval"}
+"""Scoring profile to the column of the table that was made by the same rules."""
+_DIGITS = 6
+
+
+class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+    model: str
+    vlmevalkit: float
+    lmms: float | None = msgspec.field(name="lmms-eval", default=None)
+    paper: float | None = None
+    other: float | None = None
+    marked: Mapping[str, Status] = {}
+    printed_delta: Mapping[str, float] = {}
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    data: str
+    rows: tuple[_Row, ...]
+    benchmark: str = ""
+    frames: int | None = None
+    metric: str = "overall"
+
+
+class Check(Struct, frozen=True):
+    """One row of the table, in points.
+
+    Attributes:
+        data: which questions, as VLMEvalKit calls them.
+        benchmark: the same data in Snellen, empty where it is not there.
+        frames: of each video; None where the table does not say, or nothing moves.
+        metric: what the figures are, by the payload's key.
+        model: the model's name on the hub without its organisation.
+        paper, other: what papers have, and the authors' code or another report.
+        measured: harness to the figure that EASI got with it.
+        marked: harness to the status that the table prints.
+        printed_delta: harness to the difference that the table prints where that is not the figure's.
+    """
+
+    data: str
+    benchmark: str
+    frames: int | None
+    metric: str
+    model: str
+    paper: float | None
+    other: float | None
+    measured: Mapping[str, float]
+    marked: Mapping[str, Status]
+    printed_delta: Mapping[str, float]
+
+    @property
+    def target(self) -> float | None:
+        """What the figures are held against: `other` where it is there, else the paper's; None where neither is."""
+        return self.paper if self.other is None else self.other
+
+    @property
+    def target_from(self) -> str:
+        """`other`, `paper`, or empty."""
+        return "other" if self.other is not None else "paper" if self.paper is not None else ""
+
+    def delta(self, points: float) -> float | None:
+        """How many points a figure lies above the target."""
+        return None if self.target is None else round(points - self.target, _DIGITS)
+
+
+def status(delta: float) -> Status:
+    """The rule: within 2.5 points strong, within 5.0 acceptable, else beyond."""
+    away = abs(round(delta, _DIGITS))  # 28.6 - 26.1 is a little more than 2.5 in binary
+    return "strong" if away <= STRONG else "acceptable" if away <= ACCEPTABLE else "beyond"
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """The rows of the table, in its order."""
+    text = resources.files(__package__).joinpath("verification.toml").read_text(encoding="utf-8")
+    tables = msgspec.convert(tomllib.loads(text)["table"], tuple[_Table, ...])
+    return tuple(_check(table, row) for table in tables for row in table.rows)
+
+
+def _check(table: _Table, row: _Row) -> Check:
+    figures = {"vlmevalkit": row.vlmevalkit} | ({} if row.lmms is None else {"lmms-eval": row.lmms})
+    judged = row.paper is not None or row.other is not None
+    marks: dict[str, Status] = {name: row.marked.get(name, "strong") for name in figures} if judged else {}
+    return Check(
+        table.data,
+        table.benchmark,
+        table.frames,
+        table.metric,
+        row.model,
+        row.paper,
+        row.other,
+        figures,
+        marks,
+        row.printed_delta,
+    )
+
+
+def of_data(benchmark: str, frames: int | None) -> Sequence[Check]:
+    """The rows about a benchmark, of videos those with as many frames."""
+    return [
+        check
+        for check in checks()
+        if check.benchmark == benchmark and (check.frames is None or frames is None or check.frames == frames)
+    ]
+
+
+def same_model(asked: str, listed: str) -> bool:
+    """Whether a model as a user names it (`local:org/Model`, `api:model`, a path) is the one of a table.
+
+    The last part of the path decides, whatever its case. `-Instruct` is part of a name.
+    """
+    name = asked.partition(":")[2] or asked
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].casefold() == listed.casefold()
