@@ -25,6 +25,7 @@ RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look 
 FEATURES = "Measure what a model sees"
 COMMANDS = {
     "run": Command("snellen.cli.run:run", "Ask a model everything that a benchmark asks, or go on with it.", RUNS),
+    "easi": Command("snellen.cli.easi:easi", "Ask a model EASI's spatial benchmarks, judge and submit.", RUNS),
     "rerun": Command("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
     "judge": Command("snellen.cli.judge:judge", "Let a model judge the answers of a run.", RUNS),
     "serve": Command("snellen.cli.serve:serve", "Put a local model behind an OpenAI-compatible endpoint.", RUNS),
@@ -33,6 +34,7 @@ COMMANDS = {
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
     "failures": Command("snellen.cli.failures:failures", "Say why answers were not correct.", SCORES),
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
+    "submit": Command("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
     "features": Command("snellen.cli.features:group", "Measure what an encoder's features tell apart.", FEATURES),

@@ -30,6 +30,7 @@ class Progress:
         self.priced = False
         self.scored = 0
         self.score_sum = 0.0
+        self.unread = 0
         self.active = 0
         self.limit = concurrency
         self.retries = 0
@@ -53,6 +54,7 @@ class Progress:
         if score is not None and score.value is not None:
             self.scored += 1
             self.score_sum += score.value
+            self.unread += score.verdict == "invalid" and record.status == "ok"
 
     @property
     def elapsed(self) -> float:

@@ -59,11 +59,15 @@ def beside(source: RunFolder) -> RunFolder | None:
     except RunError:
         return None
     spec = meta.spec
-    rubric = built_in(RUBRIC).digest
     ours = spec.benchmark == NAME and spec.data.options.get("rubric") == RUBRIC
     if not (ours and meta.state == "complete" and meta.coverage.full):
         return None
-    return folder if meta.identity.get("data") == f"{digest(source.results)} rubric {rubric}" else None
+    return folder if meta.identity.get("data") == about(source) else None
+
+
+def about(source: RunFolder) -> str:
+    """What a judged run says its data is, where it is about the present answers of `source` by this rubric."""
+    return f"{digest(source.results)} rubric {built_in(RUBRIC).digest}"
 
 
 def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: RunFolder) -> Judgement:

@@ -1,0 +1,201 @@
+"""How the benchmarks stand: a row each, what is shown of it while it runs, and easi.json at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from snellen.benchmarks.spatial.tasks import EIGHT
+from snellen.engine.folder import RunFolder
+from snellen.engine.progress import Progress
+from snellen.engine.regraded import PROFILE, Judgement
+from snellen.errors import SnellenError
+from snellen.evaluation import Run
+from snellen.pipeline.keys import task_of
+from snellen.pipeline.unread import Unread
+from snellen.types import Metric
+
+MANIFEST = "easi.json"
+UNANSWERED = 9
+INTERRUPTED = 130
+State: TypeAlias = Literal[
+    "waiting", "checking", "ready", "running", "answered", "judging", "complete", "partial", "failed"
+]
+
+
+@dataclass
+class Row:
+    """One benchmark.
+
+    Attributes:
+        name, folder: the benchmark and its run.
+        data: where its questions lie.
+        state: `partial` has questions without an answer; `failed` came to no end.
+        done, total, rate, eta_s, lost: answers, questions, answers a second, seconds left, questions that failed.
+        seen, unseen: replies of this session that were read and that could not be.
+        notes: what a reader must know, one line each.
+        error: why it failed.
+        run: its run, once it was begun.
+        metrics: the figures that count: those of the rule, or of the judge where there is a judgement.
+        unread: how many of all replies could not be read.
+        wants_judge: whether these are more than the threshold.
+    """
+
+    name: str
+    folder: Path
+    data: Path | None = None
+    state: State = "waiting"
+    done: int = 0
+    total: int | None = None
+    rate: float = 0.0
+    eta_s: float | None = None
+    lost: int = 0
+    seen: int = 0
+    unseen: int = 0
+    notes: list[str] = field(default_factory=list)
+    error: SnellenError | None = None
+    run: Run | None = None
+    metrics: Sequence[Metric] = ()
+    unread: Unread | None = None
+    wants_judge: bool = False
+    judgement: Judgement | None = None
+
+    @property
+    def id(self) -> str:
+        """Its key in EASI's payload; both halves of SITE are `site` there."""
+        return task_of(self.name)[0].id
+
+    @property
+    def overall(self) -> Metric | None:
+        return next((metric for metric in self.metrics if metric.name == "overall"), None)
+
+    def take(self, progress: Progress) -> None:
+        """What the engine counts."""
+        self.done, self.total, self.rate, self.eta_s = progress.done, progress.total, progress.rate, progress.eta_s
+        self.lost = sum(count for status, count in progress.status.items() if status not in ("ok", "refused"))
+        self.seen, self.unseen = progress.scored, progress.unread
+
+    def fail(self, error: SnellenError) -> None:
+        self.error, self.state = error, "failed"
+
+
+class Watch(Protocol):
+    """Is told what happens; `moved` comes a few times a second and must be quick."""
+
+    def said(self, text: str) -> None: ...
+
+    def changed(self, row: Row) -> None: ...
+
+    def moved(self, row: Row) -> None: ...
+
+
+@dataclass
+class Board:
+    """All rows in order.
+
+    Attributes:
+        model: as the user named it.
+        folder: of the model, with a run in it for each row.
+        judge: who is asked where too much cannot be read; None: nobody.
+        threshold: the share of unread replies above which a judge is wanted.
+        interrupted: whether somebody ended it.
+    """
+
+    model: str
+    folder: Path
+    rows: list[Row]
+    judge: str | None = None
+    threshold: float = 0.025
+    interrupted: bool = False
+
+    @property
+    def failed(self) -> list[Row]:
+        return [row for row in self.rows if row.error is not None]
+
+    @property
+    def unfinished(self) -> list[Row]:
+        """Rows that the same command has something left to do for."""
+        return [row for row in self.rows if row.state != "complete"]
+
+    @property
+    def status(self) -> int:
+        """Exit status: 130 where somebody ended it, the first failure's, 9 where an answer is missing, 0 else."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.failed:
+            error = self.failed[0].error
+            return error.exit_code if error is not None else 1
+        return UNANSWERED if self.unfinished else 0
+
+    def average(self) -> tuple[float | None, int]:
+        """The mean over those of the eight that have a figure, and how many these are; half of SITE is none of them."""
+        found = [row.overall.value for row in self.rows if row.name in EIGHT and row.overall is not None]
+        values = [value for value in found if value is not None]
+        return (sum(values) / len(values) if values else None), len(values)
+
+    def write(self) -> None:
+        """easi.json: an entry a benchmark; those of benchmarks that are not among the rows stay as they are."""
+        path = self.folder / MANIFEST
+        try:
+            before = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("benchmarks", {})
+        except (OSError, msgspec.DecodeError):
+            before = {}
+        entries = {**before, **{row.name: entry(row) for row in self.rows}}
+        average, known = self.average()
+        content = {
+            "model": self.model,
+            "profile": PROFILE,
+            "threshold": self.threshold,
+            "benchmarks": entries,
+            "average": {"value": average, "benchmarks": known, "of": len(EIGHT)},
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        RunFolder(self.folder).write(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def entry(row: Row) -> dict[str, Any]:
+    """What easi.json and `--json` say of a benchmark. Figures are fractions, as in summary.json."""
+    error, judged = row.error, row.judgement
+    return {
+        "id": row.id,
+        "folder": row.folder.name,
+        "state": row.state,
+        "fingerprint": None if row.run is None else row.run.meta.fingerprint,
+        "answered": row.done,
+        "questions": row.total,
+        "metrics": [_metric(metric) for metric in row.metrics],
+        "unread": None if row.unread is None else _unread(row.unread),
+        "judge_wanted": row.wants_judge,
+        "judge": None
+        if judged is None
+        else {
+            "model": judged.model,
+            "folder": judged.folder.name,
+            "fingerprint": judged.fingerprint,
+            "rubric": judged.rubric,
+            "replies": judged.replies,
+            "without_verdict": judged.without,
+            "grades": judged.grades,
+        },
+        "notes": row.notes,
+        "error": None
+        if error is None
+        else {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(metric)
+    return found
+
+
+def _unread(found: Unread) -> dict[str, Any]:
+    parts: Iterator[tuple[str, Mapping[str, Any]]] = (
+        (name or "all", {"replies": one.replies, "failed": one.failed, "share": round(one.share, 4)})
+        for name, one in found.parts.items()
+    )
+    return dict(parts)

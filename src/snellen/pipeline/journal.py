@@ -1,0 +1,99 @@
+"""The log file of one call: what happened, when, free of keys."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from snellen.engine.journal import storage_error
+from snellen.pipeline.board import Row
+from snellen.secrets import redact
+
+EVERY_S = 30.0
+
+
+class LogFile:
+    """Takes what a Watch is told into a file of its own, `easi_<time>.log`; of a row under way a line every 30 seconds.
+
+    Warnings of Snellen's modules go into it too; with `verbose` all that any module logs.
+    """
+
+    def __init__(self, folder: Path, *, verbose: bool = False) -> None:
+        """Make the folder and the file. Raises StorageError where that cannot be."""
+        stamp = time.strftime("%Y%m%d_%H%M%S")
+        number = 1
+        self.path = folder / f"easi_{stamp}.log"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            while self.path.exists():
+                number += 1
+                self.path = folder / f"easi_{stamp}_{number}.log"
+            self._file: IO[str] = self.path.open("x", encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+        self._last: dict[str, float] = {}
+        self._handler = _Handler(self)
+        self._handler.setLevel(logging.DEBUG if verbose else logging.WARNING)
+        self._logger = logging.getLogger(None if verbose else "snellen")
+        self._level = self._logger.level
+        self._logger.addHandler(self._handler)
+        if verbose:
+            self._logger.setLevel(logging.DEBUG)
+
+    def said(self, text: str) -> None:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        for line in redact(text).splitlines():
+            self._file.write(f"{stamp} {line}\n")
+        self._file.flush()
+
+    def changed(self, row: Row) -> None:
+        self._last[row.name] = time.monotonic()
+        self.said(line(row))
+
+    def moved(self, row: Row) -> None:
+        now = time.monotonic()
+        if now - self._last.get(row.name, 0.0) >= EVERY_S:
+            self._last[row.name] = now
+            self.said(line(row))
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._logger.removeHandler(self._handler)
+        self._logger.setLevel(self._level)
+        self._file.close()
+
+
+class _Handler(logging.Handler):
+    def __init__(self, file: LogFile) -> None:
+        super().__init__()
+        self._to = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._to.said(f"{record.levelname.lower()} {record.name}: {record.getMessage()}")
+
+
+def line(row: Row) -> str:
+    """A row in one plain line."""
+    of = "" if row.total is None else f"/{row.total:,}"
+    parts = [f"{row.name}: {row.state}"]
+    if row.state not in ("waiting", "checking"):
+        parts.append(f"{row.done:,}{of}")
+    if row.state in ("running", "judging") and row.rate > 0:
+        parts.append(f"{row.rate:.1f}/s")
+    if row.lost:
+        parts.append(f"{row.lost:,} failed")
+    if row.state == "failed" and row.error is not None:
+        parts.append(row.error.message)
+    overall = row.overall
+    if overall is not None and overall.value is not None:
+        parts.append(f"score {100 * overall.value:.2f}")
+    if row.judgement is not None:
+        parts.append(f"judged by {row.judgement.model}")
+    return " · ".join(parts)

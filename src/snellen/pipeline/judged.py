@@ -1,0 +1,82 @@
+"""The judge: asked where the rules could not read too many replies, and only where there is one to ask."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from snellen.engine import regraded
+from snellen.engine.folder import RunFolder
+from snellen.engine.progress import Display
+from snellen.engine.verdicts import default_folder
+from snellen.errors import RunError, UsageError
+from snellen.evaluation import Run
+from snellen.judging import judge, require_key, spelled
+
+__all__ = ["aside_of", "ask", "checked", "default_folder", "set_aside"]
+RULE_NAMES = ("exact_matching", "extract_matching")
+
+
+def checked(name: str | None) -> str | None:
+    """The judge as KIND:NAME, known to have a key; None where none was named.
+
+    Raises:
+        UsageError: the name is that of a rule. JudgeError: there is no key; nothing was asked.
+    """
+    if name is None:
+        return None
+    if name in RULE_NAMES:
+        raise UsageError(
+            f"--judge {name} names a rule, and a rule judges nothing that it could not read.",
+            "Leave --judge away, or write --no-judge.",
+        )
+    who = spelled(name)
+    require_key(who, None)
+    return who
+
+
+def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
+    """Let the judge grade every reply of a run, or go on with that. Returns what is to be said about it.
+
+    Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
+
+    Raises:
+        SnellenError: as `judging.judge`; verdicts that were given are on disk.
+    """
+    folder = RunFolder(default_folder(run.path))
+    said = []
+    if folder.exists() and (why := _stale(run, folder, who)):
+        set_aside(folder, aside)
+        said.append(f"verdicts that were there were {why}; they lie in {aside}")
+    judge(run.path, who, rubric=regraded.RUBRIC, out=folder.path, benchmark=run.benchmark, display=display)
+    return said
+
+
+def _stale(run: Run, folder: RunFolder, who: str) -> str:
+    """Why a judged run is not one to go on with; empty where it is."""
+    try:
+        meta = folder.meta()
+    except RunError:
+        return "unreadable"
+    if meta.spec.data.options.get("rubric") != regraded.RUBRIC:
+        return "by another rubric"
+    if meta.spec.model != who:
+        return f"by {meta.spec.model}"
+    return "" if regraded.about(run.folder) == meta.identity.get("data") else "about other answers"
+
+
+def set_aside(folder: RunFolder, aside: Path) -> None:
+    """Move a run into `aside`. Raises RunLockedError where another process writes to it."""
+    with folder.locked():
+        aside.mkdir(parents=True, exist_ok=True)
+        folder.path.rename(aside / folder.path.name)
+
+
+def aside_of(folder: Path) -> Path:
+    """A new folder for runs that are begun anew, named for the time: earlier/20260131_120000."""
+    first = folder / "earlier" / time.strftime("%Y%m%d_%H%M%S")
+    number, found = 1, first
+    while found.exists():
+        number += 1
+        found = first.with_name(f"{first.name}_{number}")
+    return found

@@ -1,0 +1,64 @@
+"""The benchmarks by the names that EASI and Snellen give them, in an order that is always the same."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.errors import UsageError
+
+HALVES = ("site/image", "site/video")
+ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
+"""Every name that a run can have: EASI's order, the halves of SITE behind the whole."""
+
+
+def spellings() -> dict[str, str]:
+    """What may be typed, to the benchmark's name: EASI's keys, its group `sitebench`, and ours.
+
+    Case, and whether `-`, `_` or `/` parts words, make no difference.
+    """
+    names = {spelled: task.name for task in TASKS.values() for spelled in (task.name, task.id)}
+    names |= {"sitebench": "site", "omnispatial": "omnispatial"}
+    names |= {half: half for half in HALVES}
+    return {_plain(spelled): name for spelled, name in names.items()}
+
+
+def chosen(given: str | None, *, extra: bool = False) -> tuple[str, ...]:
+    """The benchmarks of a run, in ORDER, each once; both halves of SITE are the whole of it.
+
+    Args:
+        given: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
+        extra: with nothing given the four others too.
+
+    Raises:
+        UsageError: a name that nobody knows (all of them at once, with the nearest), or none at all.
+    """
+    if given is None:
+        return tuple(TASKS) if extra else EIGHT
+    known = spellings()
+    words = [word.strip() for word in given.split(",") if word.strip()]
+    unknown = [word for word in words if _plain(word) not in known]
+    if unknown or not words:
+        found = f"--benchmarks {given!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
+        keys = ", ".join([*(task.id for task in TASKS.values()), "sitebench (= site)", "site_image", "site_video"])
+        raise UsageError(found.rstrip("; "), f"Keys, parted by commas: {keys}; the names of `snellen list` too.")
+    names = {known[_plain(word)] for word in words}
+    if "site" in names or names.issuperset(HALVES):
+        names = {*names, "site"}.difference(HALVES)
+    return tuple(name for name in ORDER if name in names)
+
+
+def task_of(name: str) -> tuple[Task, str]:
+    """The task of a benchmark, and which half of it: image, video, or empty for the whole."""
+    whole, _, part = name.partition("/")
+    return TASKS[whole], part
+
+
+def _nearest(word: str) -> str:
+    near = get_close_matches(_plain(word), spellings(), n=2, cutoff=0.5)
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"{word!r} is not known{meant}; "
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().replace("-", "_").replace("/", "_")

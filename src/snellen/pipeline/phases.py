@@ -1,0 +1,288 @@
+"""What is done in which order: options, the data of all, the answers of all with one model, then the judge."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from snellen.benchmarks import registry
+from snellen.engine import regraded, rescore
+from snellen.engine.folder import RunFolder, RunSpec, Totals
+from snellen.engine.loop import in_loop
+from snellen.engine.progress import Progress
+from snellen.engine.ray import open_scattered
+from snellen.engine.run import looked_at, run
+from snellen.engine.state import expected, pending
+from snellen.errors import DataError, InterruptedRunError, SnellenError, WorkersGoneError
+from snellen.evaluation import Run, given_data
+from snellen.models.base import Model, ModelOptions
+from snellen.pipeline import judged
+from snellen.pipeline.board import Board, Row, State, Watch
+from snellen.pipeline.kept import Kept
+from snellen.pipeline.places import data_of, on_hub
+from snellen.pipeline.unread import unread
+from snellen.scoring.judge import shortened
+
+log = logging.getLogger(__name__)
+FAULT = 70
+"""Exit status of a fault in Snellen itself, as of any command."""
+Opener = Callable[[], Model]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for.
+
+    Attributes:
+        model, options: who answers, and how.
+        benchmarks: names, as `keys.chosen` puts them.
+        out: the folder that gets a folder for the model.
+        dataset_dir: see `places.data_of`.
+        benchmark_options: what `-o` sets, for all benchmarks alike.
+        limit: only the first so many questions of each.
+        nproc, ray: see docs/scale-out.md.
+        judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
+        judging: False leaves verdicts that are there out of the figures too.
+        rerun: runs that are there are moved to `earlier/` and begun anew.
+    """
+
+    model: str
+    options: ModelOptions
+    benchmarks: tuple[str, ...]
+    out: Path = Path("eval_results")
+    dataset_dir: Path | None = None
+    benchmark_options: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+    nproc: int | None = None
+    ray: str | None = None
+    max_attempts: int = 6
+    judge: str | None = None
+    threshold: float = 0.025
+    judging: bool = True
+    rerun: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """<out>/<model>: the model's name without `api:` and `local:`, hyphens for what a file name cannot hold."""
+        name = self.model.removeprefix("api:").removeprefix("local:")
+        return self.out / (re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "model")
+
+
+def plan(settings: Settings) -> Board:
+    """Rows for all benchmarks, after what can be checked without data and without the model.
+
+    Raises:
+        UsageError: options that nobody has or that exclude each other. JudgeError: a judge without a key.
+    """
+    who = judged.checked(settings.judge) if settings.judging else None
+    open_scattered(settings.model, settings.options, settings.nproc, settings.ray)  # cheap: nothing is loaded yet
+    rows = []
+    for name in settings.benchmarks:
+        given_data(registry.find(name), None, None, settings.benchmark_options)
+        folder = settings.folder / name.replace("/", "-")
+        rows.append(Row(name, folder, data_of(name, settings.dataset_dir)))
+    return Board(settings.model, settings.folder, rows, who, settings.threshold)
+
+
+def prepare(settings: Settings, board: Board, watch: Watch) -> None:
+    """Make the data of every benchmark ready, and look into it, before a model is loaded.
+
+    A benchmark whose data is not there fails here, and the others go on.
+    """
+    for row in board.rows:
+        _move(row, "checking", watch)
+        with _failing(row, watch):
+            if settings.dataset_dir is not None and row.data is not None and on_hub(row.data):
+                row.notes.append(f"nothing of it in {settings.dataset_dir}; taken from {row.data}")
+            spec = _spec(settings, row)
+            benchmark = registry.find(row.name)
+            benchmark.digest(spec.data)
+            row.notes += benchmark.notices(spec.data)
+            row.total = expected(benchmark.size(spec.data), spec)
+            work = looked_at(pending(benchmark, spec, set()), Totals())
+            if next(work, None) is None:
+                raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
+            _move(row, "ready", watch)
+
+
+def work(settings: Settings, board: Board, watch: Watch) -> None:
+    """Ask the model all that has no answer yet, then the judge where one is wanted; easi.json is written as it goes.
+
+    Nothing is raised for a benchmark that fails: its row says why, and the next one is asked.
+    """
+    aside = judged.aside_of(board.folder)
+    try:
+        if any(row.error is None for row in board.rows):
+            in_loop(_answers(settings, board, watch, aside))
+        for row in board.rows:
+            if row.run is not None and not board.interrupted:
+                with _failing(row, watch):
+                    _figures(settings, board, row, watch, aside)
+    except (InterruptedRunError, KeyboardInterrupt):
+        board.interrupted = True
+    finally:
+        for row in board.rows:
+            if row.state in ("ready", "running", "answered", "judging"):
+                _move(row, "partial" if row.run is not None or row.folder.exists() else "waiting", watch)
+        board.write()
+
+
+async def _answers(settings: Settings, board: Board, watch: Watch, aside: Path) -> None:
+    def opened() -> Model:
+        return open_scattered(settings.model, settings.options, settings.nproc, settings.ray)
+
+    kept = _keep(opened, watch)
+    try:
+        for row in board.rows:
+            if row.error is not None:
+                continue
+            model = kept or opened()
+            try:
+                with _failing(row, watch):
+                    await _answer(settings, row, model, watch, aside)
+            finally:
+                await model.close()
+            if kept is not None and _workers_gone(row):
+                await kept.end()
+                kept = _keep(opened, watch)
+            board.write()
+    finally:
+        if kept is not None:
+            await kept.end()
+
+
+def _keep(opened: Opener, watch: Watch) -> Kept | None:
+    """The model for all benchmarks; None where each needs one of its own: it keeps files, or knows samples by id."""
+    model = opened()
+    return None if hasattr(model, "attach") or hasattr(model, "answer_for") else Kept(model, watch.said)
+
+
+def _workers_gone(row: Row) -> bool:
+    return isinstance(row.error, WorkersGoneError)
+
+
+async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, aside: Path) -> None:
+    spec, benchmark, folder = _spec(settings, row), registry.find(row.name), RunFolder(row.folder)
+    _move(row, "running", watch)
+    if settings.rerun and folder.exists():
+        await model.preflight()  # what was there is not moved for a model that cannot be loaded
+        judged.set_aside(folder, aside)
+        verdicts = RunFolder(judged.default_folder(row.folder))
+        if verdicts.exists():
+            judged.set_aside(verdicts, aside)
+        watch.said(f"{row.name}: the run that was there lies in {aside}")
+    before = getattr(model, "batch_limit", None)
+    try:
+        meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch))
+    finally:
+        after = getattr(model, "batch_limit", None)
+        if before is not None and after is not None and after < before:
+            row.notes.append(f"memory ran out: {after:,} prompts in a batch in place of {before:,}")
+    row.run = Run(folder, meta, benchmark)
+    row.done, row.lost = meta.totals.done, meta.totals.error + meta.totals.timeout
+    _move(row, "answered", watch)
+
+
+def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Path) -> None:
+    """What the row comes to, by the rule or by the judge; a judge is asked here."""
+    done = row.run
+    if done is None:
+        return
+    if not done.summary_is_current():
+        done.summarize("all")
+    row.metrics = done.figures(regraded.PROFILE)[regraded.PROFILE]
+    row.unread = unread(done)
+    row.wants_judge = row.unread.over(settings.threshold)
+    if settings.judging and row.wants_judge and board.judge is not None:
+        _move(row, "judging", watch)
+        show = _Shown(row, watch)
+        row.notes += judged.ask(done, board.judge, show, aside)
+    found = regraded.beside(done.folder) if settings.judging else None
+    if found is not None:
+        row.judgement = regraded.judgement(done.folder, done.meta, done.benchmark, found)
+        row.metrics = row.judgement.metrics
+    coverage, totals = done.meta.coverage, done.meta.totals
+    row.done, row.total = totals.done, coverage.of if coverage.of is not None else row.total
+    if not coverage.full:
+        row.notes.append(f"only the first {coverage.limit:,} questions were asked")
+    if row.lost:
+        row.notes.append(
+            f"{row.lost:,} questions have no answer and count as wrong, most of them for this: {_commonest(done)}"
+        )
+    if row.judgement is not None and row.judgement.without:
+        row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")
+    whole = coverage.full and not row.lost and done.meta.state == "complete"
+    _move(row, "complete" if whole else "partial", watch)
+
+
+def _commonest(done: Run) -> str:
+    """The most frequent kind of failure, and what one of them says."""
+    kinds: Counter[str] = Counter()
+    said: dict[str, str] = {}
+    for record in rescore.final_records(done.folder.results):
+        if record.error is not None:
+            kinds[record.error.kind] += 1
+            said.setdefault(record.error.kind, record.error.message)
+    kind = kinds.most_common(1)[0][0]
+    return f"{kind}: {shortened(said[kind].splitlines()[0], 200)}"
+
+
+def _spec(settings: Settings, row: Row) -> RunSpec:
+    benchmark = registry.find(row.name)
+    seed = settings.options.seed
+    return RunSpec(
+        benchmark=row.name,
+        model=settings.model,
+        data=given_data(benchmark, row.data, None, settings.benchmark_options, seed),
+        options=settings.options,
+        limit=settings.limit,
+        max_attempts=settings.max_attempts,
+        nproc=settings.nproc,
+        ray=settings.ray,
+    )
+
+
+def _move(row: Row, state: State, watch: Watch) -> None:
+    row.state = state
+    watch.changed(row)
+
+
+@contextmanager
+def _failing(row: Row, watch: Watch) -> Iterator[None]:
+    """What goes wrong in this block is the row's, and the others go on; only an interruption is everybody's."""
+    try:
+        yield
+    except InterruptedRunError:
+        raise
+    except SnellenError as error:
+        row.fail(error)
+        watch.changed(row)
+    except Exception as error:  # noqa: BLE001 - one benchmark's fault is told in its row, and must not cost the others
+        log.error("%s: %s", row.name, "".join(traceback.format_exception(error)))
+        fault = SnellenError(
+            f"a fault in Snellen: {type(error).__name__}: {error}",
+            "What was recorded is intact. Please report it with the log file.",
+        )
+        fault.exit_code = FAULT
+        row.fail(fault)
+        watch.changed(row)
+
+
+class _Shown:
+    """The engine's display, on a row."""
+
+    def __init__(self, row: Row, watch: Watch) -> None:
+        self._row, self._watch = row, watch
+
+    def update(self, progress: Progress) -> None:
+        self._row.take(progress)
+        self._watch.moved(self._row)
+
+    def close(self, progress: Progress) -> None:
+        self.update(progress)

@@ -1,0 +1,59 @@
+"""Where the data of each benchmark lies: under --dataset-dir as a folder or as VLMEvalKit's tables, else on the hub."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from snellen.errors import UsageError
+from snellen.pipeline.keys import task_of
+from snellen.sources.hub import HUB
+
+_VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
+
+
+def data_of(name: str, folder: Path | None) -> Path:
+    """What a run of the benchmark is given as its data: a path, or `hf:OWNER/NAME` where the folder has nothing of it.
+
+    A folder is looked for by our name, EASI's key and the data set's own name (`vsi-bench`, `vsi_bench`, `VSI-Bench`), a
+    table by VLMEvalKit's data name with and without its variant (`VSI-Bench_32frame.tsv`, `VSI-Bench.tsv`). SITE has two
+    tables; the folder that holds both of them is given.
+
+    Raises:
+        UsageError: `folder` is no folder.
+    """
+    task, part = task_of(name)
+    hub = Path(f"{HUB}{task.hub}")
+    if folder is None:
+        return hub
+    if not folder.is_dir():
+        raise UsageError(f"--dataset-dir {folder}: there is no such folder", "Make it, or leave the option away.")
+    there = sorted(folder.iterdir())
+    folders = {_plain(one.name): one for one in there if one.is_dir()}
+    for spelled in (task.name, task.id, task.hub.rpartition("/")[2]):  # VSI-Debiased lies in VSI-Bench's own folder too
+        if (found := folders.get(_plain(spelled))) is not None:
+            return found
+    files = {one.name.lower(): one for one in there if one.is_file()}
+    kits = [kit.strip() for kit in task.kit.split(",")]
+    if part:
+        kits = [kit for kit in kits if part in kit.lower()]
+    tables = [table for kit in kits if (table := _table(kit, files)) is not None]
+    if len(tables) < len(kits):
+        return hub
+    return tables[0] if len(tables) == 1 else folder
+
+
+def on_hub(data: Path) -> bool:
+    """Whether that is on the hub rather than a path."""
+    return str(data).startswith(HUB)
+
+
+def _table(kit: str, files: dict[str, Path]) -> Path | None:
+    for stem in (kit, _VARIANT.sub("", kit)):
+        if (found := files.get(f"{stem}.tsv".lower())) is not None:
+            return found
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -1,0 +1,62 @@
+"""How many replies the rules of EASI could not read: what decides whether a judge is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from snellen.engine import rescore
+from snellen.engine.regraded import PROFILE
+from snellen.evaluation import Run
+from snellen.types import Score
+
+WHOLE = ""
+
+
+class Part(Struct, frozen=True):
+    """Replies, and those of them that could not be read."""
+
+    replies: int
+    failed: int
+
+    @property
+    def share(self) -> float:
+        return self.failed / self.replies if self.replies else 0.0
+
+
+class Unread(Struct, frozen=True):
+    """The parts that are looked at one by one: the halves of SITE, or all of another benchmark."""
+
+    parts: Mapping[str, Part]
+
+    @property
+    def all(self) -> Part:
+        return Part(sum(one.replies for one in self.parts.values()), sum(one.failed for one in self.parts.values()))
+
+    def over(self, threshold: float) -> bool:
+        """Whether the share of one part is above the threshold: where one half of SITE is, both are judged."""
+        return any(one.share > threshold for one in self.parts.values())
+
+
+def unread(run: Run) -> Unread:
+    """Counted over the replies that there are: what failed or was refused has no reply that anybody could read."""
+    meta = run.meta
+    rule = run.benchmark.score[PROFILE]
+    counts: dict[str, list[int]] = {}
+    records = rescore.final_records(run.folder.results)
+    for sample, record in rescore.match(run.benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+        if record.status == "ok" and record.response is not None:
+            half = str(sample.meta["task"]) if run.benchmark.members else WHOLE
+            count = counts.setdefault(half, [0, 0])
+            count[0] += 1
+            count[1] += cannot_be_read(rule(sample, record.response.text))
+    return Unread({name: Part(*count) for name, count in sorted(counts.items())})
+
+
+def cannot_be_read(score: Score) -> bool:
+    """Whether a rule found no answer in the reply. An answer of 0 is one, and a number that is not there is none.
+
+    Where VLMEvalKit can read neither the reply nor the gold answer it counts a hit; the reply is unread all the same.
+    """
+    return score.verdict == "invalid" or score.detail.get("gold_unread") is True
