@@ -9,11 +9,14 @@ from collections.abc import Mapping
 
 from snellen.benchmarks.spatial import literals, vsi
 from snellen.benchmarks.spatial.official import (
+    SPAR_TASKS,
+    VSI_TYPES,
     Reader,
     Row,
     columns_as_options,
     kind_of_spar,
     maybe,
+    one_of,
     segments,
     text,
     texts,
@@ -36,7 +39,7 @@ def listed(row: Row, *names: str) -> list[str]:
 
 
 def _vsi(row: Row, at: int) -> Question:
-    question_type, video = text(row, "question_type"), maybe(row, "video")
+    question_type, video = one_of(row, "question_type", VSI_TYPES), maybe(row, "video")
     return Question(
         id=text(row, "index"),
         text=maybe(row, "question"),
@@ -195,7 +198,7 @@ def _omnispatial(row: Row, at: int) -> Question:
 
 
 def _spar(row: Row, at: int) -> Question:
-    question, task = maybe(row, "question"), text(row, "task")
+    question, task = maybe(row, "question"), one_of(row, "task" if maybe(row, "task") else "question_type", SPAR_TASKS)
     kind = kind_of_spar(task)
     return Question(
         id=text(row, "index"),

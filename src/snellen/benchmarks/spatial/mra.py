@@ -34,6 +34,8 @@ def scored(predicted: float | None, gold: str) -> Score:
     try:
         target = float(gold)
     except ValueError:
+        target = math.nan
+    if not math.isfinite(target):
         return Score(None, written(predicted), "unscored", f"the gold answer {gold!r} is no number")
     if predicted is None:
         return Score(0.0, None, "invalid", "no number")

@@ -5,17 +5,20 @@ Columns are those of the hub's data sets; docs/spatial.md lists them. Pictures i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial import embspatial, mindcube, spar, vsi
 from snellen.benchmarks.spatial.literals import listed
-from snellen.benchmarks.spatial.question import Question, lettered, options_in
+from snellen.benchmarks.spatial.question import LETTERS, Question, lettered, options_in
 from snellen.errors import DataError
 from snellen.types import Kind
 
 Row: TypeAlias = Mapping[str, Any]
 Reader: TypeAlias = Callable[[Row, int], Question]
+VSI_TYPES = (*vsi.CHOICE, *vsi.NUMBER)
+SPAR_TASKS = (*spar.CHOICE, *spar.NUMBER, *spar.VIEW_CHANGE)
 
 
 def text(row: Row, *names: str) -> str:
@@ -41,7 +44,39 @@ def texts(value: Any) -> list[str]:
     """A list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
     if isinstance(value, str):
         value = listed(value) if value.lstrip().startswith("[") else None
-    return [one for one in value if isinstance(one, str)] if isinstance(value, Sequence) else []
+    if not isinstance(value, Sequence):
+        return []
+    # Options such as 3 and 4 may have become numbers; pictures are structs or bytes.
+    return [str(one) for one in value if isinstance(one, (str, int, float))]
+
+
+def one_of(row: Row, name: str, known: Collection[str]) -> str:
+    """A column that says by which rule a row is scored.
+
+    Raises:
+        DataError: it is missing, or none of these.
+    """
+    found = text(row, name)
+    if found not in known:
+        raise DataError(f"{name} is {found[:60]!r}; expected one of {', '.join(known)}")
+    return found
+
+
+def placed(row: Row, name: str, options: int) -> str:
+    """The letter of a gold answer: of its place from 0 where it is a number (2, 2.0, "2"), else as it stands.
+
+    Raises:
+        DataError: it is missing, or there are options, and none has that place.
+    """
+    answer = text(row, name).strip()
+    if re.fullmatch(r"-?\d{1,4}", answer) is None:
+        return answer
+    place = int(answer)
+    if not 0 <= place < (options or len(LETTERS)):
+        raise DataError(
+            f"{name} is {answer}, the place of an option from 0; there are {options or len(LETTERS)} options"
+        )
+    return embspatial.gold_letter(place)
 
 
 def paths(value: Any) -> tuple[str, ...]:
@@ -56,7 +91,7 @@ def paths(value: Any) -> tuple[str, ...]:
 
 
 def _vsi(row: Row, at: int) -> Question:
-    question_type, scene = text(row, "question_type"), maybe(row, "scene_name")
+    question_type, scene = one_of(row, "question_type", VSI_TYPES), maybe(row, "scene_name")
     source = maybe(row, "dataset")
     return Question(
         id=text(row, "id"),
@@ -170,13 +205,13 @@ def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
 
 
 def _embspatial(row: Row, at: int) -> Question:
-    answer = row.get("answer")
+    options = lettered(texts(row.get("answer_options")))
     return Question(
         id=text(row, "question_id"),
         text=text(row, "question"),
-        gold=embspatial.gold_letter(answer) if isinstance(answer, int) else text(row, "answer"),
+        gold=placed(row, "answer", len(options)),
         kind="choice",
-        options=lettered(texts(row.get("answer_options"))),
+        options=options,
         groups={"source": text(row, "data_source"), "relation": maybe(row, "relation")},
         row=at,
     )
@@ -214,16 +249,16 @@ def segments(value: Any) -> tuple[tuple[str, ...], ...]:
 
 def _omnispatial(row: Row, at: int) -> Question:
     gold = maybe(row, "gt")
-    answer = row.get("answer")
+    options = lettered(texts(row.get("options")))
     if not gold:
-        gold = embspatial.gold_letter(answer) if isinstance(answer, int) else text(row, "answer")
+        gold = placed(row, "answer", len(options))
     shown = maybe(row, "image_path")
     return Question(
         id=text(row, "id"),
         text=text(row, "question"),
         gold=gold,
         kind="choice",
-        options=lettered(texts(row.get("options"))),
+        options=options,
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
         cluster=shown,
         media=(shown,) if shown else (),
@@ -232,7 +267,7 @@ def _omnispatial(row: Row, at: int) -> Question:
 
 
 def _spar(row: Row, at: int) -> Question:
-    question, task = text(row, "question"), text(row, "task")
+    question, task = text(row, "question"), one_of(row, "task", SPAR_TASKS)
     kind = kind_of_spar(task)
     return Question(
         id=text(row, "id"),

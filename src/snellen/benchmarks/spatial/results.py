@@ -1,22 +1,25 @@
 """Answers that another harness got, each row with its question and gold answer: lmms-eval's samples, VLMEvalKit's tables.
 
-lmms-eval's `*_samples_<task>.jsonl` have the question's row as `doc`; VLMEvalKit's tables of predictions (xlsx, csv, TSV, and
-those that its scorers write) have the question's columns beside `prediction`. Files of both halves of SITE in one folder are
+lmms-eval's `*_samples_<task>.jsonl` have the question's row as `doc`, or what `lmms_rows` makes of what newer versions keep;
+VLMEvalKit's tables of predictions (xlsx, csv, TSV, and those that its scorers write) have the question's columns beside `prediction`. Files of both halves of SITE in one folder are
 one set of answers.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
-from snellen.benchmarks.spatial import kit, official
+from snellen.benchmarks.spatial import kit, lmms_rows, official
 from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.result_files import of_folder
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 from snellen.interop.answers import Problems, missing
@@ -27,16 +30,35 @@ from snellen.types import Record, Response, Sample
 
 TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
 PEEKED = 20
+Row: TypeAlias = tuple[str, Question, list[Any]]
+"""(where, question, replies, one a repeat)."""
 HALVES = ("image", "video")
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 
 
+class InFile(Problems):
+    """The problems of one file of several: each says which file it is of."""
+
+    def __init__(self, whole: Problems, name: str) -> None:
+        super().__init__()
+        self._whole, self._name = whole, name
+
+    def add(self, where: str, what: str) -> None:
+        self._whole.add(f"{self._name}, {where}", what)
+
+
 def of_task(task: Task, part: str = "") -> ResultReader:
-    """The benchmark's `results`: (sample, record) of each row; None where the file is of neither harness."""
+    """The benchmark's `results`: (sample, record) of each row of a file, or of a folder's files (`result_files`).
+
+    None where the file is of neither harness, or the folder has no file of the benchmark's.
+    """
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
+        if path.is_dir():
+            files = of_folder(task, part, path, problems)
+            return _of_files(task, files, problems) if files else None
         form = kind_of(path)
-        return None if form is None else _answered(task, part, path, form, problems)
+        return None if form is None else _answered(asked(task, path, form, problems), problems)
 
     return read
 
@@ -46,29 +68,52 @@ def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
     task = TASKS["site"]
     if not path.is_dir():
         form = kind_of(path)
-        return None if form is None else _half(task, path, form, problems)
-    files = [one for one in sorted(path.iterdir()) if kind_of(one) and "site" in one.name.lower()]
-    if not files:
-        return None
-    return itertools.chain.from_iterable(_half(task, one, str(kind_of(one)), problems) for one in files)
+        return (
+            None if form is None else _half(part_of(path, form), _answered(asked(task, path, form, problems), problems))
+        )
+    halves = {part: of_folder(task, part, path, problems) for part in HALVES}
+    there = [part for part, files in halves.items() if files]
+    if len(there) == 1:
+        problems.add(str(path), f"there are answers to the {there[0]}s alone; the figures are of this half")
+    parts = [_half(part, _of_files(task, halves[part], problems)) for part in there]
+    return itertools.chain.from_iterable(parts) if parts else None
 
 
 def kind_of(path: Path) -> str | None:
-    """`lmms` (rows with doc and resps), `kit` (rows with index and prediction), or None."""
+    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index and prediction), or None."""
     if not path.is_file() or path.suffix.lower() not in TABLES:
         return None
     names: set[str] = set()
     for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
         names |= row.keys()
-    if "doc" in names and names & {"resps", "filtered_resps"}:
+    if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
         return "lmms"
     return "kit" if {"index", "prediction"} <= names else None
 
 
-def _half(task: Task, path: Path, form: str, problems: Problems) -> Answered:
+def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
+    """Rows of several files as of one: ids are told apart over all of them.
+
+    Raises:
+        DataError: one of them is not what its name says.
+    """
+
+    def rows() -> Iterator[Row]:
+        for path in files:
+            form = kind_of(path)
+            if form is None:
+                raise DataError(
+                    f"{path}: no row with doc and resps, and none with index and prediction",
+                    "Take the file away, or give another one by its name.",
+                )
+            yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
+
+    return _answered(_told_apart(rows(), problems), problems)
+
+
+def _half(part: str, answered: Answered) -> Answered:
     """Rows of one half of SITE under the names that the suite gives them."""
-    part = part_of(path, form)
-    for one, record in _answered(task, part, path, form, problems):
+    for one, record in answered:
         name = f"{part}/{one.id}"
         group = f"{part}/{one.group}" if one.group else ""
         yield (
@@ -100,42 +145,73 @@ def part_of(path: Path, form: str) -> str:
     )
 
 
-def _answered(task: Task, part: str, path: Path, form: str, problems: Problems) -> Answered:
-    for where, question, replies in asked(task, path, form, problems):
+def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
+    for where, question, replies in rows:
         one = sample(question)
+        if trouble := unscorable(one):
+            problems.add(where, trouble)
         for repeat, reply in enumerate(replies):
             yield one, record_of(one, reply, repeat, where, problems)
 
 
-def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[tuple[str, Question, list[Any]]]:
+def unscorable(one: Sample) -> str:
+    """What is wrong with the gold answer of a row, in words; nothing where it can be compared."""
+    gold = str(one.meta["gold"])[:60]
+    if one.kind == "number" and not (isinstance(one.target, float) and math.isfinite(one.target)):
+        return f"the gold answer {gold!r} is no number; the row is not scored"
+    if one.kind == "choice" and not (isinstance(one.target, str) and len(one.target) == 1):
+        return f"the gold answer {gold!r} is no letter; what that is worth is the profile's business"
+    return ""
+
+
+def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
     """(where, question, replies, one a repeat) of each row; a row of an id that was there already gets `#2` behind it."""
-    rows = _lmms(task, path, problems) if form == "lmms" else _kit(task, path, problems)
+    return _told_apart(_rows(task, path, form, problems), problems)
+
+
+def _told_apart(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
     seen: dict[str, int] = {}
     for where, question, replies in rows:
         turn = seen[question.id] = seen.get(question.id, 0) + 1
-        if turn == 2:
-            problems.add(where, f"{question.id!r} is answered a second time; both rows are scored")
+        if turn > 1:
+            problems.add(where, f"{question.id!r} is answered once more; every row of it is scored")
         yield where, question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}"), replies
 
 
-def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[tuple[str, Question, list[Any]]]:
+def _rows(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+    return _lmms(task, path, problems) if form == "lmms" else _kit(task, path, problems)
+
+
+def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, replies, one a repeat) of lmms-eval's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
-        doc, at = row.get("doc"), row.get("doc_id")
-        if not isinstance(doc, dict):
-            problems.add(where, "there is no doc, so that nobody can say what was asked")
-            continue
+        doc, at = _doc(row.get("doc")), row.get("doc_id")
         try:
-            question = official.QUESTIONS[task.name](doc, at if isinstance(at, int) else number)
-            resps = row.get("resps")
-            replies: list[Any] = list(leaves(resps if resps is not None else row.get("filtered_resps")))
-        except (DataError, ValueError) as error:
-            problems.add(where, error.message if isinstance(error, DataError) else str(error))
+            given = lmms_rows.row_of(task.name, row) if doc is None else doc
+            question = official.QUESTIONS[task.name](given, at if isinstance(at, int) else number)
+        except DataError as error:
+            problems.add(where, error.message)
             continue
+        resps = row.get("resps")
+        try:
+            replies: list[Any] = list(leaves(resps if resps is not None else row.get("filtered_resps")))
+        except ValueError as error:
+            problems.add(where, f"{error}; scored as no answer")
+            replies = []
         yield where, question, replies or [None]
 
 
-def _kit(task: Task, path: Path, problems: Problems) -> Iterator[tuple[str, Question, list[Any]]]:
+def _doc(value: Any) -> Mapping[str, Any] | None:
+    """The question's row, which tables and some versions have as JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, reply) of VLMEvalKit's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
         try:

@@ -124,14 +124,15 @@ def _view_change(moves: Mapping[str, float] | None, gold: str, *, by_said: bool 
     return mra.graded(value, ",".join(f"{name}:{amount:g}" for name, amount in moves.items()))
 
 
-def summary(rows: Sequence[Row], *, view_change_in_middle: bool = True) -> dict[str, float]:
+def summary(rows: Sequence[Row], *, grouping: str = "task", view_change_in_middle: bool = True) -> dict[str, float]:
     """Mean score by task, `overall`, their plain mean, and `low`, `middle` and `high`, the plain means by difficulty.
 
     Args:
-        rows: with the grouping `task`.
+        rows: with the grouping that says each row's task.
+        grouping: its name.
         view_change_in_middle: False as in lmms-eval, where a slip in a name leaves it out of `middle` (not of `overall`).
     """
-    found = means(rows, "task")
+    found = means(rows, grouping)
     if not found:
         return {}
     middle = [task for task in MIDDLE if view_change_in_middle or task not in VIEW_CHANGE]

@@ -67,7 +67,7 @@ def composite(task: Task, profile: str) -> Figures | None:
     if task.name in ("vsi-bench", "vsi-debiased"):
         return vsi.summary
     if task.name == "spar-bench":
-        return lambda rows: spar.summary(rows, view_change_in_middle=profile != "lmms-eval")
+        return lambda rows: spar.summary(rows, grouping=task.by, view_change_in_middle=profile != "lmms-eval")
     if task.name == "site":
         unknown = CONSTANTS["site"]["options_when_unknown"] if profile == "vlmevalkit" else None
         return lambda rows: _site(rows, unknown)
