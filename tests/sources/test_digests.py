@@ -30,6 +30,16 @@ def test_a_files_digest_is_the_sha256_that_every_tool_prints(data):
     assert digest(data / "abc") == "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
+def test_an_md5_is_taken_in_the_same_read_and_remembered(data, monkeypatch):
+    (data / "abc").write_bytes(b"abc")
+    os.utime(data / "abc", (time.time() - 60,) * 2)
+    both = digests.with_md5(data / "abc")
+    assert both == (digest(data / "abc"), "900150983cd24fb0d6963f7d28e17f72")
+    for reads in ("_whole", "_both"):
+        monkeypatch.setattr(digests, reads, lambda path: pytest.fail("read again"))
+    assert digests.with_md5(data / "abc") == both and digest(data / "abc") == both[0]
+
+
 def test_a_folders_digest_follows_names_and_contents_and_nothing_else(data, tmp_path):
     first = digest(data)
     assert first == digest(data) == open_tree(data).digest()

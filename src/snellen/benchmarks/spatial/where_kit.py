@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial import kit
 from snellen.benchmarks.spatial.media_files import MediaFiles
@@ -56,12 +56,14 @@ class Rows:
         header: its columns, in order.
         rows: those that are asked, and those that cannot be read, in the order of the file.
         by_index: those that can be read, by index; of several of one index the first.
+        shared: indices of rows whose pictures other rows show as well.
         dropped: how many rows were left out, their `image` being empty.
     """
 
     header: tuple[str, ...]
     rows: tuple[KitRow, ...]
     by_index: Mapping[str, KitRow]
+    shared: frozenset[str]
     dropped: int
 
 
@@ -89,17 +91,23 @@ class KitFile:
         return str(self.path)
 
     def questions(self) -> Iterator[tuple[str, Question | DataError]]:
-        """(place, question) in the order of the file."""
-        for at, row in enumerate(table(self.path, self.task, self.part).rows):
+        """(place, question) in the order of the file; rows that show the same row's pictures are one cluster."""
+        whole = table(self.path, self.task, self.part)
+        for at, row in enumerate(whole.rows):
             place = f"line {row.place.line:,}"
             if isinstance(row.cells, DataError):
                 yield place, row.cells
                 continue
             try:
-                yield place, kit.QUESTIONS[self.task.name](_filled(row.cells), at)
+                question = kit.QUESTIONS[self.task.name](_filled(row.cells), at)
             except DataError as error:
                 hint = error.hint or "Mend the row, or leave it out."
                 yield place, DataError(f"{self.path}, {place}: {error.message}", hint)
+                continue
+            source = row.reference or row.cells["index"]
+            if source in whole.shared and not question.cluster:
+                question = structs.replace(question, cluster=source)
+            yield place, question
 
     def shown(self, question: Question) -> Shown:
         """Pictures of the table itself, else files by their paths."""
@@ -213,7 +221,8 @@ def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> 
     if dropped and not rows:
         hint = "Take the column out where pictures or videos lie in files, or fetch the table again."
         raise DataError(f"{path}: the column 'image' is empty in all of {dropped:,} rows, so that none is asked", hint)
-    return Rows(opened.header, tuple(rows), by_index, dropped)
+    shared = frozenset(row.reference for row in rows if row.reference)
+    return Rows(opened.header, tuple(rows), by_index, shared, dropped)
 
 
 def _check_name(path: Path, name: str, part: str) -> None:
