@@ -19,7 +19,7 @@ from snellen.sources import locate
 from snellen.sources.confine import regular_file
 from snellen.sources.hub import HUB
 
-MEDIA = ["*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png"]
+MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
 
 
 class Source(Protocol):
@@ -81,7 +81,7 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
         path: the data, on disk.
     """
     if data.images is not None:
-        return _fetched(str(data.images), (*task.media, *MEDIA) if not task.media else task.media)
+        return _fetched(str(data.images), task.media or MEDIA)
     return path if path.is_dir() or is_archive(path) else path.absolute().parent
 
 
