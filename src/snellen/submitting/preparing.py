@@ -22,8 +22,9 @@ from snellen.errors import SubmissionError
 from snellen.interop.easi_payload import Figures, Metadata, average, payload
 from snellen.secrets import redact_bytes
 from snellen.submitting.archive import readable, slim
+from snellen.submitting.given import Given, given
 from snellen.submitting.leaderboard import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
-from snellen.submitting.standing import Given, Standing, file_stem, given, standing
+from snellen.submitting.standing import Standing, file_stem, standing
 from snellen.types import Record, Sample, Score
 
 PROFILE = "easi"

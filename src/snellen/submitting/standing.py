@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,38 +18,23 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.constants import CONSTANTS
 from snellen.benchmarks.spatial.prompts import FORMS
-from snellen.benchmarks.spatial.tasks import TASKS, Task
-from snellen.engine import rescore
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.engine import regraded, rescore
 from snellen.engine.folder import RunFolder
-from snellen.errors import DataError, UsageError
-from snellen.evaluation import JUDGED, Run, load_run
+from snellen.engine.verdicts import Verdicts, read
+from snellen.errors import DataError
+from snellen.evaluation import Run
 from snellen.exporting import in_order
 from snellen.interop.answers import Problems
 from snellen.interop.easi_payload import Figures
+from snellen.scoring.judge import built_in
 from snellen.scoring.table import ScoreBuilder
-from snellen.submitting.files import Found, found_in
+from snellen.submitting.given import Given
 from snellen.types import Metric, Record, Sample, Score
 
-HALVES = ("image", "video")
+LEAST = {"3dsrbench": 2772}
+"""Where nobody says how many rows the whole set has: its questions before they are rotated and flipped."""
 Row = Callable[[Task, Sample, Record, Score], None]
-
-
-@dataclass
-class Given:
-    """Where the answers to one benchmark are: a run of ours (`run`), or files of another harness (`files`).
-
-    `half` is image or video where it is one half of SITE.
-    """
-
-    task: Task
-    half: str = ""
-    run: Run | None = None
-    files: Found | None = None
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return str(self.run.path if self.run is not None else self.files.paths[0] if self.files is not None else "")
 
 
 @dataclass(frozen=True)
@@ -83,12 +67,11 @@ class Standing:
         return min(1.0, self.done / self.expected) if self.expected else 0.0
 
     def figures(self) -> Figures:
-        """What the payload has of it; half of SITE is no SITE."""
-        if self.overall.value is None or self.made.get("half"):
+        """What the payload has of it: no figure for half of SITE, nor where nothing was answered."""
+        if self.overall.value is None or self.made.get("half") or not self.done:
             return Figures(None)
-        return Figures(
-            self.overall.value, {key: self.metrics[key].value for key in sub_keys(self.task) if key in self.metrics}
-        )
+        values = {name: metric.value for name, metric in self.metrics.items()}
+        return Figures(self.overall.value, {key: values.get(key) for key in sub_keys(self.task)})
 
 
 def sub_keys(task: Task) -> tuple[str, ...]:
@@ -96,46 +79,6 @@ def sub_keys(task: Task) -> tuple[str, ...]:
     if task.name != "3dsrbench":
         return task.keys
     return (*task.keys, "overall", *(f"circ_eval_{key}" for key in task.keys), "circ_eval_overall")
-
-
-def given(results: Sequence[str | Path]) -> dict[str, list[Given]]:
-    """By the task's name, in EASI's order: where its answers are.
-
-    Raises:
-        UsageError: nothing of the twelve in one of them, two results for one benchmark, or results of two models.
-        RunError, DataError: what is there cannot be read.
-    """
-    found: dict[str, list[Given]] = {name: [] for name in TASKS}
-    for result in results:
-        some = list(_in(Path(result)))
-        if not some:
-            raise UsageError(
-                f"{result}: neither a run of a spatial benchmark nor results of lmms-eval or VLMEvalKit are in it",
-                f"Runs of {', '.join(TASKS)} were looked for, files *_samples_<task>.jsonl, and <model>_<data>.xlsx.",
-            )
-        for one in some:
-            found[one.task.name].append(one)
-    for name, several in found.items():
-        halves = [one.half for one in several]
-        if len(several) > 1 and sorted(halves) != list(HALVES):
-            raise UsageError(
-                f"there are {len(several)} results of {name}: {', '.join(one.name for one in several)}",
-                "One benchmark has one result: name the folders one by one, without the other.",
-            )
-    _one_model(found)
-    return {name: several for name, several in found.items() if several}
-
-
-def models(found: Mapping[str, Sequence[Given]]) -> list[str]:
-    """The models that runs of ours were made with, as they name them."""
-    runs = [one.run for several in found.values() for one in several if one.run is not None]
-    return sorted({run.meta.spec.model for run in runs})
-
-
-def backend(found: Mapping[str, Sequence[Given]]) -> str:
-    """What the payload calls the harness: vlmevalkit or lmmseval where all answers are from it, else others."""
-    forms = {"snellen" if one.files is None else one.files.form for several in found.values() for one in several}
-    return {"lmms": "lmmseval", "kit": "vlmevalkit"}.get(forms.pop(), "others") if len(forms) == 1 else "others"
 
 
 def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
@@ -151,7 +94,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
     """
     task = several[0].task
     benchmark = SPATIAL[task.name]
-    scorer = rescore.profiles_of(benchmark, profile)
+    rescore.profiles_of(benchmark, profile)  # that it is known, before anything is read
     builder = ScoreBuilder()
     rows = done = unscored = count = 0
     faults: list[str] = []
@@ -159,8 +102,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
     for one in several:
         problems = Problems()
         before = rows
-        for sample, record in _pairs(one, benchmark, problems):
-            score = rescore.scores_of(benchmark, sample, record, scorer)[profile]
+        for sample, record, score in _scored(one, benchmark, profile, problems):
             builder.add(sample, score, record.repeat)
             each(task, sample, record, score)
             rows += 1
@@ -174,12 +116,14 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
         elif problems.count:
             faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")
         count += of
-        sources.append(_made(one, of))
+        sources.append(_made(one, profile, of))
+    if len({bool(_judged(one, profile)) for one in several}) > 1:
+        faults.append("one half was judged and the other was not")
     half = several[0].half if len(several) == 1 else ""
     if half:
         faults.insert(0, f"only the {half} half of SITE is there; its figure pools both")
     repeats = max((one.run.meta.spec.repeats for one in several if one.run is not None), default=1)
-    whole = min(task.rows) * repeats if task.rows else 0
+    whole = (min(task.rows) if task.rows else LEAST.get(task.name, 0)) * repeats
     if count < whole and not half:
         faults.append(f"the data has {count:,} of the {whole:,} questions of the whole set")
     expected = max(count, whole)
@@ -192,64 +136,56 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
     return Standing(task, {metric.name: metric for metric in metrics}, done, expected, tuple(faults), made)
 
 
-def _in(path: Path) -> Iterator[Given]:
-    """What a path holds: a run, runs in a folder, or results of another harness."""
-    if not path.exists():
-        raise UsageError(
-            f"{path}: there is nothing", "Give run folders, or folders of lmms-eval's or VLMEvalKit's results."
-        )
-    if RunFolder(path).exists():
-        run = load_run(path)
-        if run.meta.spec.benchmark == JUDGED or (one := _of_run(run)) is None:
-            raise UsageError(f"{path} is a run of {run.meta.spec.benchmark}, which is none of EASI's", _NAMES)
-        yield one
-        return
-    runs = [folder for folder in sorted(path.iterdir()) if RunFolder(folder).exists()] if path.is_dir() else []
-    for folder in runs:
-        run = load_run(folder)
-        if run.meta.spec.benchmark != JUDGED and (one := _of_run(run)) is not None:
-            yield one
-    if not runs:
-        for file in found_in(path):
-            yield Given(TASKS[file.task], file.half, files=file)
-
-
-_NAMES = f"These are: {', '.join(TASKS)}."
-
-
-def _of_run(run: Run) -> Given | None:
-    name, _, half = run.meta.spec.benchmark.partition("/")
-    known = name in TASKS and (not half or (name == "site" and half in HALVES))
-    return Given(TASKS[name], half, run=run) if known else None
-
-
-def _one_model(found: Mapping[str, Sequence[Given]]) -> None:
-    names = models(found)
-    if len(names) > 1:
-        raise UsageError(
-            f"the runs are of {len(names)} models: {', '.join(names)}",
-            "A submission is about one model: name its runs.",
-        )
-
-
-def _pairs(one: Given, benchmark: Benchmark, problems: Problems) -> Iterator[tuple[Sample, Record]]:
-    """(sample, record), under the names that the whole benchmark has for them."""
+def _scored(
+    one: Given, benchmark: Benchmark, profile: str, problems: Problems
+) -> Iterator[tuple[Sample, Record, Score]]:
+    """Every answer with its question and its score, under the names that the whole benchmark has for them."""
     if one.run is not None:
-        found, recorded = one.run.benchmark.digest(one.run.meta.spec.data), one.run.meta.identity.get("data")
-        if found != recorded:
-            raise DataError(
-                f"{one.run.path}: the run's data has digest {recorded}, what lies there now {found}",
-                "Put back the data that the questions were made from; its place is in run_meta.json.",
-            )
-        for sample, record in in_order(one.run):
-            yield _in_half(one.half, sample, record)
+        yield from _of_judged(one) if _judged(one, profile) else _of_rules(one, profile)
     elif one.files is not None:
+        score = benchmark.score[profile]
         for path in one.files.paths:
             # SITE's files say themselves which half they are of.
             pairs = benchmark.results(path, Data(), problems) if benchmark.results is not None else None
             if pairs is None:
                 raise DataError(f"{path}: no answers of lmms-eval or VLMEvalKit are in it")
-            yield from pairs
+            for sample, record in pairs:
+                yield sample, record, rescore.score_record(sample, record, score)
+
+
+def _of_rules(one: Given, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
+    run = _run(one)
+    for sample, record in in_order(run):
+        score = rescore.score_record(sample, record, run.benchmark.score[profile])
+        yield (*_in_half(one.half, sample, record), score)
+
+
+def _of_judged(one: Given) -> Iterator[tuple[Sample, Record, Score]]:
+    run = _run(one)
+    judged = regraded.beside(run.folder)
+    said = read(judged, run.folder) if judged is not None else Verdicts({}, "")
+    schema = built_in(regraded.RUBRIC).verdict
+    for sample, record in in_order(run):
+        score = regraded.regraded(run.benchmark, sample, record, said, schema)
+        yield (*_in_half(one.half, sample, record), score)
+
+
+def _judged(one: Given, profile: str) -> RunFolder | None:
+    """The whole judged run beside a run, where the profile is the one that a judge works for."""
+    return regraded.beside(one.run.folder) if one.run is not None and profile == regraded.PROFILE else None
+
+
+def _run(one: Given) -> Run:
+    """The run, its data being what was asked."""
+    if one.run is None:
+        raise TypeError(f"{one.name} is no run")
+    found, recorded = one.run.benchmark.digest(one.run.meta.spec.data), one.run.meta.identity.get("data")
+    if found != recorded:
+        raise DataError(
+            f"{one.run.path}: the run's data has digest {recorded}, what lies there now {found}",
+            "Put back the data that the questions were made from; its place is in run_meta.json.",
+        )
+    return one.run
 
 
 def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]:
@@ -273,7 +209,7 @@ def _run_faults(run: Run) -> Iterable[str]:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"
 
 
-def _made(one: Given, count: int) -> dict[str, Any]:
+def _made(one: Given, profile: str, count: int) -> dict[str, Any]:
     """How the answers were made, without paths and endpoints."""
     if one.files is not None:
         harness = {"lmms": "lmms-eval", "kit": "VLMEvalKit"}[one.files.form]
@@ -300,8 +236,18 @@ def _made(one: Given, count: int) -> dict[str, Any]:
         "repeats": spec.repeats,
         "questions": count,
         "versions": meta.environment.get("versions", {}),
-        "judge": None,
+        "judge": _judge(one, profile),
     }
+
+
+def _judge(one: Given, profile: str) -> dict[str, str] | None:
+    """The judge that decided, and the rubric that it went by."""
+    folder = _judged(one, profile)
+    if folder is None:
+        return None
+    meta = folder.meta()
+    rubric = built_in(regraded.RUBRIC)
+    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{regraded.RUBRIC} {rubric.digest}"}
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | None:
