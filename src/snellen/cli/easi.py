@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from snellen.cli import options as given
-from snellen.errors import UsageError
+from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
     from snellen.interop.easi_payload import Metadata
@@ -178,9 +178,11 @@ def easi(
     board = plan(settings)
     with LogFile(board.folder, verbose=verbose) as log:
         log.said(f"snellen easi: {_again(context, drop=())}")
-        status = _through(settings, board, log, details, dry_run=dry_run, plain=no_rich, as_json=as_json)
-        _tell(context, board, log, as_json=as_json, dry_run=dry_run)
-    raise typer.Exit(status)
+        _through(settings, board, log, dry_run=dry_run, plain=no_rich, as_json=as_json)
+        status = (board.status if board.failed else 0) if dry_run else board.status
+        sent = None if details is None else _sent(board, details, log, status, dry_run=dry_run)
+        _tell(context, board, log, sent, as_json=as_json, dry_run=dry_run)
+    raise typer.Exit(status or (0 if sent is None else sent.status))
 
 
 def _details(model: str, submit: bool, configs: str | None, *, dry_run: bool) -> Metadata | None:
@@ -199,30 +201,47 @@ def _details(model: str, submit: bool, configs: str | None, *, dry_run: bool) ->
     return details
 
 
-def _through(
-    settings: Settings,
-    board: Board,
-    log: LogFile,
-    details: Metadata | None,
-    *,
-    dry_run: bool,
-    plain: bool,
-    as_json: bool,
-) -> int:
-    """All phases, shown; the exit status."""
+def _through(settings: Settings, board: Board, log: LogFile, *, dry_run: bool, plain: bool, as_json: bool) -> None:
+    """Data, answers and judge, shown as they come."""
     from snellen.pipeline import prepare, work
 
     with _shown(board, log, plain=plain, as_json=as_json) as watch:
         prepare(settings, board, watch)
-        if dry_run:
-            return board.status if board.failed else 0
-        work(settings, board, watch)
+        if not dry_run:
+            work(settings, board, watch)
     for row in board.failed:
-        if row.error is not None:
-            log.said(f"{row.name} failed: {row.error}")
-    if details is None or board.status:
-        return board.status
-    return 0
+        log.said(f"{row.name} failed: {row.error}")
+
+
+class _Sent(NamedTuple):
+    """What became of the submission: one line for people, where its files are, and an exit status."""
+
+    text: str
+    folder: Path | None = None
+    status: int = 0
+
+
+def _sent(board: Board, details: Metadata, log: LogFile, status: int, *, dry_run: bool) -> _Sent:
+    """Send what is there, if all that was asked for is complete."""
+    from snellen import submitting
+    from snellen.pipeline.board import whole_runs
+
+    if dry_run:
+        sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order")
+    elif status:
+        sent = _Sent("not sent: not everything is complete")
+    else:
+        try:
+            token = submitting.hub_token()
+            prepared, reply = submitting.submit(
+                whole_runs(board.folder), details, token, out=board.folder / "submissions", say=log.said
+            )
+            sent = _Sent(f"sent as {details.model_name}: {reply.text.strip() or reply.status}", prepared.folder)
+        except SnellenError as error:
+            log.said(f"submission: {error}")
+            sent = _Sent(f"not sent: {error}\nBy hand: snellen submit easi {board.folder}", None, error.exit_code)
+    log.said(f"submission {sent.text}")
+    return sent
 
 
 @contextlib.contextmanager
@@ -236,7 +255,9 @@ def _shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterato
         yield Watchers([log, screen])
 
 
-def _tell(context: typer.Context, board: Board, log: LogFile, *, as_json: bool, dry_run: bool) -> None:
+def _tell(
+    context: typer.Context, board: Board, log: LogFile, sent: _Sent | None, *, as_json: bool, dry_run: bool
+) -> None:
     """The table that stays and what it cannot hold, or one JSON object."""
     from snellen.cli.easi_screen import final, listed, remarks
     from snellen.cli.output import show, show_json
@@ -255,13 +276,16 @@ def _tell(context: typer.Context, board: Board, log: LogFile, *, as_json: bool, 
                 "log": str(log.path),
                 "exit_code": board.status,
                 **({"go_on": again} if left else {}),
+                **({} if sent is None else {"submission": {"text": sent.text, "folder": sent.folder}}),
             }
         )
         return
     show(final(board, _title(board), _width()))
     if found := remarks(board):
         show(listed(found), "")
-    print(f" results  {board.folder}\n log      {log.path}")
+    print(f" results      {board.folder}\n log          {log.path}")
+    if sent is not None:
+        print(f" leaderboard  {sent.text}" + (f"\n              {sent.folder}" if sent.folder else ""))
     if left:
         print(f"\n{len(left)} of {len(board.rows)} benchmarks are not complete. To go on:\n  {again}")
 

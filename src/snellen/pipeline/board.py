@@ -15,7 +15,7 @@ from snellen.engine.progress import Progress
 from snellen.engine.regraded import PROFILE, Judgement
 from snellen.errors import SnellenError
 from snellen.evaluation import Run
-from snellen.pipeline.keys import task_of
+from snellen.pipeline.keys import HALVES, ORDER, task_of
 from snellen.pipeline.unread import Unread
 from snellen.types import Metric
 
@@ -155,6 +155,14 @@ class Board:
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         RunFolder(self.folder).write(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def whole_runs(folder: Path) -> list[Path]:
+    """The runs in a model's folder that a submission is made of, from this call or an earlier one; a half of SITE only
+    where the whole is not there."""
+    found = {name: folder / name.replace("/", "-") for name in ORDER}
+    there = {name: path for name, path in found.items() if RunFolder(path).exists()}
+    return [path for name, path in there.items() if name not in HALVES or "site" not in there]
 
 
 def entry(row: Row) -> dict[str, Any]:

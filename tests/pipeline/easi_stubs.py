@@ -1,0 +1,126 @@
+"""A model whose replies a test decides, and a judge behind an endpoint on loopback that reads them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from servers.fast import completion
+from snellen.errors import PreflightError
+from snellen.models.base import ModelOptions
+from snellen.pipeline import Board, Row, Settings, phases, plan, prepare, work
+from snellen.pipeline.keys import chosen
+from snellen.types import Prompt, Response, Text
+
+
+class Speaker:
+    """Says `says(question)`; counts how often it was opened, loaded, asked and closed."""
+
+    def __init__(self, says: Callable[[str], str], *, refuses: bool = False) -> None:
+        self.name = "speaker"
+        self.opened = self.loads = self.asked = self.closes = 0
+        self.batch_limit = 32
+        self._says = says
+        self._refuses = refuses
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"kind": "speaker"}
+
+    async def preflight(self) -> None:
+        self.loads += 1
+        if self._refuses:
+            raise PreflightError("there is no such model", "Name another one.")
+
+    async def answer(self, prompt: Prompt) -> Response:
+        self.asked += 1
+        return Response(self._says("\n".join(part.text for part in prompt.parts if isinstance(part, Text))))
+
+    async def close(self) -> None:
+        self.closes += 1
+
+
+class Told:
+    """A Watch that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.states: list[tuple[str, str]] = []
+
+    def said(self, text: str) -> None:
+        self.texts.append(text)
+
+    def changed(self, row: Row) -> None:
+        self.states.append((row.name, row.state))
+
+    def moved(self, row: Row) -> None: ...
+
+
+def settings(data: Path, out: Path, benchmarks: str, **more: Any) -> Settings:
+    """What `snellen easi --model speaker:` would be made of."""
+    return Settings("speaker:one", ModelOptions(), chosen(benchmarks), out, data, {"sample-frames": "2"}, **more)
+
+
+def done(monkeypatch: Any, model: Speaker, asked: Settings) -> tuple[Board, Told]:
+    """All phases with that model."""
+
+    def opened(*_: Any) -> Speaker:
+        model.opened += 1
+        return model
+
+    monkeypatch.setattr(phases, "open_scattered", opened)
+    board, told = plan(asked), Told()
+    prepare(asked, board, told)
+    work(asked, board, told)
+    return board, told
+
+
+class GradingServer:
+    """A judge that grades by `grades(reply)`; `asked` holds every question to it."""
+
+    def __init__(self, grades: Callable[[str], dict[str, str] | str]) -> None:
+        self.asked: list[str] = []
+        board = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: Any) -> None: ...
+
+            def do_GET(self) -> None:
+                self._send(json.dumps({"object": "list", "data": [{"id": "grader"}]}).encode())
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if "messages" not in body:
+                    self._send(b'{"error": {"message": "messages is required"}}', 400)
+                    return
+                text = "\n".join(
+                    message["content"] if isinstance(message["content"], str) else message["content"][0]["text"]
+                    for message in body["messages"]
+                )
+                board.asked.append(text)
+                said = grades(text.rpartition("<<<REPLY")[2])
+                self._send(completion(said if isinstance(said, str) else json.dumps(said)))
+
+            def _send(self, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> GradingServer:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,181 @@
+"""A judge is asked where the rules cannot read too many replies, and its figures say that they are its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from easi_stubs import GradingServer, Speaker, done, settings
+
+from benchmarks.spatial import official_drawn as drawn
+from snellen import load_run
+from snellen.errors import JudgeError, UsageError
+from snellen.pipeline import Row
+from snellen.pipeline.judged import checked
+from snellen.types import Metric
+
+PROSE = "It is hard to see, though I settle on the option named first."
+
+
+def grade(reply: str) -> dict[str, str] | str:
+    """What a sensible judge says of the replies below: prose is an A, a number in prose is copied out."""
+    if "named first" in reply:
+        return {"grade": "A", "extracted": "A"}
+    if found := re.search(r"roughly half a dozen", reply):
+        return {"grade": "B", "extracted": "6" if found else ""}
+    if "no idea" in reply:
+        return {"grade": "C", "extracted": ""}
+    return {"grade": "B", "extracted": "B"}
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[GradingServer]:
+    with GradingServer(grade) as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("JUDGE_API_KEY", "any")
+        yield server
+
+
+def run(monkeypatch: Any, tmp_path: Path, names: str, says: Any, **more: Any) -> list[Row]:
+    for name in names.split(","):
+        drawn.draw(name, tmp_path / "data")
+    board, _ = done(monkeypatch, Speaker(says), settings(tmp_path / "data", tmp_path / "out", names, **more))
+    return board.rows
+
+
+def overall(row: Row) -> Metric:
+    assert row.overall is not None
+    return row.overall
+
+
+def test_what_can_be_read_is_not_judged(judge: GradingServer, tmp_path: Path, monkeypatch):
+    (row,) = run(monkeypatch, tmp_path, "mmsi-bench", lambda text: "B", judge="api:grader")
+    assert row.state == "complete" and row.judgement is None and not judge.asked
+    assert row.unread is not None and row.unread.all.failed == 0 and not row.wants_judge
+
+
+def test_too_many_unread_replies_are_all_judged_and_the_figures_are_the_judges(judge, tmp_path: Path, monkeypatch):
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judge="grader")
+    count = drawn.count("blink")
+    assert len(judge.asked) == count and row.state == "complete"
+    assert overall(row).value == 1.0 and overall(row).n == count
+    assert row.judgement is not None and row.judgement.model == "api:grader"
+    assert row.judgement.grades == {"A": count, "B": 0, "C": 0} and row.judgement.without == 0
+    entry = json.loads((row.folder.parent / "easi.json").read_bytes())["benchmarks"]["blink"]
+    assert (
+        entry["id"] == "blink"
+        and entry["judge"]["model"] == "api:grader"
+        and entry["judge"]["folder"] == "blink_judged"
+    )
+    assert entry["unread"]["all"] == {"replies": count, "failed": count, "share": 1.0}
+    own = load_run(row.folder).metric("overall", "easi")
+    assert own.value == 0.0, "the run itself is scored by rule as ever"
+
+
+def test_a_second_call_judges_nothing_again_and_keeps_the_judges_figures(judge, tmp_path: Path, monkeypatch):
+    run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judge="api:grader")
+    asked = len(judge.asked)
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judge="api:grader")
+    assert len(judge.asked) == asked and overall(row).value == 1.0
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE)
+    assert row.judgement is not None and overall(row).value == 1.0, "figures do not depend on what was typed last"
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judging=False)
+    assert row.judgement is None and overall(row).value == 0.0
+
+
+def test_without_a_judge_it_is_said_and_nothing_else_happens(judge, tmp_path: Path, monkeypatch):
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE)
+    assert row.wants_judge and row.judgement is None and not judge.asked
+    assert row.state == "complete" and overall(row).value == 0.0
+
+
+def test_the_share_must_be_above_the_threshold(judge, tmp_path: Path, monkeypatch):
+    def says(text: str) -> str:
+        return PROSE if "view 0" in text else "A"
+
+    (row,) = run(monkeypatch, tmp_path, "mmsi-bench", says, judge="api:grader", threshold=1 / 11)
+    assert row.unread is not None and row.unread.all.failed == 1 and row.unread.all.replies == 11
+    assert not judge.asked
+    (row,) = run(monkeypatch, tmp_path, "mmsi-bench", says, judge="api:grader", threshold=0.09)
+    assert len(judge.asked) == 11
+
+
+def test_a_number_that_the_judge_copied_out_is_scored_by_the_rule_and_not_by_its_grade(
+    judge, tmp_path: Path, monkeypatch
+):
+    (row,) = run(monkeypatch, tmp_path, "vsi-bench", lambda text: "roughly half a dozen", judge="api:grader")
+    numbers = {metric.name: metric.value for metric in row.metrics}
+    # Drawn in this order with gold answers 7, 8, 9 and 10: relative errors of 6 are 1/7, 1/4, 1/3 and 0.4.
+    by_rule = {
+        "object_abs_distance": 0.8,
+        "object_counting": 0.6,
+        "object_size_estimation": 0.4,
+        "room_size_estimation": 0.3,
+    }
+    assert {name: round(numbers[name] or 0.0, 6) for name in by_rule} == by_rule
+    assert numbers["route_planning_accuracy"] == 0.0
+
+
+def test_an_answer_of_nought_is_read_and_a_number_that_is_not_there_is_not(tmp_path: Path, monkeypatch):
+    (row,) = run(monkeypatch, tmp_path, "vsi-bench", lambda text: "0" if "Do not" in text else "0\nA")
+    assert row.unread is not None and row.unread.all.failed == 0
+    (other,) = run(monkeypatch, tmp_path / "other", "vsi-bench", lambda text: "A")
+    assert other.unread is not None and other.unread.all.failed == 4, "the four kinds that ask for a number"
+
+
+def test_where_one_half_of_site_needs_a_judge_both_are_judged(judge, tmp_path: Path, monkeypatch):
+    (row,) = run(
+        monkeypatch,
+        tmp_path,
+        "site",
+        lambda text: PROSE if "in video" in text else "A",
+        judge="api:grader",
+        threshold=0.6,
+    )
+    assert row.unread is not None
+    assert {name: part.failed for name, part in row.unread.parts.items()} == {"image": 0, "video": 6}
+    assert row.unread.all.share == 0.5 and row.wants_judge
+    assert len(judge.asked) == drawn.count("site") == 12
+
+
+def test_no_answer_is_wrong_and_no_verdict_is_no_score(tmp_path: Path, monkeypatch):
+    def half(reply: str) -> dict[str, str] | str:
+        return "I cannot grade this." if "cannot tell" in reply else {"grade": "C", "extracted": ""}
+
+    with GradingServer(half) as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("JUDGE_API_KEY", "any")
+        (row,) = run(
+            monkeypatch,
+            tmp_path,
+            "embspatial",
+            lambda text: "I cannot tell" if "box 0" in text else "no idea",
+            judge="api:grader",
+        )
+    assert row.judgement is not None and row.judgement.without == 1 and row.judgement.grades["C"] == 2
+    assert overall(row).n == 2 and overall(row).value == 0.0 and overall(row).coverage == pytest.approx(2 / 3)
+    assert any("no verdict on 1" in note for note in row.notes)
+
+
+def test_verdicts_about_other_answers_are_set_aside(judge, tmp_path: Path, monkeypatch):
+    run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judge="api:grader", limit=5)
+    assert len(judge.asked) == 5
+    (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judge="api:grader")
+    assert len(judge.asked) == 5 + drawn.count("blink") and overall(row).coverage == 1.0
+    assert any("about other answers" in note for note in row.notes)
+    assert list((row.folder.parent / "earlier").glob("*/blink_judged/results.jsonl"))
+
+
+def test_a_judge_needs_a_key_before_anything_else_and_a_rule_is_none(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("JUDGE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(JudgeError, match="no key for the judge api:gpt-4o-1120"):
+        checked("gpt-4o-1120")
+    with pytest.raises(UsageError, match="names a rule"):
+        checked("exact_matching")
+    assert checked(None) is None

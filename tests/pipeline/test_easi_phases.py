@@ -1,0 +1,163 @@
+"""Data before the model, the model once for all benchmarks, and no benchmark stands in another one's way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from easi_stubs import Speaker, done, settings
+
+from benchmarks.spatial import official_drawn as drawn
+from snellen import load_run
+from snellen.errors import BadRequestError, UsageError
+from snellen.models.base import ModelOptions
+from snellen.pipeline import Settings, phases, plan
+
+THREE = "mmsi_bench, blink, embspatial"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name in ("mmsi-bench", "blink", "embspatial"):
+        drawn.draw(name, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_the_model_is_loaded_once_for_all_and_after_all_data_was_looked_into(data: Path, tmp_path: Path, monkeypatch):
+    model = Speaker(lambda text: "A")
+    board, told = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert (model.loads, model.closes) == (1, 1) and board.status == 0
+    assert model.asked == sum(map(drawn.count, ("mmsi-bench", "blink", "embspatial")))
+    ready = [told.states.index((name, "ready")) for name in ("mmsi-bench", "blink", "embspatial")]
+    assert max(ready) < told.states.index(("mmsi-bench", "running"))
+    assert [row.state for row in board.rows] == ["complete"] * 3
+    manifest = json.loads((board.folder / "easi.json").read_bytes())
+    assert list(manifest["benchmarks"]) == ["mmsi-bench", "blink", "embspatial"]
+    assert manifest["average"]["benchmarks"] == 3 and manifest["average"]["of"] == 8
+
+
+def test_a_second_call_asks_nothing_and_loads_nothing(data: Path, tmp_path: Path, monkeypatch):
+    done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", THREE))
+    again = Speaker(lambda text: "B")
+    board, _ = done(monkeypatch, again, settings(data, tmp_path / "out", THREE))
+    assert (again.loads, again.asked, board.status) == (0, 0, 0)
+
+
+def test_one_broken_benchmark_does_not_stop_the_others(data: Path, tmp_path: Path, monkeypatch):
+    shutil.rmtree(data / "blink")
+    (data / "blink").mkdir()
+    model = Speaker(lambda text: "A")
+    board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert [row.state for row in board.rows] == ["complete", "failed", "complete"]
+    assert board.status == 3 and [row.name for row in board.unfinished] == ["blink"]
+    assert "no questions of blink" in str(board.failed[0].error)
+    drawn.draw("blink", data)
+    board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert board.status == 0 and model.loads == 2
+
+
+def test_a_fault_in_one_benchmarks_code_is_its_own(data: Path, tmp_path: Path, monkeypatch):
+    whole = phases.unread
+
+    def broken(run: Any) -> Any:
+        if run.benchmark.name == "blink":
+            raise ZeroDivisionError("by nothing")
+        return whole(run)
+
+    monkeypatch.setattr(phases, "unread", broken)
+    board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", THREE))
+    assert [row.state for row in board.rows] == ["complete", "failed", "complete"]
+    assert board.status == 70 and "ZeroDivisionError: by nothing" in str(board.failed[0].error)
+
+
+def test_a_model_that_cannot_be_loaded_is_tried_once_and_every_benchmark_says_so(
+    data: Path, tmp_path: Path, monkeypatch
+):
+    model = Speaker(lambda text: "A", refuses=True)
+    board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert model.loads == 1 and board.status == 4
+    assert all("there is no such model" in str(row.error) for row in board.rows)
+
+
+def test_a_smoke_test_never_passes_for_complete_and_is_gone_on_with(data: Path, tmp_path: Path, monkeypatch):
+    board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", THREE, limit=2))
+    assert [row.state for row in board.rows] == ["partial"] * 3 and board.status == 9
+    assert all(row.overall is not None and row.overall.coverage < 1 for row in board.rows)
+    model = Speaker(lambda text: "A")
+    board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert [row.state for row in board.rows] == ["complete"] * 3 and board.status == 0
+    assert model.asked == sum(drawn.count(name) - 2 for name in ("mmsi-bench", "blink", "embspatial"))
+
+
+def test_begun_anew_the_old_run_is_kept_aside(data: Path, tmp_path: Path, monkeypatch):
+    asked = settings(data, tmp_path / "out", "embspatial")
+    done(monkeypatch, Speaker(lambda text: "A"), asked)
+    model = Speaker(lambda text: "B")
+    board, told = done(monkeypatch, model, settings(data, tmp_path / "out", "embspatial", rerun=True))
+    assert model.asked == drawn.count("embspatial") and model.loads == 1
+    (old,) = (board.folder / "earlier").glob("*/embspatial")
+    assert {record.response.text for record in load_run(old).folder.records() if record.response} == {"A"}
+    assert {record.response.text for record in load_run(board.rows[0].folder).folder.records() if record.response} == {
+        "B"
+    }
+    assert any("lies in" in text for text in told.texts)
+
+
+def test_a_rerun_that_cannot_load_its_model_leaves_the_old_run_where_it_is(data: Path, tmp_path: Path, monkeypatch):
+    done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", "embspatial"))
+    refusing = Speaker(lambda text: "B", refuses=True)
+    board, _ = done(monkeypatch, refusing, settings(data, tmp_path / "out", "embspatial", rerun=True))
+    assert board.status == 4 and not (board.folder / "earlier").exists()
+    assert len(load_run(board.rows[0].folder).records()) == drawn.count("embspatial")
+
+
+def test_other_settings_are_refused_by_each_run_that_is_there(data: Path, tmp_path: Path, monkeypatch):
+    done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", "embspatial"))
+    other = Settings(
+        "speaker:one", ModelOptions(seed=7), ("blink", "embspatial"), tmp_path / "out", data, {"sample-frames": "2"}
+    )
+    board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)
+    assert [row.state for row in board.rows] == ["complete", "failed"]
+    assert board.status == 5 and "seed" in str(board.failed[0].error)
+
+
+def test_fewer_prompts_in_a_batch_after_memory_ran_out_are_recorded(data: Path, tmp_path: Path, monkeypatch):
+    model = Speaker(lambda text: "A")
+
+    def tight(text: str) -> str:
+        model.batch_limit = 4
+        return "A"
+
+    monkeypatch.setattr(model, "_says", tight)
+    board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
+    assert "memory ran out: 4 prompts in a batch in place of 32" in board.rows[0].notes
+    assert not any("memory" in note for note in board.rows[1].notes)
+    assert load_run(board.rows[0].folder).meta.environment["executor"] == {"batch_limit": 4}
+
+
+def test_questions_without_an_answer_leave_a_benchmark_partial_and_say_why(data: Path, tmp_path: Path, monkeypatch):
+    def says(text: str) -> str:
+        if "cup and box 0" in text:
+            raise BadRequestError("the prompt is too long")
+        return "A"
+
+    board, _ = done(monkeypatch, Speaker(says), settings(data, tmp_path / "out", "embspatial"))
+    assert board.rows[0].state == "partial" and board.status == 9
+    assert any("1 questions have no answer" in note and "too long" in note for note in board.rows[0].notes)
+
+
+def test_an_option_that_no_benchmark_has_is_refused_before_anything(data: Path, tmp_path: Path):
+    asked = Settings("embedded", ModelOptions(), ("blink",), tmp_path / "out", data, {"colour": "red"})
+    with pytest.raises(UsageError, match="no option 'colour'"):
+        plan(asked)
+
+
+def test_models_have_folders_of_their_own(tmp_path: Path):
+    names = [
+        Settings(name, ModelOptions(), ("blink",), tmp_path).folder.name
+        for name in ("local:a/b", "api:a-c", "embedded")
+    ]
+    assert names == ["a-b", "a-c", "embedded"]
