@@ -1,0 +1,321 @@
+"""`snellen submit easi`: from runs to the request that the leaderboard gets, and everything that keeps it from being sent."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec import structs
+
+from benchmarks.spatial import official_drawn as drawn
+from servers.leaderboard import Answer, leaderboard
+from snellen import evaluate
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.cli import main
+from snellen.submitting import leaderboard as client
+from snellen.submitting import standing
+from snellen.types import Prompt, Response, Text
+
+TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
+ABOUT = ("--model-type", "instruction", "--precision", "bfloat16")
+
+
+class Parrot:
+    """Says a letter or a number that depends on the question alone."""
+
+    name = "local:org/parrot-2B"
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    async def preflight(self) -> None: ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        asked = "".join(part.text for part in prompt.parts if isinstance(part, Text))
+        pick = sha256(asked.encode()).digest()[0] % 4
+        return Response("3" if "number" in asked.lower() else "ABCD"[pick])
+
+    async def close(self) -> None: ...
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run of each of the twelve, of a few questions each."""
+    root = tmp_path_factory.mktemp("easi")
+    for name in TASKS:
+        data = drawn.draw(name, root / "data")
+        evaluate(name, Parrot(), data=data, out=root / "runs" / name)
+    return root / "runs"
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sets that were drawn are all there is."""
+    for name, task in list(TASKS.items()):
+        monkeypatch.setitem(TASKS, name, structs.replace(task, rows=(drawn.count(name),)))  # type: ignore[arg-type]
+    monkeypatch.setattr(standing, "LEAST", {})
+
+
+@pytest.fixture
+def snellen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+
+    def call(*words: object) -> Said:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        assert TOKEN not in printed.out + printed.err
+        return Said(status, printed.out, printed.err)
+
+    return call
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_whole_results_are_sent_as_the_leaderboard_documents_it(runs: Path, whole: None, snellen: Any) -> None:
+    with leaderboard() as stub:
+        said = snellen("submit", "easi", runs, *ABOUT, "--weight-type", "Original", "--yes", "--endpoint", stub.url)
+    assert said.status == 0, said.err
+    assert "hf_A****StUv" in said.out and "taken" in said.out
+    (got,) = stub.got
+    assert got.headers["Authorization"] == f"Bearer {TOKEN}"
+    sent = got.payload()
+    assert sent["modelName"] == "org/parrot-2B" and sent["weightType"] == "Original" and sent["backend"] == "others"
+    assert list(sent["scores"]) == sorted(task.id for task in TASKS.values())
+    assert all(isinstance(value, float) for value in sent["scores"].values())
+    assert set(sent["subScores"]) == set(sent["scores"])
+    assert len(got.body) < 4_500_000
+    (folder,) = Path("results/submissions").iterdir()
+    assert folder.name.startswith("org--parrot-2B__")
+    assert json.loads((folder / "easi_results.json").read_bytes()) == sent
+    assert (folder / "easi_results.zip").read_bytes() == got.archive()
+    inside = members(got.archive())
+    assert all(name.startswith("parrot-2B/") and name.count("/") == 1 for name in inside)
+    assert {Path(name).suffix for name in inside} == {".json", ".jsonl"}
+    for task in TASKS.values():
+        stem = f"parrot-2B/parrot-2B_{task.id.replace('(', '').replace(')', '')}"
+        rows = [json.loads(line) for line in inside[f"{stem}_samples.jsonl"].splitlines()]
+        assert len(rows) == drawn.count(task.name) == len({row["id"] for row in rows})
+        assert all({"id", "reply", "extracted", "hit"} <= row.keys() for row in rows)
+        assert not {"prompt", "target", "gold", "answer", "question"} & {key for row in rows for key in row}
+    assert TOKEN.encode() not in everything(folder)
+    assert json.loads((folder / "sent.jsonl").read_text())["taken"] is True
+
+
+def test_scores_are_those_of_the_runs_in_points(runs: Path, whole: None, snellen: Any) -> None:
+    said = snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json")
+    assert said.status == 0, said.err
+    found = json.loads(said.out)
+    for name, task in TASKS.items():
+        rows = json.loads(snellen("score", runs / name, "--profile", "easi", "--json").out)["profiles"][0]["metrics"]
+        metrics = {one["name"]: one["value"] for one in rows}
+        assert found["payload"]["scores"][task.id] == round(metrics["overall"] * 100, 4)
+        for key, value in found["payload"]["subScores"][task.id].items():
+            assert value == (None if metrics.get(key) is None else round(metrics[key] * 100, 4)), (name, key)
+    eight = [found["payload"]["scores"][TASKS[name].id] for name in EIGHT]
+    assert found["average"]["evaluated"] == 8
+    assert found["average"]["value"] == pytest.approx(sum(eight) / 8)
+    assert "average" not in json.dumps(found["payload"])
+
+
+def test_a_dry_run_shows_all_of_it_and_sends_nothing(runs: Path, whole: None, snellen: Any) -> None:
+    with leaderboard() as stub:
+        said = snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--endpoint", stub.url)
+    assert said.status == 0, said.err
+    assert stub.got == []
+    for task in TASKS.values():
+        assert task.id in said.out
+    assert "mean over 8 of the 8" in said.out and "hf_A****StUv" in said.out and "nothing was sent" in said.out
+
+
+def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(
+    runs: Path, whole: None, snellen: Any
+) -> None:
+    first = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
+    before = everything(Path(first["folder"]))
+    again = json.loads(
+        snellen("submit", "easi", *sorted(runs.iterdir(), reverse=True), *ABOUT, "--dry-run", "--json").out
+    )
+    assert again["folder"] == first["folder"] and everything(Path(first["folder"])) == before
+    other = json.loads(snellen("submit", "easi", runs, *ABOUT, "--revision", "v2", "--dry-run", "--json").out)
+    model = json.loads(snellen("submit", "easi", runs, *ABOUT, "--model-name", "b/x", "--dry-run", "--json").out)
+    assert len({first["folder"], other["folder"], model["folder"]}) == 3
+    assert everything(Path(first["folder"])) == before
+    assert len(list(Path("results/submissions").iterdir())) == 3
+
+
+def test_a_set_that_is_a_part_of_the_whole_one_is_refused_unless_that_is_allowed(runs: Path, snellen: Any) -> None:
+    with leaderboard() as stub:
+        said = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
+        assert said.status == 10 and stub.got == []
+        assert "vsi_bench: the data has 10 of the 5,130 questions" in said.err and "--allow-incomplete" in said.err
+        assert snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--endpoint", stub.url).status == 10
+        allowed = snellen("submit", "easi", runs, *ABOUT, "--allow-incomplete", "--yes", "--endpoint", stub.url)
+    assert allowed.status == 0 and len(stub.got) == 1
+    assert "vsi_bench: the data has 10 of the 5,130 questions" in allowed.err
+
+
+def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(
+    runs: Path, whole: None, snellen: Any
+) -> None:
+    said = snellen("submit", "easi", runs / "blink", runs / "omnispatial", *ABOUT, "--dry-run")
+    assert said.status == 10 and "mmsi_bench: not evaluated" in said.err and "spar_bench: not" not in said.err
+    found = json.loads(
+        snellen(
+            "submit", "easi", runs / "blink", runs / "omnispatial", *ABOUT, "--dry-run", "--allow-incomplete", "--json"
+        ).out
+    )
+    scores = found["payload"]["scores"]
+    assert set(scores) == {TASKS[name].id for name in EIGHT} | {"omnispatial_(manual_cot)"}
+    assert [name for name, value in scores.items() if value is not None] == ["blink", "omnispatial_(manual_cot)"]
+    assert list(found["payload"]["subScores"]) == ["blink", "omnispatial_(manual_cot)"]
+    assert found["average"] == {"value": scores["blink"], "evaluated": 1, "of": 8}
+
+
+def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
+    runs: Path, whole: None, snellen: Any, tmp_path: Path
+) -> None:
+    evaluate("blink", Parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
+    others = [runs / name for name in EIGHT if name != "blink"]
+    said = snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run")
+    assert said.status == 10 and "only the first 3 questions were asked (--limit)" in said.err
+    assert "11 of 14 questions have no answer" in said.err
+    meta = tmp_path / "blink" / "run_meta.json"
+    meta.write_text(meta.read_text().replace('"state": "complete"', '"state": "interrupted"'))
+    assert (
+        "not at its end (interrupted)"
+        in snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run").err
+    )
+
+
+def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(
+    runs: Path, whole: None, snellen: Any, tmp_path: Path
+) -> None:
+    data = runs.parent / "data" / "site"
+    for half in ("image", "video"):
+        evaluate(f"site/{half}", Parrot(), data=data, out=tmp_path / half)
+    others = [runs / name for name in EIGHT if name != "site"]
+    one = snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, "--dry-run")
+    assert one.status == 10 and "only the image half of SITE is there" in one.err
+    words = ("--dry-run", "--json", "--allow-incomplete")
+    alone = json.loads(snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, *words).out)
+    assert alone["payload"]["scores"]["site"] is None and "site" not in alone["payload"]["subScores"]
+    both = json.loads(snellen("submit", "easi", *others, tmp_path / "video", tmp_path / "image", *ABOUT, *words).out)
+    pooled = json.loads(snellen("submit", "easi", *others, runs / "site", *ABOUT, *words).out)
+    assert both["payload"]["scores"] == pooled["payload"]["scores"] and both["incomplete"] == []
+    assert both["payload"]["subScores"] == pooled["payload"]["subScores"]
+
+
+def test_without_a_token_nothing_is_read_and_a_dry_run_says_so(
+    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    said = snellen("submit", "easi", "nowhere", "--yes")
+    assert said.status == 4 and "HF_TOKEN is not set" in said.err and "huggingface.co" in said.err
+    dry = snellen("submit", "easi", runs, *ABOUT, "--dry-run")
+    assert dry.status == 0 and "HF_TOKEN is not set" in dry.err and "token none" in dry.out
+
+
+def test_the_token_may_stand_in_a_file_of_the_working_folder(
+    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    Path(".env").write_text(f'# mine\nHF_TOKEN=old\nexport HF_TOKEN="{TOKEN}" # new\n')
+    with leaderboard() as stub:
+        assert snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url).status == 0
+    assert stub.got[0].headers["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_what_is_said_about_the_model_is_checked_before_anything_is_scored(runs: Path, snellen: Any) -> None:
+    said = snellen("submit", "easi", runs, "--model-type", "chat", "--weight-type", "Adapter", "--yes")
+    assert said.status == 2
+    for words in ("'chat'", "precision is missing", "baseModel is missing"):
+        assert words in said.err
+    assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "tries", "words"), [(400, 1, "licence"), (401, 1, "HF_TOKEN"), (429, 5, "two hours"), (500, 5, "later")]
+)
+def test_a_refusal_fails_the_command_with_the_servers_words_and_what_to_do(
+    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch, status: int, tries: int, words: str
+) -> None:
+    monkeypatch.setattr(client.asyncio, "sleep", _at_once)
+    with leaderboard(Answer(status, {"success": False, "error": f"because of {status}"})) as stub:
+        said = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
+    assert said.status == 10 and f"because of {status}" in said.err and words in said.err
+    assert len(stub.got) == tries
+    (folder,) = Path("results/submissions").iterdir()
+    logged = json.loads((folder / "sent.jsonl").read_text())
+    assert logged["taken"] is False and f"HTTP {status}" in logged["why"]
+
+
+async def _at_once(_: float) -> None: ...
+
+
+def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(
+    runs: Path, snellen: Any, tmp_path: Path
+) -> None:
+    said = snellen("submit", "easi", runs, runs / "blink", *ABOUT, "--dry-run")
+    assert said.status == 2 and "2 results of blink" in said.err
+    other = Parrot()
+    other.name = "local:org/another"
+    evaluate("blink", other, data=runs.parent / "data" / "blink", out=tmp_path / "blink")
+    said = snellen("submit", "easi", runs / "site", tmp_path / "blink", *ABOUT, "--dry-run")
+    assert said.status == 2 and "local:org/another" in said.err and "local:org/parrot-2B" in said.err
+
+
+def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snellen: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path, words in ((tmp_path / "empty", "samples_<task>.jsonl"), (tmp_path / "nowhere", "there is nothing")):
+        said = snellen("submit", "easi", path, "--dry-run")
+        assert said.status == 2 and words in said.err
+
+
+def test_data_that_changed_since_the_run_is_refused(runs: Path, snellen: Any, tmp_path: Path) -> None:
+    data = drawn.draw("embspatial", tmp_path / "data")
+    evaluate("embspatial", Parrot(), data=data, out=tmp_path / "run")
+    drawn.draw("embspatial", tmp_path / "data", each=2)
+    said = snellen("submit", "easi", tmp_path / "run", *ABOUT, "--dry-run", "--allow-incomplete")
+    assert said.status == 3 and "digest" in said.err
+
+
+def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(
+    runs: Path, whole: None, snellen: Any
+) -> None:
+    plain = json.loads(snellen("submit", "easi", runs, *ABOUT, "--remarks", "mine", "--dry-run", "--json").out)
+    said = json.loads(
+        snellen("submit", "easi", runs, *ABOUT, "--remarks", "mine", "--mention", "--dry-run", "--json").out
+    )
+    assert plain["payload"]["remarks"] == "mine"
+    assert (
+        said["payload"]["remarks"].startswith("mine [Scored by Snellen")
+        and "profile easi" in said["payload"]["remarks"]
+    )
+    made = json.loads((Path(said["folder"]) / "easi_provenance.json").read_text())["benchmarks"]
+    assert set(made) == {task.id for task in TASKS.values()}
+    assert made["vsi_bench"]["sources"][0]["fingerprint"] in said["payload"]["remarks"]
+    assert made["vsi_bench"]["sources"][0]["frames"] == 32 and made["blink"]["sources"][0]["frames"] is None
+    assert made["blink"]["coverage"] == 1.0 and made["blink"]["sources"][0]["prompting"] == "vlmevalkit"
+    assert str(runs.parent) not in json.dumps(made)
