@@ -67,7 +67,7 @@ def _reader(path: Path, column: str) -> _Column:
     return _opened(path, column, found.st_mtime_ns, found.st_size, os.getpid())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)  # BLINK has four columns of pictures, and two of its files are read where one ends
 def _opened(path: Path, column: str, changed: int, size: int, process: int) -> _Column:
     return _Column(path, column)
 

@@ -249,3 +249,27 @@ def test_what_a_run_is_known_by_changes_with_the_questions_and_not_with_how_they
     table = path / "OmniSpatial-test" / "data.json"
     table.write_text(table.read_text(encoding="utf-8").replace("left", "port"), encoding="utf-8")
     assert own(Data(path)) != before
+
+
+@pytest.mark.parametrize("linked", ["the file", "its folder"])
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(linked: str, tmp_path: Path) -> None:
+    path = drawn.draw("mmsi-video-bench", tmp_path)
+    unpack(path)
+    inside = path / "frames" / "0_0" if linked == "its folder" else path / "frames" / "0_0" / "001.jpg"
+    outside = tmp_path / "outside"
+    inside.rename(outside)
+    inside.symlink_to(outside)
+    found = [any(isinstance(blob, Unreadable) for blob in blobs(one)) for one in asked("mmsi-video-bench", path)]
+    assert found == [True, False, False, False, False]
+
+
+def test_questions_in_an_archive_are_found_beside_tables_of_other_things(tmp_path: Path) -> None:
+    path = drawn.draw("mindcube-tiny", tmp_path)
+    file = path / "MindCube_tinybench_raw_qa.jsonl"
+    before = shown(asked("mindcube-tiny", path))
+    with zipfile.ZipFile(path / "data.zip", "a") as archive:
+        archive.write(file, f"data/prompts/{file.name}")
+    file.unlink()
+    (path / "MindCube_raw_qa.jsonl").unlink()
+    (path / "dataset_infos.json").write_text("{}", encoding="utf-8")
+    assert shown(asked("mindcube-tiny", path)) == before

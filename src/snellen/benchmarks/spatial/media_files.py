@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from snellen.errors import DataError
-from snellen.sources import FolderTree, Tree, Unreadable, member_name, open_tree
+from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, member_name, open_tree, within
 from snellen.types import Blob
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
@@ -109,7 +109,7 @@ class _Folder:
 
     def __init__(self, root: Path) -> None:
         self._tree = FolderTree(root)
-        self._names: dict[str, frozenset[str]] = {}
+        self._plain: dict[str, dict[str, bool]] = {}
 
     def file(self, parts: list[str]) -> Blob | None:
         """The file of these parts of a path; None where there is none.
@@ -118,14 +118,32 @@ class _Folder:
             UnsafeArchiveError: a link on the way leads out of the folder.
         """
         folder, name = "/".join(parts[:-1]), parts[-1]
-        if folder not in self._names:
-            where = self._tree.path / folder
-            try:
-                self._names[folder] = frozenset(os.listdir(where))  # noqa: PTH208 - names alone are wanted
-            except OSError:
-                self._names[folder] = frozenset()
+        if folder not in self._plain:
+            self._plain[folder] = self._listed(folder)
+        plain = self._plain[folder].get(name)
+        if plain is None:
+            return None
+        if plain:
+            return FileBlob(self._tree.path.joinpath(*parts))
         wanted = "/".join(parts)
-        return self._tree.blob(wanted) if name in self._names[folder] and self._tree.exists(wanted) else None
+        return self._tree.blob(wanted) if self._tree.exists(wanted) else None
+
+    def _listed(self, folder: str) -> dict[str, bool]:
+        """Name to whether it is a file in the folder itself, for which it is enough that the folder is inside.
+
+        Anything else (a link, as in the hub's cache, or a folder) is looked at when it is asked for.
+        """
+        try:
+            with os.scandir(self._tree.path / folder) as entries:
+                found = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
+        except OSError:
+            return {}
+        if folder:
+            try:
+                within(self._tree.path, folder)
+            except DataError:  # by a link; the hub's cache has some that are allowed, and each file is looked at
+                return dict.fromkeys(found, False)
+        return found
 
 
 def _stem(path: Path) -> str:

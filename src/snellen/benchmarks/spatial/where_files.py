@@ -24,8 +24,8 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     """The files that hold the questions, in order, and what is to be said about others that look alike.
 
     A set's `full` configuration may be declared as `test*.parquet` and so take in parts of itself (VSI-Bench does): only
-    files named for the split itself, or its numbered shards, are taken, and of one kind of file. Where there is no table
-    beside the archives, one of the set's own name inside of an archive is taken.
+    files named for the split itself, or its numbered shards, are taken, and of one kind of file. Where none of these names
+    lies beside the archives, one that lies inside of an archive is taken.
 
     Raises:
         DataError: there is none.
@@ -45,13 +45,14 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
         found = _of_one_kind([name for name in names if part in Path(name).name.lower()])
         if found:
             return tuple(names[name] for name in found), ()
-    if len(names) == 1:
-        return tuple(names.values()), ()
-    packed = None if names else _packed(task, folder)
+    packed = _packed(task, folder)
     if packed is not None:
         return (packed,), ()
+    if len(names) == 1:
+        return tuple(names.values()), ()
     some = ", ".join(list(names)[:8]) or "no parquet or JSON file"
-    wanted_names = ", ".join((*(f"{split}-*.parquet" for split in task.splits), *task.files))
+    shards = (f"{split}-*.parquet" for split in task.splits)
+    wanted_names = ", ".join(dict.fromkeys((*shards, *task.files, *kit_tables(task, part))))
     under = [config for config in configs(task, part) if config]
     raise DataError(
         f"{folder}: no questions of {task.name} in it; it has {some}",
@@ -73,8 +74,13 @@ def packed_table(task: Task, path: Path) -> Blob:
 
 
 def _packed(task: Task, root: Path) -> Blob | None:
-    for path in archives(root):
-        tree = archive(path)
+    for path in archives(root) if task.files else ():
+        try:
+            tree = archive(path)
+        except DataError:
+            if path == root:
+                raise
+            continue  # one among several that cannot be opened: a notice says so where its media are missed
         names = [name for name in tree.names() if name.lower().endswith(TABLES)]
         for wanted in task.files:
             for name in names:
