@@ -17,6 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import where_kit
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.cli.variables import Given, filled
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Sample, Text, Video
@@ -289,3 +290,12 @@ def test_memory_does_not_grow_with_the_pictures_of_a_table(tmp_path: Path) -> No
 
     few = peak(10)
     assert peak(100) < few + (2 << 20)  # of 40 MB
+
+
+def test_the_kits_folder_stands_in_for_data_where_none_is_given(tmp_path: Path) -> None:
+    for name, benchmark in EVERY.items():
+        given = filled(Given(model=("embedded",)), [name], {"LMUData": str(tmp_path)})
+        assert given.data == tmp_path and benchmark.variables == {"LMUData": "data"}
+    with pytest.raises(DataError) as error:
+        asked("blink", tmp_path)
+    assert "BLINK.tsv" in error.value.hint

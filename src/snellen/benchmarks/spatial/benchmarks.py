@@ -12,6 +12,8 @@ from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.benchmarks.suite import suite
 
 VERSION = "1"
+VARIABLES = {"LMUData": "data"}
+"""The folder in which VLMEvalKit keeps its tables, by the kit's own name for it."""
 
 
 def _about(task: Task) -> dict[str, str]:
@@ -34,6 +36,7 @@ def declare(task: Task, part: str = "") -> Benchmark:
         notices=data.notices(task, part),
         results=results.of_task(task, part),
         published=() if part else published.of_benchmark(task.name),
+        variables=VARIABLES,
     )
 
 
@@ -50,7 +53,7 @@ def _site(task: Task) -> Benchmark:
         published=published.of_benchmark(task.name),
     )
     whole = data.both(task, ("image", "video"))
-    return replace(made, notices=lambda asked: [*made.notices(asked), *whole(asked)])
+    return replace(made, variables=VARIABLES, notices=lambda asked: [*made.notices(asked), *whole(asked)])
 
 
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
