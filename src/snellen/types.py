@@ -44,11 +44,13 @@ class Pick(Struct, frozen=True):
         numbers: from how many frames there are to the numbers of those that are shown, from 0, in the order in which
             they are shown; a number may come more than once. Picklable: a function of a module, or a partial of one.
         most: how many it names at most.
+        by_rate: `numbers` is told the clip's average frames a second too, as its second argument.
     """
 
     name: str
-    numbers: Callable[[int], Sequence[int]]
+    numbers: Callable[..., Sequence[int]]
     most: int
+    by_rate: bool = False
 
 
 class Video(Struct, frozen=True, tag="video"):

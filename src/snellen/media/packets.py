@@ -60,6 +60,11 @@ class Scan(Struct, frozen=True):
     shown: Sequence[int]
     tick: Fraction
 
+    @property
+    def rate(self) -> float:
+        """Average frames a second; 0 where the container does not say."""
+        return float(1 / self.spacing) if self.spacing else 0.0
+
 
 def scan(data: bytes, key: str, limit: int) -> Scan:
     """Read all packets once. Raises MediaError: no frames, or more than 200,000; frames of over `limit` pixels."""

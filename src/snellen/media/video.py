@@ -13,7 +13,8 @@ always stands for k / fps. More than 768 times are thinned to 768 by the rule of
 clip of T frames at r a second shows number floor(r * k / fps) at k / fps and ends at T / r, exactly. A rate is the decimal
 number that was written: 0.1 is a tenth.
 
-Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T, in its order and as often.
+Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T (and the average rate, where it
+asks for that), in its order and as often.
 
 How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.packets`), only
 the wanted frames are decoded and what they are made from (`snellen.media.seeking`); else all of them, counted. Frames are
@@ -106,7 +107,7 @@ def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
     total = len(video.frames)
     if video.pick is not None:
         _check_alone(video.pick, settings)
-        return _numbers(total, f"of {total} drawn frames", video.pick, settings)
+        return _numbers(total, f"of {total} drawn frames", video.pick, settings, video.fps)
     if settings.fps is None or not total:
         return frame_numbers(total, settings.frames)
     if not video.fps > 0:
@@ -191,7 +192,7 @@ def _by_index(
     if not scanned.index:
         return []
     if settings.fps is None:
-        wanted = _numbers(len(scanned.shown), key, pick, settings)
+        wanted = _numbers(len(scanned.shown), key, pick, settings, scanned.rate)
     else:
         wanted = _numbers_by_time(scanned, settings.fps)
     found: dict[int, bytes] = {}
@@ -210,7 +211,7 @@ def _by_number(
     """The wanted frames out of all; only when the last one is decoded it is known how many there are."""
     total, found = scanned.packets - scanned.hidden, dict[int, bytes]()
     for _ in range(3):
-        wanted = _numbers(max(total, 1), key, pick, settings)
+        wanted = _numbers(max(total, 1), key, pick, settings, scanned.rate)
         seen = 0
         with opened(data, key, limit) as container:
             for frame in container.decode(video=0):
@@ -225,10 +226,21 @@ def _by_number(
     raise MediaError(f"video {key}: how many of its frames decode changes from time to time", "Fetch it again.")
 
 
-def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings) -> list[int]:
+def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, rate: float) -> list[int]:
     if pick is None:
         return frame_numbers(total, settings.frames)
-    wanted = [int(number) for number in pick.numbers(total)]
+    if pick.by_rate and not rate > 0:
+        raise MediaError(
+            f"video {key}: it has no frame rate, and {pick.name!r} takes frames by it",
+            "Convert it to MP4, or ask for a number of frames.",
+        )
+    found = pick.numbers(total, rate) if pick.by_rate else pick.numbers(total)
+    wanted = [int(number) for number in found]
+    if len(wanted) > pick.most:
+        raise MediaError(
+            f"video {key}: of its {total:,} frames, {pick.name!r} picks {len(wanted):,}; {pick.most:,} may be sent at most",
+            "Ask for fewer frames.",
+        )
     outside = [number for number in wanted if not 0 <= number < total]
     if outside or not wanted:
         raise MediaError(

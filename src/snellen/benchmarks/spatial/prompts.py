@@ -1,7 +1,7 @@
 """How a question is put: which words, in which order with what is shown, and which frames of a video, as each harness has it.
 
-The words lie in words/, one file a harness, and are our own. Where pictures stand is the harness's: at the front, or at the
-`<image>` and `<video>` marks of the question (MindCube, SITE, MMSI-Video).
+The words lie in words/, one file a harness, and are our own: snellen.benchmarks.spatial.wording. Where pictures stand is
+the harness's: at the front, or at the `<image>` and `<video>` marks of the question (MindCube, SITE, MMSI-Video).
 
 Source: the tasks of lmms-eval and the data sets of VLMEvalKit, as docs/spatial-prompts.md says for each benchmark.
 """
@@ -9,12 +9,9 @@ Source: the tasks of lmms-eval and the data sets of VLMEvalKit, as docs/spatial-
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
-from importlib.resources import files
-from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -22,55 +19,43 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import frames
-from snellen.benchmarks.spatial.question import Question
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.question import Question, options_in
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.wording import Words, filled, listed, words_for
 from snellen.errors import UsageError
+from snellen.sources import Unreadable
 from snellen.types import Blob, Generation, Image, Part, Pick, Prompt, Text, Video
 
 FORMS = ("vlmevalkit", "lmms-eval")
 OPTIONS: Mapping[str, str] = {
     "prompting": f"whose order of words and pictures, and whose frames: {' or '.join(FORMS)} (default: {FORMS[0]})",
     "prompts": "a file of words to use in place of ours, as `snellen prompts import` writes it (.toml)",
-    "sample-frames": "how many frames of a video are shown (default: 32; MMSI-Video 50)",
+    "sample-frames": (
+        "how many frames of a video are shown, or with vlmevalkit how many a second, as 2fps "
+        f"(default: {frames.VIDEO}; MMSI-Video {frames.MMSI_VIDEO})"
+    ),
 }
 BOXED = ("position_matching", "camera_motion_infer")
-_PLACE = re.compile(r"\{(\w+)\}")
-_MARK = re.compile(r"<(image|video)>")
+STRIPPED = ("mmsi-bench", "site")  # both harnesses take white space off these questions
 MOST_FRAMES = 4096
-
-
-class Words(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one benchmark's questions are worded.
-
-    Attributes:
-        choice, number, short: the text for each kind of question, with places such as {question}; `video` is that of
-            SITE's videos, `boxes` that of SPAR-Bench's questions about boxes.
-        options: how one option is written, with {letter} and {text}; `between` stands between two.
-        max_tokens: new tokens that a reply may have; 0 leaves it to the model.
-    """
-
-    choice: str
-    number: str = ""
-    short: str = ""
-    video: str = ""
-    boxes: str = ""
-    options: str = "{letter}. {text}"
-    between: str = "\n"
-    max_tokens: int = 0
+_RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
+_MARK = re.compile(r"(<video>|<image>)")
 
 
 class Prompting(Struct, frozen=True):
-    """How questions are put.
+    """How the questions of one benchmark are put.
 
     Attributes:
         form: one of FORMS.
-        file: the user's own words, None for ours.
+        words: ours, or those of the user's file.
         count: frames of a video, 0 for the benchmark's own number.
+        rate: frames a second of a video in place of a number, 0 for a number.
     """
 
-    form: str = FORMS[0]
-    file: Path | None = None
+    form: str
+    words: Words
     count: int = 0
+    rate: float = 0.0
 
 
 class Shown(Struct, frozen=True):
@@ -85,165 +70,153 @@ def of(data: Data, task: Task) -> Prompting:
     """The settings that the user's options ask for.
 
     Raises:
-        UsageError: a form that nobody knows, a number of frames that is none.
+        UsageError: a form that nobody knows, a number of frames that is none, a rate where there is no formula for it.
         DataError: the user's file of words cannot be used.
     """
     form = data.options.get("prompting", FORMS[0])
     if form not in FORMS:
         raise UsageError(f"prompting={form!r} is not known", f"One of these: {', '.join(FORMS)}.")
-    given = data.options.get("prompts")
     said = data.options.get("sample-frames", "")
-    if said and not (said.isdecimal() and 1 <= int(said) <= MOST_FRAMES):
-        raise UsageError(f"sample-frames={said!r}: a number from 1 to {MOST_FRAMES:,} was expected")
-    found = Prompting(form, None if given is None else Path(given), int(said or 0))
-    words(found, task)  # a file that cannot be used is said before anything is read
-    return found
-
-
-def words(how: Prompting, task: Task) -> Words:
-    """The words for a benchmark."""
-    table = _ours(how.form) if how.file is None else _theirs(how.file)
-    name = "vsi-bench" if task.name == "vsi-debiased" and task.name not in table else task.name
-    if name not in table:
+    rate = _RATE.fullmatch(said)
+    if rate is not None:
+        if form != "vlmevalkit" or task.name == "mmsi-video-bench" or not float(rate[1]):
+            why = (
+                "MMSI-Video's clips are frames already" if form == "vlmevalkit" and float(rate[1]) else f"not by {form}"
+            )
+            raise UsageError(f"sample-frames={said!r}: frames are not taken by time here ({why})", "Give a number.")
+    elif said and not (said.isascii() and said.isdecimal() and 1 <= int(said[:9]) <= MOST_FRAMES):
         raise UsageError(
-            f"{how.file}: it has no words for {task.name}; it has {', '.join(table)}", "Import them again."
+            f"sample-frames={said!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
         )
-    return table[name]
-
-
-@cache
-def _ours(form: str) -> dict[str, Words]:
-    text = files(__package__).joinpath("words", f"{form}.toml").read_text("utf-8")
-    return read_words(text, f"words/{form}.toml")
-
-
-@cache
-def _theirs(path: Path) -> dict[str, Words]:
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"prompts={path}: cannot be read: {error}", "Give the file that `snellen prompts import` wrote."
-        ) from error
-    return read_words(text, str(path))
-
-
-def read_words(text: str, place: str) -> dict[str, Words]:
-    """Words by benchmark from the text of a file.
-
-    Raises:
-        UsageError: no TOML, an unknown benchmark or field, an option's line without its letter.
-    """
-    try:
-        table = msgspec.convert(tomllib.loads(text), dict[str, Words])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UsageError(f"{place}: {error}", "See docs/spatial-prompts.md for what such a file holds.") from error
-    strange = [name for name in table if name not in TASKS]
-    if strange:
-        raise UsageError(f"{place}: {', '.join(strange)} is no benchmark of this room; they are {', '.join(TASKS)}")
-    return table
+    given = data.options.get("prompts")
+    words = words_for(task, form, None if given is None else Path(given).expanduser())
+    return Prompting(form, words, 0 if rate else int(said or 0), float(rate[1]) if rate else 0.0)
 
 
 def digest(data: Data, task: Task) -> str:
-    """What a run's fingerprint holds of the words and of how frames are taken."""
-    how = of(data, task)
-    told = msgspec.json.encode([how.form, how.count, words(how, task)])
-    return sha256(told).hexdigest()
+    """What a run's fingerprint holds of the words, of their order and of how frames are taken."""
+    return sha256(msgspec.json.encode(of(data, task))).hexdigest()
 
 
 def compose(how: Prompting, task: Task, question: Question, shown: Shown) -> Prompt:
-    """The prompt of a question: what is shown and the text, in the harness's order."""
-    said = words(how, task)
-    text = _filled(said, question, task, video=shown.video is not None)
-    parts = _arranged(how, task, text, shown)
-    tokens = said.max_tokens
-    generation = Generation(max_tokens=tokens, temperature=0.0) if tokens else None
-    return Prompt(tuple(parts), generation=generation)
+    """The prompt of a question: what is shown and the text, in the harness's order.
+
+    A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
+    in place of them: its sample fails with the reason, for asked without pictures it would be another question.
+    """
+    said = how.words
+    text = filled(said, _template(said, task, question, shown), _values(said, task, question))
+    generation = None
+    if said.max_tokens or said.temperature is not None:
+        generation = Generation(max_tokens=said.max_tokens or None, temperature=said.temperature)
+    return Prompt(tuple(_arranged(how, task, question, text, shown)), generation=generation)
 
 
-def _filled(said: Words, question: Question, task: Task, *, video: bool) -> str:
-    """The text with its places filled; a line whose every place is empty is left out."""
-    template = {"number": said.number, "short": said.short}.get(question.kind) or said.choice
-    if video and said.video:
-        template = said.video
+def _template(said: Words, task: Task, question: Question, shown: Shown) -> str:
+    if task.name == "site" and shown.video is not None:
+        return "video"
     if said.boxes and question.groups.get("question_type") in BOXED:
-        template = said.boxes
-    listed = said.between.join(
-        said.options.replace("{letter}", letter).replace("{text}", text) for letter, text in question.options.items()
-    )
-    values = {
-        "question": question.text,
-        "options": "" if _own_options(question, task) else listed,
+        return "boxes"
+    return question.kind if question.kind in ("number", "short") else "choice"
+
+
+def _values(said: Words, task: Task, question: Question) -> dict[str, str]:
+    """What the places of a template stand for; columns that a row lacks are made up for by its question and options."""
+    asked = question.text.strip() if task.name in STRIPPED else question.text
+    options = listed(said, question.options)
+    in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
+    pieces = {name: text for name, text in question.pieces.items() if text}
+    if not pieces.keys() & {"task_prompt", "user_prompt", "format_prompt"}:
+        pieces["user_prompt"] = asked
+    return {
+        "question": asked,
+        "options": "" if in_text else options,
         "letters": ", ".join(question.options) or "A, B, C, D",
-        "hint": "",
-        "input_prompt": question.text,
-        "prompt": question.text,
+        "input_prompt": asked,
+        "prompt": f"{asked}\n{options}",
         "choices": "\n".join(f"{letter}. {text}" for letter, text in question.options.items()),
-        **question.pieces,
+        **pieces,
     }
-    lines = []
-    for line in template.removeprefix("\n").split("\n"):
-        places = _PLACE.findall(line)
-        if places and not any(values.get(place) for place in places):
-            continue
-        lines.append(_PLACE.sub(lambda place: values.get(place[1], place[0]), line))
-    return "\n".join(lines)
 
 
-def _own_options(question: Question, task: Task) -> bool:
-    """Whether the question's own text lists its options."""
-    return task.name == "mmsi-bench" and all(f"{text}" in question.text for text in question.options.values())
-
-
-def _arranged(how: Prompting, task: Task, text: str, shown: Shown) -> list[Part]:
+def _arranged(how: Prompting, task: Task, question: Question, text: str, shown: Shown) -> list[Part]:
     if shown.video is not None:
         return [Video(shown.video, pick=_pick(how, task)), Text(text)]
-    if task.name == "mmsi-video-bench":
-        return _clips(how, text, shown)
     images: list[Part] = [Image(blob) for blob in shown.images]
-    if task.name == "mindcube-tiny":
-        return _interleaved(text, images, surplus=False)
-    if task.name == "site":
-        if "<image>" not in text:
-            return [*images, Text(text)]
-        return _interleaved(text, images, surplus=how.form == "lmms-eval")
-    return [*images, Text(text)]
+    if any(isinstance(blob, Unreadable) for blob in shown.images):
+        return [*images, Text(text)]  # none is dropped, so that the sample fails
+    if task.name == "mmsi-video-bench":
+        parts = _clips(how, question, text, shown)
+    elif task.name == "mindcube-tiny" and (question.pieces.get("input_prompt") or "<image>" in text):
+        parts = _interleaved(text, images)
+    elif task.name == "site" and "<image>" in text:
+        parts = _interleaved_lmms_eval(text, images) if how.form == "lmms-eval" else _interleaved(text, images)
+    elif task.name == "site":
+        parts = [*images, Text(text.strip())]
+    else:
+        return [*images, Text(text)]
+    if all(isinstance(part, Text) for part in parts) and (images or any(shown.segments)):
+        fault = f"question {question.id}: it has pictures, and no mark in its text says where they belong"
+        return [Image(Unreadable(question.id, fault, "Mend the row, or leave it out.")), *parts]
+    return parts
 
 
-def _interleaved(text: str, images: Sequence[Part], *, surplus: bool) -> list[Part]:
-    """Text and pictures in turn at the `<image>` marks; pictures beyond the marks stand before the last text, or go."""
-    pieces = text.split("<image>")
+def _interleaved(text: str, images: Sequence[Part]) -> list[Part]:
+    """Text and pictures in turn at the `<image>` marks; a mark without a picture goes, and pictures beyond the marks do."""
     parts: list[Part] = []
+    pieces = text.split("<image>")
     for at, piece in enumerate(pieces):
-        last = at == len(pieces) - 1
-        if last and surplus:
-            parts += images[at:]
         if piece.strip():
             parts.append(Text(piece.strip()))
-        if not last and at < len(images):
+        if at < len(pieces) - 1 and at < len(images):
             parts.append(images[at])
     return parts
 
 
-def _clips(how: Prompting, text: str, shown: Shown) -> list[Part]:
-    """MMSI-Video: each `<video>` becomes the frames of the next clip, each `<image>` the next reference picture."""
+def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
+    """SITE in lmms-eval goes by the pictures: each has the text before its mark in front of it, and the text behind the
+    last mark stands at the end. So pictures beyond the marks stand before that, and of marks beyond the pictures the text
+    between them is lost.
+    """
+    *before, last = text.split("<image>")
+    parts: list[Part] = []
+    for at, image in enumerate(images):
+        if at < len(before) and before[at].strip():
+            parts.append(Text(before[at].strip()))
+        parts.append(image)
+    return [*parts, Text(last.strip())] if last.strip() else parts
+
+
+def _clips(how: Prompting, question: Question, text: str, shown: Shown) -> list[Part]:
+    """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
+    `<image>` the next reference picture. Where marks and pictures differ in number VLMEvalKit stops, and lmms-eval leaves
+    out whichever are too many.
+    """
     count = how.count or frames.MMSI_VIDEO
     rule = frames.mmsi_video_lmms_eval if how.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
     lengths = [len(clip) for clip in shown.segments]
     chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]
     clips = [[Image(clip[at]) for at in places] for clip, places in zip(shown.segments, chosen, strict=True)]
     references = [Image(blob) for blob in shown.images]
-    marks = _MARK.findall(text)
-    parts: list[Part] = []
-    for piece, mark in zip_longest(_MARK.split(text)[::2], marks, fillvalue=""):
-        if piece:
+    system = question.pieces.get("system_prompt", "")
+    parts: list[Part] = [Text(system)] if system.strip() else []
+    found = _MARK.split(text)
+    marks = (found.count("<video>"), found.count("<image>"))
+    if how.form == "vlmevalkit" and marks != (len(clips), len(references)):
+        fault = (
+            f"question {question.id}: its text marks {marks[0]} clips and {marks[1]} pictures, and it has {len(clips)} and "
+            f"{len(references)}; VLMEvalKit would stop here"
+        )
+        hint = "Mend the row; or ask with --prompting lmms-eval, which leaves out what is too many."
+        return [*parts, Image(Unreadable(question.id, fault, hint)), Text(text)]
+    for piece in found:
+        if piece == "<video>":
+            parts += clips.pop(0) if clips else []
+        elif piece == "<image>":
+            parts += [references.pop(0)] if references else []
+        elif piece.strip():
             parts.append(Text(piece))
-        if mark == "video" and clips:
-            parts += clips.pop(0)
-        elif mark == "image" and references:
-            parts.append(references.pop(0))
-    left: list[Part] = [*(image for clip in clips for image in clip), *references]
-    return [*left, *parts]
+    return parts
 
 
 def _pick(how: Prompting, task: Task) -> Pick:
@@ -251,6 +224,10 @@ def _pick(how: Prompting, task: Task) -> Pick:
     count = how.count or frames.VIDEO
     if how.form == "lmms-eval":
         return Pick(f"lmms-eval:{count}", partial(frames.lmms_eval, count=count), count)
-    if task.name == "site":
-        return Pick(f"vlmevalkit-uniform:{count}", partial(frames.uniform, count=count), count)
-    return Pick(f"vlmevalkit-tail:{count}", partial(frames.uniform_tail, count=count), count + 1)
+    tail = task.name != "site"
+    if how.rate:
+        name = f"vlmevalkit-{'rate-tail' if tail else 'rate'}:{how.rate:g}fps"
+        return Pick(name, partial(frames.by_rate, fps=how.rate, tail=tail), MOST_FRAMES, by_rate=True)
+    if tail:
+        return Pick(f"vlmevalkit-tail:{count}", partial(frames.uniform_tail, count=count), count + 1)
+    return Pick(f"vlmevalkit-uniform:{count}", partial(frames.uniform, count=count), count)
