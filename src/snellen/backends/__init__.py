@@ -1,0 +1,10 @@
+"""The peers' own harnesses, lmms-eval and VLMEvalKit: driven in their own environments, and what they write read back.
+
+`run_backend` is the way in. A benchmark that a harness asked becomes a run folder of ours: its replies are scored by our
+profiles, and its own figure stands beside ours.
+"""
+
+from snellen.backends.drive import BACKENDS, run_backend
+from snellen.backends.settings import Outcome, Settings
+
+__all__ = ["BACKENDS", "Outcome", "Settings", "run_backend"]

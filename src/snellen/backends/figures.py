@@ -1,0 +1,138 @@
+"""A harness's own figures beside ours of the same replies, and the samples on which they part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from snellen.backends import kit, lmms
+from snellen.backends.keeping import Answers
+from snellen.backends.settings import Job
+from snellen.benchmarks.spatial import aggregated, lmms_rows, results
+from snellen.benchmarks.spatial.aggregated import Theirs
+from snellen.engine.rescore import Scored
+from snellen.evaluation import Run
+from snellen.interop.answers import Problems
+from snellen.interop.easi_results import read_all_lmms_results, read_kit_acc
+from snellen.interop.lines import table_rows
+from snellen.types import Metric
+
+TOLERANCE = 2e-4
+"""Points by which two figures may differ by rounding: theirs have four decimals, lmms-eval's of VSI-Bench six as fractions."""
+SHOWN = 10
+MRA = "MRA:.5:.95:.05"
+CHARACTERS = 80
+
+
+def of_lmms(job: Job, written: Mapping[str, lmms.Written], problems: Problems) -> Theirs | None:
+    """lmms-eval's figures of a benchmark; SITE's from its rows, as EASI takes it. None: it has written none."""
+    if job.task.name == "site":
+        samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
+        return aggregated.pooled_site(samples, problems) if samples else None
+    (one,) = written.values()
+    return aggregated.of_lmms(job.task, read_all_lmms_results(one.results, problems))
+
+
+def of_kit(job: Job, written: Mapping[str, kit.Written], problems: Problems, *, judged: bool = False) -> Theirs | None:
+    """VLMEvalKit's figures of a benchmark, by rules or by a judge. None: it has written none."""
+    if job.task.name == "site":
+        scored = [one.judged if judged else one.scored for one in written.values()]
+        paths = [path for path in scored if path is not None]
+        return aggregated.pooled_site(paths, problems) if paths else None
+    (one,) = written.values()
+    path = (one.judged_figures or one.figures) if judged else one.figures
+    return None if path is None else aggregated.of_kit(job.task, read_kit_acc(path))
+
+
+def differences(
+    run: Run, job: Job, theirs: Theirs | None, scored: Iterable[Answers], profile: str
+) -> tuple[float | None, list[str]]:
+    """Our overall figure in percent, and where ours and theirs part, one line each.
+
+    Args:
+        run: our run of the replies; its summary is written.
+        job: the benchmark.
+        theirs: the harness's figures.
+        scored: its files that say what it gave each row.
+        profile: our profile of it.
+    """
+    ours: dict[str, Scored] = {}
+
+    def each(one: Scored) -> None:
+        ours.setdefault(one.sample.id, one)
+
+    summary = run.summarize("all", each=each)
+    # EASI pools SITE without rows whose options nobody knows; the kit's own table gives them four.
+    pooled = "easi" if job.task.name == "site" and profile == kit.PROFILE else profile
+    metrics = {metric.name: metric for metric in summary.metrics[pooled]}
+    overall = _points(metrics.get("overall"))
+    if theirs is None:
+        return overall, []
+    lines = [*theirs.notes]
+    for key, value in {"overall": theirs.overall, **theirs.parts}.items():
+        own = _points(metrics.get(key))
+        if value is not None and own is not None and abs(own - value) > TOLERANCE:
+            lines.append(f"{key}: theirs {value:.4f}, ours {own:.4f} ({own - value:+.4f})")
+    if lines or theirs.overall is None:
+        lines += _samples(job, ours, scored, profile)
+    return overall, lines
+
+
+def _points(metric: Metric | None) -> float | None:
+    return None if metric is None or metric.value is None else round(100 * metric.value, 4)
+
+
+def _samples(job: Job, ours: Mapping[str, Scored], scored: Iterable[Answers], profile: str) -> list[str]:
+    parted: list[str] = []
+    compared = count = 0
+    for answers in scored:
+        for name, value, read in _theirs(job, answers):
+            one = ours.get(name)
+            if one is None or value is None:
+                continue
+            compared += 1
+            score = one.scores[profile]
+            if score.value is None or abs(score.value - value) <= 1e-6:
+                continue
+            count += 1
+            if len(parted) < SHOWN:
+                reply = one.record.response.text if one.record.response is not None else ""
+                said = " ".join(reply.split())[:CHARACTERS]
+                why = f" ({score.reason})" if score.reason else ""
+                parted.append(
+                    f"  {name}: theirs {value:g}{read}, ours {score.value:g}, read {score.extracted!r}{why}; gold "
+                    f"{one.sample.meta.get('gold')!r}, reply {said!r}"
+                )
+    if not compared:
+        return ["  what it gave each sample is in none of its files"]
+    more = [f"  and {count - SHOWN:,} more"] if count > SHOWN else []
+    return (
+        [f"{count:,} of {compared:,} samples are scored otherwise:", *parted, *more]
+        if count
+        else [f"all {compared:,} samples are scored alike: the figures are made of them in another way"]
+    )
+
+
+def _theirs(job: Job, answers: Answers) -> Iterator[tuple[str, float | None, str]]:
+    """(sample id, what the harness gave it, what it read) of each row."""
+    given: dict[str, tuple[float | None, str]] = {}
+    for where, row in table_rows(answers.path, Problems()):
+        given[where] = (lmms_rows.score_of(row), "") if answers.form == "lmms" else _kit_score(row)
+    for where, question, _ in results.asked(job.task, answers.path, answers.form, Problems()):
+        name = f"{answers.part}/{question.id}" if job.name == "site" else question.id
+        value, read = given[where]
+        yield name, value, read
+
+
+def _kit_score(row: Mapping[str, Any]) -> tuple[float | None, str]:
+    read = row.get("pred_extracted")
+    shown = "" if read is None else f", read {read!r}"
+    for column in (MRA, "hit"):
+        try:
+            value = float(str(row.get(column)))
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            return value, shown
+    return None, shown

@@ -1,0 +1,190 @@
+"""A harness's answers as a run of ours: questions, records and run_meta.json, written by rename."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from snellen import __version__
+from snellen.backends.settings import Job
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.spatial import kept, results
+from snellen.benchmarks.spatial.kept import Kept
+from snellen.benchmarks.spatial.question import sample
+from snellen.engine import fingerprint
+from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.journal import storage_error
+from snellen.interop.answers import Problems
+from snellen.secrets import redact_bytes
+from snellen.types import Record
+
+
+class Answers(Struct, frozen=True):
+    """The answers to one part of a benchmark.
+
+    Attributes:
+        part: `image`, `video`, or empty.
+        path: a file of the harness's.
+        form: `lmms` or `kit`, as `results.kind_of` calls it.
+    """
+
+    part: str
+    path: Path
+    form: str
+
+
+class Read(Struct):
+    """What was read of a benchmark's answers.
+
+    Attributes:
+        rows: replies, by part.
+        empty: replies without any text.
+        records: what was written.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    empty: int = 0
+    ok: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self.rows.values())
+
+
+def identity(job: Job, harness: str, version: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two runs of a harness the same experiment: the benchmark, the harness, and what it was told."""
+    return {
+        "benchmark": job.name,
+        "benchmark_version": registry.find(job.name).version,
+        "harness": {"name": harness, "version": version, "tasks": [name for _, name in job.parts], **asked},
+    }
+
+
+def keep(
+    folder: RunFolder,
+    job: Job,
+    answers: Iterable[Answers],
+    what: Mapping[str, Any],
+    *,
+    expected: Mapping[str, int | None],
+    model: str,
+    about: Mapping[str, Any],
+    ended_well: bool,
+    problems: Problems,
+) -> Read:
+    """Write a run of the answers; a run that was there is replaced as a whole, unless it has more replies.
+
+    Args:
+        folder: where.
+        job: the benchmark.
+        answers: its files; questions and replies are read once each.
+        what: `identity`'s.
+        expected: how many questions each part has; None: nobody says.
+        model: who answered, for people.
+        about: what else is recorded: the command, its end, the harness's own figures.
+        ended_well: whether the command did.
+        problems: what is odd about the files.
+
+    Returns:
+        What was read. Nothing is written where there is no reply at all, or fewer than the folder already holds.
+
+    Raises:
+        DataError: a file cannot be read. StorageError: the folder cannot be written.
+    """
+    read = Read(rows=dict.fromkeys((part for part, _ in job.parts), 0))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    part_files = folder.path / f"{kept.NAME}.part", folder.path / "results.jsonl.part"
+    listed = list(answers)
+    try:
+        with part_files[0].open("wb") as asked, part_files[1].open("wb") as said:
+            # How many are missing is known when all were read, and stands in the first line: room is left for it.
+            asked.write(b" " * 511 + b"\n")
+            for one in listed:
+                for question, records in _rows(job, one, problems):
+                    asked.write(msgspec.json.encode(question) + b"\n")
+                    read.rows[one.part] += 1
+                    for record in records:
+                        read.ok += record.status == "ok"
+                        read.lost += record.status != "ok"
+                        read.empty += record.response is not None and not record.response.text.strip()
+                        said.write(redact_bytes(msgspec.json.encode(record)) + b"\n")
+            short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
+            if None in expected.values() and job.task.rows and "/" not in job.name:
+                short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
+            head = kept.Head(job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n})
+            asked.seek(0)
+            asked.write(msgspec.json.encode(head))
+            for file in (asked, said):
+                file.flush()
+                os.fsync(file.fileno())
+        before = folder.meta().totals.ok if folder.exists() else -1
+        if not read.total or read.ok < before:
+            if read.total:
+                problems.add(str(folder.path), f"keeps the {before:,} replies that it has; now there are {read.ok:,}")
+            return read
+        folder.meta_path.unlink(missing_ok=True)  # half of the old and half of the new is never a run
+        for part, target in zip(part_files, (folder.path / kept.NAME, folder.results), strict=True):
+            part.replace(target)
+    except OSError as error:
+        raise storage_error(folder.path, error) from error
+    finally:
+        for part in part_files:
+            part.unlink(missing_ok=True)
+    folder.summary.unlink(missing_ok=True)
+    whole = ended_well and not read.lost and all(read.rows.values()) and not any(short.values())
+    folder.write_meta(_meta(folder, job, what, read, model, about, "complete" if whole else "partial", short))
+    return read
+
+
+def aside(folder: Path) -> Path | None:
+    """Move a run that is to be made anew out of the way; returns where it now lies."""
+    if not folder.exists():
+        return None
+    number = 1
+    while (target := folder.with_name(f"{folder.name}.before-{number}")).exists():
+        number += 1
+    shutil.move(folder, target)
+    return target
+
+
+def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[Kept, list[Record]]]:
+    suite = job.name == "site"
+    inner = results.InFile(problems, one.path.name)
+    for where, question, replies in results.asked(job.task, one.path, one.form, inner):
+        asked = sample(question)
+        named = structs.replace(asked, id=f"{one.part}/{asked.id}") if suite else asked
+        records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]
+        yield Kept(question, one.part), records
+
+
+def _meta(
+    folder: RunFolder,
+    job: Job,
+    what: Mapping[str, Any],
+    read: Read,
+    model: str,
+    about: Mapping[str, Any],
+    state: str,
+    short: Mapping[str, int],
+) -> RunMeta:
+    data = Data(path=(folder.path / kept.NAME).absolute())
+    benchmark = registry.find(job.name)
+    whole = {**what, "data": benchmark.digest(data)}
+    of = read.total + sum(short.values())
+    return RunMeta(
+        fingerprint=fingerprint.digest(what),
+        identity=whole,
+        coverage=Coverage(read.total if of > read.total else None, of),
+        spec=RunSpec(benchmark=job.name, model=model, data=data),
+        environment={"versions": {"snellen": __version__}, **about},
+        totals=Totals(ok=read.ok, error=read.lost, seconds=float(about.get("seconds") or 0.0)),
+        state=state,
+    )

@@ -1,0 +1,199 @@
+"""VLMEvalKit: its command line, and where its files lie.
+
+Source: EASI v0.2.2's adapter for the commands and the environment; names of folders and files as its fork of the kit has them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.backends.settings import Settings
+from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
+from snellen.interop.answers import Problems
+from snellen.interop.lines import separated_rows
+
+NAME = "vlmevalkit"
+PROFILE = "vlmevalkit"
+HOME, TABLES = "VLMEVALKIT_HOME", "LMUData"
+DIST_TIMEOUT_S = 36000
+RULES = "exact_matching"
+JUDGES = (
+    *("gpt-4-turbo", "gpt-4-0613", "gpt-4-0125", "gpt-4-0409", "chatgpt-1106", "chatgpt-0125"),
+    *("gpt-4o", "gpt-4o-0806", "gpt-4o-1120", "gpt-4o-mini"),
+)
+"""The judges that the kit knows for multiple choice; it refuses others."""
+JUDGE_KEY = "OPENAI_API_KEY"
+FORMS = (".xlsx", ".tsv", ".csv")
+OUT_OF_USE = re.compile(r"exact_matching_backup|bak_.*")
+INSTALL = (
+    "It is run from a checkout, in an environment of its own: `git clone https://github.com/EvolvingLMMs-Lab/VLMEvalKit`, "
+    "`python -m venv ~/vlmevalkit && ~/vlmevalkit/bin/pip install -e VLMEvalKit`, then name both: "
+    "--backend-home VLMEvalKit --backend-python ~/vlmevalkit/bin/python (or VLMEVALKIT_HOME for the first). "
+    "EASI's fork of it has all twelve benchmarks; the model's own packages go into that environment too."
+)
+
+
+def check(settings: Settings) -> None:
+    """Raises UsageError, JudgeError for settings that it cannot be driven with."""
+    if not settings.judge_model:
+        return
+    if settings.judge_model not in JUDGES:
+        raise UsageError(f"VLMEvalKit knows no judge {settings.judge_model!r}", f"It knows {', '.join(JUDGES)}.")
+    if not os.environ.get(JUDGE_KEY):
+        raise JudgeError(
+            f"--judge-model {settings.judge_model}, and {JUDGE_KEY} is not set; VLMEvalKit would score by rules and call it "
+            "judged",
+            f"Set {JUDGE_KEY}.",
+        )
+
+
+def home(settings: Settings) -> Path:
+    """The checkout.
+
+    Raises:
+        MissingExtraError: there is none.
+    """
+    given = settings.home or (Path(value) if (value := os.environ.get(HOME)) else Path("VLMEvalKit"))
+    found = given.expanduser().absolute()
+    if not (found / "run.py").is_file():
+        raise MissingExtraError(f"there is no VLMEvalKit in {found}: it has no run.py", INSTALL)
+    return found
+
+
+def version(settings: Settings) -> str:
+    """Its version as its checkout says, with the commit where that can be read without git.
+
+    Raises:
+        MissingExtraError: there is no checkout. PreflightError: no interpreter.
+    """
+    checkout = home(settings)
+    if settings.python is not None and not Path(interpreter(settings)).is_file():
+        raise PreflightError(f"{interpreter(settings)} is no interpreter", "Is --backend-python right?")
+    said = re.search(r"__version__\s*=\s*['\"]([^'\"]{1,40})['\"]", _text(checkout / "vlmeval" / "__init__.py"))
+    head = _text(checkout / ".git" / "HEAD").strip()
+    if head.startswith("ref: "):
+        head = _text(checkout / ".git" / head.removeprefix("ref: ")).strip()
+    commit = head[:8] if re.fullmatch(r"[0-9a-f]{40}", head) else ""
+    return "+".join(part for part in (said[1] if said else "unknown", commit) if part)
+
+
+def interpreter(settings: Settings) -> str:
+    """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
+    return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
+
+
+def command(settings: Settings, data: Sequence[str], out: Path, judge: str = RULES) -> list[str]:
+    """The command that asks data sets, or lets a judge score one that was asked."""
+    python, checkout = interpreter(settings), home(settings)
+    if settings.nproc > 1:
+        beside = Path(python).with_name("torchrun")
+        torchrun = [str(beside)] if beside.is_file() else [python, "-m", "torch.distributed.run"]
+        start = [*torchrun, f"--nproc-per-node={settings.nproc}", str(checkout / "run.py")]
+    else:
+        start = [python, str(checkout / "run.py")]
+    asked = ["--data", *data, "--model", settings.model, "--work-dir", str(out)]
+    reuse = [] if settings.rerun else ["--reuse"]
+    say = ["--verbose"] if settings.verbose and judge == RULES else []
+    return [*start, *asked, *reuse, "--judge", judge, *say, *settings.extra]
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What its processes get beside ours: where its tables lie, and how long one rank waits for another."""
+    waits = {} if os.environ.get("DIST_TIMEOUT") else {"DIST_TIMEOUT": str(DIST_TIMEOUT_S)}
+    return {"PYTHONUNBUFFERED": "1", **waits, TABLES: str(tables(settings))}
+
+
+def tables(settings: Settings) -> Path:
+    """The folder of the kit's tables."""
+    given = settings.dataset_dir or (Path(value) if (value := os.environ.get(TABLES)) else Path.home() / "LMUData")
+    return given.expanduser().absolute()
+
+
+def questions(settings: Settings, data: str) -> int | None:
+    """How many questions the kit's table of a data set has; None where the table is not there, or cannot be read."""
+    stems = (data, re.sub(r"_(?:\d+frame|[\d.]+fps)$", "", data), data.removesuffix("_manual_cot"))
+    path = next((one for stem in stems if (one := tables(settings) / f"{stem}.tsv").is_file()), None)
+    if path is None:
+        return None
+    problems = Problems()
+    try:
+        count = sum(1 for _ in separated_rows(path, "\t", problems))
+    except DataError:
+        return None
+    return None if problems.count else count
+
+
+class Written(Struct, frozen=True):
+    """What the kit has written about one data set; None where there is no such file.
+
+    Attributes:
+        answers: questions and predictions.
+        scored: the same with what the rules made of each; of `judged` what a judge made of each.
+        figures, judged_figures: the tables of figures by rules, and by a judge.
+    """
+
+    answers: Path | None = None
+    scored: Path | None = None
+    judged: Path | None = None
+    figures: Path | None = None
+    judged_figures: Path | None = None
+
+
+def written(folder: Path, settings: Settings, data: str) -> Written:
+    """The files of one data set under a folder: in the model's folder, linked or not, or in its T<date>_G<hash> folders.
+
+    Of several the one in the last of those folders counts, then the youngest. What the kit or EASI moved aside does not.
+
+    Raises:
+        DataError: several models have files of it there, and none of them is this one.
+    """
+    stem, ending = re.escape(data), r"(?:xlsx|tsv|csv)"
+    forms = {
+        "answers": rf"(?P<model>.+)_{stem}\.{ending}",
+        "scored": rf"(?P<model>.+)_{stem}_(?:extract_matching|exact_matching_result|{RULES})\.{ending}",
+        "judged": rf"(?P<model>.+)_{stem}_(?:llm_.+?|(?:gpt|chatgpt)-.+?_result)\.{ending}",
+        "figures": rf"(?P<model>.+)_{stem}(?:_extract_matching|_exact_matching)?(?:_full)?_acc\.csv",
+        "judged_figures": rf"(?P<model>.+)_{stem}_llm_.+?_acc\.csv",
+    }
+    hits: dict[str, dict[Path, str]] = {kind: {} for kind in forms}
+    for path in sorted(folder.rglob(f"*_{data}*")):
+        inside = path.relative_to(folder).parts[:-1]
+        if not path.is_file() or any(OUT_OF_USE.fullmatch(part) for part in inside):
+            continue
+        for kind, form in forms.items():
+            if hit := re.fullmatch(form, path.name):
+                hits[kind].setdefault(path.resolve(), hit["model"])
+                break
+    models = {model for some in hits.values() for model in some.values()}
+    own = {settings.model, settings.model.split("/")[-1], settings.model.replace("/", "_")}
+    if len(models) > 1:
+        models &= own
+        if len(models) != 1:
+            raise DataError(
+                f"{folder}: files of several models about {data}, and none is {settings.model}'s", "Give one's."
+            )
+    chosen = {kind: _newest([path for path, model in some.items() if model in models]) for kind, some in hits.items()}
+    return Written(**chosen)
+
+
+def _newest(paths: list[Path]) -> Path | None:
+    """The one in the last T<date>_G<hash> folder by name; then with all settings, in order of form, then the youngest."""
+
+    def order(path: Path) -> tuple[str, bool, int, float, str]:
+        run = next((part for part in reversed(path.parts[:-1]) if re.fullmatch(r"T\d{8}_G.*", part)), "")
+        return run, "_full_acc" in path.name, -FORMS.index(path.suffix), path.stat().st_mtime, path.name
+
+    return max(paths, key=order, default=None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace") if path.stat().st_size < 1 << 20 else ""
+    except OSError:
+        return ""

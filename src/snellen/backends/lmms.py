@@ -1,0 +1,219 @@
+"""lmms-eval: its command line, and where its files lie.
+
+Source: EASI v0.2.2's adapter for the commands and the environment; names of folders and files as lmms-eval 0.7.3 writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.backends.settings import Settings
+from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
+from snellen.interop.answers import Problems
+
+NAME = "lmms-eval"
+PROFILE = "lmms-eval"
+ENVIRONMENT: Mapping[str, str] = {"PYTHONUNBUFFERED": "1", "HF_HUB_ENABLE_HF_TRANSFER": "0"}
+"""What its processes get beside ours; hf_transfer's locks stop several of them for ever."""
+NAMED_BY = ("peft", "delta", "pretrained", "model", "model_version", "model_name", "model_id", "path", "engine")
+"""The arguments of a model that its folder is named for, the first that is there."""
+PROBE = (
+    "import importlib.util as u, importlib.metadata as m, sys\n"
+    "if u.find_spec('lmms_eval') is None: sys.exit(7)\n"
+    "try: print(m.version('lmms_eval'))\n"
+    "except m.PackageNotFoundError: print('unknown')\n"
+)
+NOT_THERE = 7
+PROBE_S = 120.0
+RESULTS_BYTES = 64 << 20
+INSTALL = (
+    "Give it an environment of its own, because it brings its own versions of torch and transformers: "
+    "`python -m venv ~/lmms-eval && ~/lmms-eval/bin/pip install lmms-eval`, then name its interpreter: "
+    "--backend-python ~/lmms-eval/bin/python. The model's own packages (qwen-vl-utils, flash-attn ...) go there too."
+)
+
+
+def check(settings: Settings) -> None:
+    """Raises UsageError for settings that it cannot be driven with."""
+    if not settings.model_args:
+        raise UsageError(
+            "lmms-eval needs --model-args: --model is a model's type there, and does not say which weights",
+            "For example: --model qwen3_vl --model-args pretrained=Qwen/Qwen3-VL-8B-Instruct",
+        )
+    if settings.nproc > 1 and not settings.accelerate:
+        raise UsageError(
+            f"--no-accelerate starts one process, and --nproc is {settings.nproc}", "Leave one of them out."
+        )
+    if settings.judge_model:
+        raise UsageError("lmms-eval's answers are read by rules alone", "Leave --judge-model out.")
+
+
+def version(settings: Settings) -> str:
+    """Its version in the environment that it runs in.
+
+    Raises:
+        MissingExtraError: it is not installed there. PreflightError: the interpreter cannot be started.
+    """
+    python = interpreter(settings)
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter that the user named
+            [python, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PreflightError(
+            f"{python} cannot be asked for lmms-eval: {error}", "Is --backend-python right?"
+        ) from error
+    if done.returncode == NOT_THERE:
+        raise MissingExtraError(f"lmms-eval is not installed for {python}", INSTALL)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise PreflightError(f"{python} cannot be asked for lmms-eval: {last}", "Is that environment whole?")
+    return done.stdout.strip() or "unknown"
+
+
+def interpreter(settings: Settings) -> str:
+    """The interpreter of its environment; a link is not followed, since a virtual environment's is one."""
+    return sys.executable if settings.python is None else str(settings.python.expanduser().absolute())
+
+
+def command(settings: Settings, task: str, out: Path) -> list[str]:
+    """The command that asks one task.
+
+    Started by accelerate it listens at a port, which is one that was free a moment ago.
+    """
+    python = interpreter(settings)
+    if settings.accelerate:
+        beside = Path(python).with_name("accelerate")
+        accelerate = [str(beside)] if beside.is_file() else [python, "-m", "accelerate.commands.accelerate_cli"]
+        start = [
+            *accelerate,
+            "launch",
+            f"--num_processes={settings.nproc}",
+            "--num_machines=1",
+            "--mixed_precision=no",
+            "--dynamo_backend=no",
+            f"--main_process_port={free_port()}",
+            "-m",
+            "lmms_eval",
+        ]
+    else:
+        start = [python, "-m", "lmms_eval"]
+    asked = ["--model", settings.model, f"--model_args={settings.model_args}", "--tasks", task, "--batch_size", "1"]
+    say = ["--verbosity", "DEBUG"] if settings.verbose else []
+    return [*start, *asked, "--output_path", str(out), "--log_samples", *say, *settings.extra]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def model_folder(settings: Settings) -> str:
+    """What lmms-eval calls the model's folder: the last two parts of a path, odd characters as two underscores."""
+    given = dict(part.partition("=")[::2] for part in settings.model_args.split(","))
+    name = next((given[key] for key in NAMED_BY if given.get(key)), settings.model)
+    short = "/".join(name.strip("/").split("/")[-2:])
+    return re.sub(r"[\"<>:/\|\\?\*\[\]]+", "__", short)
+
+
+class Written(Struct, frozen=True):
+    """What lmms-eval has written about one task.
+
+    Attributes:
+        samples: its files of answers, one a subtask.
+        results: its files of figures, in order of their names.
+        original, effective: questions that the task's data has, and how many of them it was to ask; None: it does not say.
+        version: of lmms-eval, as its file has it.
+    """
+
+    samples: tuple[Path, ...]
+    results: tuple[Path, ...]
+    original: int | None = None
+    effective: int | None = None
+    version: str = ""
+
+
+def written(folder: Path, settings: Settings, task: str, problems: Problems) -> Written:
+    """The files of one task under a folder, whatever the model's own folder is called.
+
+    Of several runs the last by name counts, for each subtask. Where several models have files there, those in the folder that
+    is named for this model do.
+
+    Raises:
+        DataError: several models have files there, and none of the folders is named for this one.
+    """
+    found = sorted(one for one in folder.rglob("*.json*") if one.is_file() and task_of(one.name) is not None)
+    parents = sorted({one.parent for one in found})
+    if len(parents) > 1:
+        parents = [one for one in parents if one.name == model_folder(settings)]
+        if len(parents) != 1:
+            raise DataError(
+                f"{folder}: results of several models, and no folder {model_folder(settings)!r}", "Give one's folder."
+            )
+    there = [one for one in found if parents and one.parent == parents[0]]
+    results = tuple(one for one in there if task_of(one.name) == "")
+    group: set[str] = {task}
+    original: int | None = None
+    effective: int | None = None
+    version = ""
+    for path in results:
+        whole = _whole(path, problems)
+        named = set(_leaves(whole.get("group_subtasks"), task))
+        counts = whole.get("n-samples")
+        asked = [counts[one] for one in sorted(named) if one in counts] if isinstance(counts, dict) else []
+        sizes = [(one.get("original"), one.get("effective")) for one in asked if isinstance(one, dict)]
+        if not sizes:
+            continue
+        group, version = named, str(whole.get("lmms_eval_version") or "")
+        original = sum(size for size, _ in sizes if isinstance(size, int))
+        effective = sum(size for _, size in sizes if isinstance(size, int))
+    last: dict[str, Path] = {}
+    for path in there:
+        name = task_of(path.name)
+        if name and (name in group or (name.startswith(f"{task}_") and not results)):
+            if name in last:
+                problems.add(last[name].name, f"passed over for {path.name}, which is later")
+            last[name] = path
+    return Written(tuple(last.values()), results, original, effective, version)
+
+
+def task_of(name: str) -> str | None:
+    """The task of a file of answers; empty for a file of figures, None for any other file."""
+    if name.endswith("_results.json") or name == "results.json":
+        return ""
+    hit = re.fullmatch(r"(?:.*_)?samples_(.+)\.jsonl", name)
+    return hit[1] if hit else None
+
+
+def _leaves(groups: Any, task: str) -> Iterator[str]:
+    """The tasks without parts of its own that a group stands for; the task itself where it is no group."""
+    parts = groups.get(task) if isinstance(groups, dict) else None
+    if not isinstance(parts, list) or not parts:
+        yield task
+        return
+    for part in parts:
+        if isinstance(part, str) and part != task:
+            rest = {name: some for name, some in groups.items() if name != task}
+            yield from _leaves(rest, part)
+
+
+def _whole(path: Path, problems: Problems) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > RESULTS_BYTES:
+            raise ValueError("longer than 64 MB")
+        whole = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        problems.add(path.name, f"cannot be read: {str(error)[:200]}")
+        return {}
+    return whole if isinstance(whole, dict) else {}

@@ -1,0 +1,148 @@
+"""One command of a harness: its own process group, its output to a log, its end honoured, nothing of it left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from snellen import secrets
+from snellen.errors import PreflightError, StorageError
+from snellen.models.agents import guard
+
+GRACE_S = 20.0
+LONGEST = 64 << 10
+_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
+_BREAK = re.compile(rb"[\r\n]")
+Tell = Callable[[str], None]
+
+
+class Ended(Struct, frozen=True):
+    """How a command ended: its exit status (128 and the signal's number where one killed it), and whether its time was up."""
+
+    status: int
+    timed_out: bool = False
+
+
+def environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with changes; what its variables hold of keys is struck from all that is logged."""
+    found = {**os.environ, **changes}
+    for name, value in found.items():
+        if _SECRET.search(name):
+            secrets.register(value)
+    return found
+
+
+def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: float | None, tell: Tell | None) -> Ended:
+    """Run a command to its end. Ctrl-C, or anything else that is raised meanwhile, ends it with all that stems from it.
+
+    Args:
+        argv, env: the command and its whole environment.
+        log: what it says is added to this file, keys struck out.
+        limit_s: seconds after which it is ended.
+        tell: also gets each line; None: nobody does.
+
+    Raises:
+        PreflightError: it cannot be started.
+    """
+    reading, leash, whole = None, None, list(argv)
+    if sys.platform == "linux":
+        reading, leash = os.pipe()
+        whole = [sys.executable, "-I", guard.__file__, str(reading), *argv]
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the harness that the user asked for, no shell
+            whole,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if reading is None else (reading,),
+        )
+    except OSError as error:
+        if leash is not None:
+            os.close(leash)
+        raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Is the path right?") from error
+    finally:
+        if reading is not None:
+            os.close(reading)
+    failed: list[OSError] = []
+    copier = threading.Thread(target=_copy, args=(process.stdout, log, tell, failed), daemon=True)
+    copier.start()
+    timed_out = False
+    try:
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+    finally:
+        _end(process, leash)
+        copier.join(GRACE_S)
+    if failed:
+        raise StorageError(f"cannot write {log}: {failed[0].strerror}", "Make room, or choose another output folder.")
+    status = process.returncode
+    return Ended(128 - status if status < 0 else status, timed_out)
+
+
+def _end(process: subprocess.Popen[bytes], leash: int | None) -> None:
+    """Nothing is left when this returns. A second Ctrl-C shortens the grace and nothing else."""
+    try:
+        if process.poll() is None:
+            _signal(process.pid, signal.SIGTERM)
+            process.wait(GRACE_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass  # it had its time
+    finally:
+        if leash is not None:
+            os.close(leash)  # the guard ends what is left, also what has left the group
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+        if process.poll() is None or leash is None:
+            _signal(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[OSError]) -> None:
+    """Lines of the command to the log. A log that cannot be written does not stop the command's output."""
+    if source is None:
+        return
+    with source, contextlib.ExitStack() as stack:
+        try:
+            target: IO[bytes] | None = stack.enter_context(log.open("ab"))
+        except OSError as error:
+            failed.append(error)
+            target = None
+        held = b""
+        while True:
+            chunk = os.read(source.fileno(), LONGEST)
+            held += chunk
+            last = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
+            if not chunk or (not last and len(held) > LONGEST):
+                last = len(held)
+            whole, held = secrets.redact_bytes(held[:last]), held[last:]
+            try:
+                if target is not None and whole:
+                    target.write(whole)
+                    target.flush()
+            except OSError as error:
+                failed.append(error)
+                target = None
+            if tell is not None:
+                for line in filter(None, _BREAK.split(whole)):
+                    tell(line.decode("utf-8", "replace"))
+            if not chunk:
+                return

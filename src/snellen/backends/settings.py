@@ -1,0 +1,162 @@
+"""What the user asks of a harness, what there is to do, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import UsageError
+
+State: TypeAlias = Literal["complete", "partial", "failed"]
+HALVES = ("image", "video")
+_KEY = re.compile(
+    r"(?:^|[,\s-])((?:\w+_)?(?:api_?key|access_?key|secret(?:_?key)?|password|(?:auth|access|hf|api|bearer)_?token|token))"
+    r"\s*[=\s]\s*([^,\s]+)",
+    re.IGNORECASE,
+)
+_SHAPED = re.compile(r"\b(?:sk-|hf_|gsk_|xai-|nvapi-|ghp_)[\w-]{12,}")
+_HARMLESS = ("true", "false", "none", "null", "empty", "0", "1")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How a harness is driven.
+
+    Attributes:
+        model: lmms-eval's model type (`qwen3_vl`), or VLMEvalKit's name of a model.
+        model_args: lmms-eval's `--model_args`, `pretrained=...,...`; of no use to VLMEvalKit.
+        nproc: processes, one a GPU.
+        accelerate: whether lmms-eval is started by accelerate.
+        out: the folder of results; each model and harness has its own folder in it.
+        dataset_dir: where VLMEvalKit's tables lie (its LMUData); None: the variable LMUData, else ~/LMUData.
+        python: the interpreter of the harness's own environment; None: the one this process runs in.
+        home: the checkout of VLMEvalKit, the folder with run.py; None: the variable VLMEVALKIT_HOME, else ./VLMEvalKit.
+        judge_model: who judges a benchmark of VLMEvalKit with too many unread replies; empty: nobody.
+        threshold: the share of unread replies above which it is judged.
+        rerun: whether what was done counts as not done.
+        verbose: whether the harness is asked to say more, and what it says is passed on.
+        extra: further arguments of the harness, as they are.
+        time_limit_s: seconds that one command may take; None: any time.
+    """
+
+    model: str
+    model_args: str = ""
+    nproc: int = 1
+    accelerate: bool = True
+    out: Path = Path("eval_results")
+    dataset_dir: Path | None = None
+    python: Path | None = None
+    home: Path | None = None
+    judge_model: str = ""
+    threshold: float = 0.025
+    rerun: bool = False
+    verbose: bool = False
+    extra: tuple[str, ...] = ()
+    time_limit_s: float | None = None
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of one benchmark.
+
+    Attributes:
+        benchmark: our name of it.
+        state: `complete`: every question of the harness's data has a reply and the command ended well; `partial`: there
+            are replies; `failed`: there are none.
+        folder: our run of it; None where there are no replies.
+        reused: it was complete before, and nothing was started.
+        exit_status: that of the (last) command; None where none was started.
+        rows, expected: replies that were found, questions that the harness's data has; None where nobody says.
+        empty: replies without any text. VLMEvalKit's tables do not tell these from answers that are missing.
+        theirs, ours: the overall figure in percent, as the harness made it and by our profile of it; None: not there.
+        profile: that profile.
+        judged, judge: VLMEvalKit's figure after its judge run, and the judge; None and empty where there was none.
+        differences: where the two differ, one line each: figures first, then samples.
+        errors: what the log says went wrong, the first few.
+        notes: what else a reader must know.
+        log: what the harness said.
+        seconds: how long its commands took.
+    """
+
+    benchmark: str
+    state: State
+    folder: Path | None = None
+    reused: bool = False
+    exit_status: int | None = None
+    rows: int = 0
+    expected: int | None = None
+    empty: int = 0
+    theirs: float | None = None
+    ours: float | None = None
+    profile: str = ""
+    judged: float | None = None
+    judge: str = ""
+    differences: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    log: Path | None = None
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return self.state == "complete"
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less theirs, in points; None where one of them is not there."""
+        return None if self.theirs is None or self.ours is None else round(self.ours - self.theirs, 4)
+
+
+class Job(Struct, frozen=True):
+    """One benchmark to be asked: its task, and its parts with the harness's names of them (SITE has two)."""
+
+    name: str
+    task: Task
+    parts: tuple[tuple[str, str], ...]
+
+
+def jobs(names: Iterable[str], harness: str) -> list[Job]:
+    """The jobs of benchmarks by our names or by EASI's keys, in EASI's order, each once.
+
+    Args:
+        names: `vsi-bench`, `vsi_bench`, `site`, `site/image` ...
+        harness: which of its names the parts get: `lmms-eval` or `vlmevalkit`.
+
+    Raises:
+        UsageError: one of them is no benchmark of EASI's.
+    """
+    keys = {task.id: name for name, task in TASKS.items()} | {f"site_{half}": f"site/{half}" for half in HALVES}
+    known = {**{name: name for name in TASKS}, **{f"site/{half}": f"site/{half}" for half in HALVES}, **keys}
+    wanted: list[str] = []
+    for given in names:
+        name = known.get(given.strip())
+        if name is None:
+            raise UsageError(f"{given!r} is none of EASI's benchmarks", f"They are {', '.join(TASKS)}.")
+        wanted.append(name)
+    if "site" in wanted:
+        wanted = [name for name in wanted if not name.startswith("site/")]
+    order = [*TASKS, *(f"site/{half}" for half in HALVES)]
+    found = []
+    for name in sorted(set(wanted), key=order.index):
+        task = TASKS[name.partition("/")[0]]
+        theirs = (task.lmms if harness == "lmms-eval" else task.kit).split(", ")
+        parts = tuple(zip(HALVES if len(theirs) == 2 else ("",), theirs, strict=True))
+        half = name.partition("/")[2]
+        found.append(Job(name, task, tuple(one for one in parts if not half or one[0] == half)))
+    return found
+
+
+def no_keys(arguments: Sequence[str]) -> None:
+    """Raises UsageError where an argument of a command would hold a key: everybody on the machine can read arguments."""
+    for argument in (*arguments, " ".join(arguments)):
+        hit = next((one for one in _KEY.finditer(argument) if one[2].lower() not in _HARMLESS), None)
+        if hit is None and not _SHAPED.search(argument):
+            continue
+        what = hit[1] if hit is not None else "something of a key's shape"
+        raise UsageError(
+            f"{what} stands in the arguments of the harness; a process's arguments can be read by anybody on the machine",
+            "Give it in the environment: OPENAI_API_KEY, HF_TOKEN ... are passed on.",
+        )
