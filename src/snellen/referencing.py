@@ -1,0 +1,285 @@
+"""Results beside what EASI published: its verification rows with the rule recomputed, and the rows of models on EASI-8.
+
+`snellen report --reference easi` calls this. Differences are told and not explained away: a figure of a part of the
+questions says so, a mean says what it is over, and another model's row has a difference and no status.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.benchmarks.spatial import average, faults, published
+from snellen.benchmarks.spatial.average import Average
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.benchmarks.spatial.verification import HARNESSES, Check, Status, of_data, same_model, status
+from snellen.errors import UsageError
+from snellen.interop.easi_payload import Figures, points
+from snellen.reporting import conditions
+from snellen.submitting.given import Given, given, models
+from snellen.submitting.standing import Standing, standing
+from snellen.types import Metric
+
+PROFILES = ("easi", "lmms-eval")
+"""Under whose rules figures are made: EASI's of VLMEvalKit's run, and lmms-eval's."""
+UNKNOWN_MODEL = "(files)"
+
+
+class Figure(Struct, frozen=True):
+    """A figure of ours in points; `value` is None where there is none, `n` is how many answers stand behind it."""
+
+    value: float | None
+    ci95: tuple[float, float] | None
+    n: int
+
+
+class Held(Struct, frozen=True):
+    """A figure held against a row's target, in points: how far above it is, and what the rule says of that.
+
+    `status` is None where there is nothing to hold it against, and for ours in another model's row.
+    """
+
+    value: float | None
+    delta: float | None
+    status: Status | None
+
+
+class Row(Struct, frozen=True):
+    """One row of the verification table, and our figures in it.
+
+    Attributes:
+        data, model, metric: what the row is about.
+        target, target_from: what figures are held against in points, and whether that is a paper's (`paper`) or the
+            authors' code's or a report's (`other`).
+        same_model: whether the row is about the model that answered, by its name or because the user says so.
+        theirs: what EASI got, by harness.
+        ours: by profile.
+    """
+
+    data: str
+    model: str
+    metric: str
+    target: float | None
+    target_from: str
+    same_model: bool
+    theirs: Mapping[str, Held]
+    ours: Mapping[str, Held]
+
+
+class Result(Struct, frozen=True):
+    """One benchmark of one model.
+
+    Attributes:
+        benchmark, id: Snellen's name and the payload's key; of half of SITE `site/image`.
+        whole: whether every question of the whole set has a scored answer; only then does a status stand for itself.
+        coverage: answers of those that the whole set has, 0 to 1.
+        remarks: why it is not whole, and how it was asked where that is not how the benchmark asks.
+        figures: overall by profile.
+        rows: of the verification table; those of this model where there are any, else those of the same data.
+    """
+
+    benchmark: str
+    id: str
+    whole: bool
+    coverage: float
+    remarks: tuple[str, ...]
+    figures: Mapping[str, Figure]
+    rows: tuple[Row, ...]
+
+
+class Line(Struct, frozen=True):
+    """One row beside the published ones: points by benchmark, and their mean over the same benchmarks as ours.
+
+    `comparable` is False where some of these are missing: the mean is then over fewer.
+    """
+
+    name: str
+    measured: bool
+    values: Mapping[str, float | None]
+    average: float | None
+    coverage: str
+    comparable: bool
+
+
+class Printed(Struct, frozen=True):
+    """A figure that EASI would have printed otherwise: ours and theirs in points, NaN as the text `NaN`."""
+
+    harness: str
+    id: str
+    key: str
+    ours: float | None
+    easi: float | str | None
+
+
+class Beside(Struct, frozen=True):
+    """One model.
+
+    Attributes:
+        model: as it was named.
+        results: in EASI's order.
+        title, source: of the published rows.
+        missing: of the eight, those that there is no figure of.
+        lines: ours first; empty where there is none of the eight.
+        printed: what the faults that were asked for change.
+    """
+
+    model: str
+    results: tuple[Result, ...]
+    title: str
+    source: str
+    missing: tuple[str, ...]
+    lines: tuple[Line, ...]
+    printed: tuple[Printed, ...]
+
+
+def beside_easi(
+    results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = ()
+) -> list[Beside]:
+    """Results of one or several models beside what EASI published.
+
+    Args:
+        results: run folders, folders of runs, or folders and files of lmms-eval's or VLMEvalKit's results.
+        model: which of the tables' models answered, where its name does not say so.
+        fault_names: of `snellen.benchmarks.spatial.faults.OF_FIGURES`: what EASI would have printed with them.
+
+    Raises:
+        UsageError: no spatial benchmark there, two results for one, no such fault or model.
+        SnellenError: what is there cannot be read or scored.
+    """
+    faults.check(fault_names)
+    _known(model)
+    by_model: dict[str, list[str | Path]] = {}
+    for path in results:
+        (name,) = models(given([path])) or [UNKNOWN_MODEL]
+        by_model.setdefault(name, []).append(path)
+    return [_beside(name, given(paths), model or name, fault_names) for name, paths in by_model.items()]
+
+
+def _known(model: str | None) -> None:
+    listed = {check.model for name in TASKS for check in of_data(name, None)}
+    if model is not None and not any(same_model(model, one) for one in listed):
+        raise UsageError(f"EASI's verification table has no model {model!r}", f"It has: {', '.join(sorted(listed))}.")
+
+
+def _beside(name: str, found: Mapping[str, Sequence[Given]], asked: str, fault_names: Sequence[str]) -> Beside:
+    standings = {
+        task: {profile: standing(several, profile, lambda *row: None) for profile in PROFILES}
+        for task, several in found.items()
+    }
+    values = {task: _fraction(by_profile[PROFILES[0]]) for task, by_profile in standings.items()}
+    table = published.table()
+    ours = average.over(values, EIGHT)
+    lines = [_line(name, True, values, ours)] if ours.known else []
+    for row in table.rows if ours.known else ():
+        line = dict(zip(EIGHT, row.values, strict=True))
+        lines.append(_line(row.name, False, line, average.over(line, ours.known)))
+    return Beside(
+        name,
+        tuple(_result(TASKS[task], found[task], by_profile, asked) for task, by_profile in standings.items()),
+        table.title,
+        table.source,
+        ours.missing,
+        tuple(lines),
+        tuple(_printed(standings.values(), fault_names)),
+    )
+
+
+def _fraction(one: Standing) -> float | None:
+    return one.figures().overall
+
+
+def _line(name: str, measured: bool, values: Mapping[str, float | None], mean: Average) -> Line:
+    shown = {benchmark: points(values.get(benchmark)) for benchmark in EIGHT}
+    value = None if mean.value is None else round(mean.value, 4)
+    return Line(name, measured, shown, value, mean.coverage, measured or not mean.missing)
+
+
+def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Standing], asked: str) -> Result:
+    whole = by_profile[PROFILES[0]]
+    half = str(whole.made.get("half") or "")
+    runs = [one.run for one in several if one.run is not None]
+    said = [line for run in runs for line in conditions(run) if not line.startswith("only the first")]
+    frames = {source.get("frames") for source in whole.made["sources"]}
+    if len(runs) < len(several) and any(check.frames for check in of_data(task.name, None)):
+        said.append("the files do not say how many frames were shown")
+    checks = [] if half else of_data(task.name, frames.pop() if len(frames) == 1 else None)
+    own = [check for check in checks if same_model(asked, check.model)]
+    name = f"{task.name}/{half}" if half else task.name
+    return Result(
+        name,
+        f"{task.id}/{half}" if half else task.id,
+        not whole.faults and whole.coverage >= 1.0,
+        whole.coverage,
+        (*whole.faults, *dict.fromkeys(said)),
+        {profile: _figure(one) for profile, one in by_profile.items()},
+        tuple(_row(check, by_profile, bool(own)) for check in own or checks),
+    )
+
+
+def _figure(one: Standing) -> Figure:
+    metric = one.overall if one.done else Metric("overall", None, 0, coverage=0.0)
+    ends = None if metric.ci95 is None else (round(100 * metric.ci95[0], 4), round(100 * metric.ci95[1], 4))
+    return Figure(points(metric.value), ends, metric.n)
+
+
+def _row(check: Check, by_profile: Mapping[str, Standing], same: bool) -> Row:
+    # Questions without any answer count as wrong, and a figure of nothing else than these is none.
+    ours = {profile: one.metrics.get(check.metric) if one.done else None for profile, one in by_profile.items()}
+    return Row(
+        check.data,
+        check.model,
+        check.metric,
+        check.target,
+        check.target_from,
+        same,
+        {harness: _held(check, value, True) for harness, value in check.measured.items()},
+        {
+            profile: _held(check, None if metric is None else points(metric.value), same)
+            for profile, metric in ours.items()
+        },
+    )
+
+
+def _held(check: Check, value: float | None, judged: bool) -> Held:
+    delta = None if value is None else check.delta(value)
+    return Held(value, delta, status(delta) if judged and delta is not None else None)
+
+
+def _printed(standings: Iterable[Mapping[str, Standing]], names: Sequence[str]) -> Iterable[Printed]:
+    if not names:
+        return
+    every = list(standings)
+    for profile in PROFILES:
+        harness = HARNESSES[profile]
+        figures = {_id(by_profile[profile]): _figures(by_profile[profile]) for by_profile in every}
+        found = faults.with_faults(figures, harness, names)
+        for key in (*figures, *(one for one in found if one not in figures)):
+            yield from _differences(harness, key, figures.get(key), found.get(key))
+
+
+def _id(one: Standing) -> str:
+    half = one.made.get("half")
+    return f"{one.task.id}/{half}" if half else one.task.id
+
+
+def _figures(one: Standing) -> Figures:
+    """The payload's figures; of half of SITE its own, for the fault that takes them for SITE's."""
+    if not one.made.get("half"):
+        return one.figures()
+    return Figures(one.overall.value, {key: one.metrics[key].value for key in one.task.keys if key in one.metrics})
+
+
+def _differences(harness: str, name: str, ours: Figures | None, easi: Figures | None) -> Iterable[Printed]:
+    mine, other = (_flat(figures) for figures in (ours, easi))
+    for key in {**mine, **other}:
+        before, after = points(mine.get(key)), points(other.get(key))
+        shown = "NaN" if after is not None and math.isnan(after) else after
+        if (key in mine) != (key in other) or before != shown:
+            yield Printed(harness, name, key, before, shown)
+
+
+def _flat(figures: Figures | None) -> dict[str, float | None]:
+    return {} if figures is None else {"score": figures.overall, **figures.parts}

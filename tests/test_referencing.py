@@ -1,0 +1,214 @@
+"""Results beside what EASI published: which rows they are held against, what is said of parts, and what faults would change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from msgspec import structs
+
+from benchmarks.spatial import official_drawn as drawn
+from snellen import evaluate
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.cli import main
+from snellen.errors import UsageError
+from snellen.referencing import beside_easi
+from snellen.types import Prompt, Response
+
+NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"
+
+
+class Always:
+    """Says A, under any name."""
+
+    def __init__(self, name: str = NAMED) -> None:
+        self.name = name
+
+    def identity(self) -> dict[str, str]:
+        return {"name": self.name}
+
+    async def preflight(self) -> None: ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        return Response("A")
+
+    async def close(self) -> None: ...
+
+
+def ran(root: Path, *names: str, model: str = NAMED, **settings: object) -> list[Path]:
+    """Runs of small drawings of the benchmarks."""
+    folders = []
+    for name in names:
+        data = drawn.draw(name, root / "data")
+        folders.append(root / "runs" / name.replace("/", "-"))
+        evaluate(name, Always(model), data=data, out=folders[-1], **settings)
+    return folders
+
+
+def test_a_run_is_held_against_the_row_of_its_data_and_model(tmp_path):
+    (one,) = beside_easi(ran(tmp_path, "blink"))
+    (result,) = one.results
+    (row,) = result.rows
+    assert (one.model, row.data, row.model, row.target, row.target_from) == (
+        NAMED,
+        "BLINK",
+        "Qwen3-VL-8B-Instruct",
+        69.1,
+        "paper",
+    )
+    assert row.same_model
+    assert (row.theirs["vlmevalkit"].delta, row.theirs["vlmevalkit"].status) == (-2.4, "strong")
+    assert (row.theirs["lmms-eval"].delta, row.theirs["lmms-eval"].status) == (-4.2, "acceptable")
+    ours, figure = row.ours["easi"], result.figures["easi"]
+    assert ours.value == figure.value and figure.n == 14 and figure.ci95 is not None
+    assert ours.delta == round(figure.value - 69.1, 6) and ours.status == "beyond"
+
+
+def test_a_part_of_the_questions_is_never_taken_for_the_whole(tmp_path, monkeypatch):
+    folders = ran(tmp_path, "blink")
+    (small,) = beside_easi(folders)[0].results
+    assert not small.whole and small.coverage < 0.01
+    assert any("14 of the 1,901 questions" in line for line in small.remarks)
+    monkeypatch.setitem(TASKS, "blink", structs.replace(TASKS["blink"], rows=(14,)))
+    (whole,) = beside_easi(folders)[0].results
+    assert whole.whole and whole.coverage == 1.0 and whole.remarks == ()
+    (limited,) = beside_easi(ran(tmp_path / "few", "blink", limit=5))[0].results
+    assert not limited.whole and any("--limit" in line for line in limited.remarks)
+
+
+def test_another_models_row_has_a_difference_and_no_status(tmp_path):
+    (one,) = beside_easi(ran(tmp_path, "blink", model="api:my-own-model"))
+    rows = one.results[0].rows
+    assert len(rows) == 4 and not any(row.same_model for row in rows)
+    assert all(held.delta is not None and held.status is None for row in rows for held in row.ours.values())
+    assert all(held.status for row in rows for held in row.theirs.values())
+
+
+def test_a_user_may_say_which_model_answered(tmp_path):
+    folders = ran(tmp_path, "blink", model="api:my-own-name")
+    (one,) = beside_easi(folders, model="InternVL3_5-2B")
+    (row,) = one.results[0].rows
+    assert (one.model, row.model, row.same_model) == ("api:my-own-name", "InternVL3_5-2B", True)
+    with pytest.raises(UsageError, match="no model 'InternVL-2B'") as said:
+        beside_easi(folders, model="InternVL-2B")
+    assert "InternVL3_5-2B" in said.value.hint
+
+
+def test_3dsrbench_is_held_against_the_circular_figure_where_the_row_is_about_that(tmp_path):
+    data = drawn.draw("3dsrbench", tmp_path / "data")
+    (path,) = (data / "3dsr_circular").glob("*.parquet")
+    table = pq.read_table(path)
+    rotated = pc.replace_substring(
+        table["qid"], pattern="-flip", replacement="-1"
+    )  # the same question, answers changed about
+    pq.write_table(table.set_column(table.schema.get_field_index("qid"), "qid", rotated), path)
+    evaluate("3dsrbench", Always("local:Qwen/Qwen2.5-VL-7B-Instruct"), data=data, out=tmp_path / "run")
+    (result,) = beside_easi([tmp_path / "run"])[0].results
+    (row,) = result.rows
+    assert row.metric == "circ_eval_overall"
+    assert (row.ours["easi"].value, result.figures["easi"].value) == (0.0, 50.0)
+
+
+def test_frames_decide_which_rows_are_of_the_same_data(tmp_path):
+    name = "local:Qwen/Qwen2.5-VL-3B-Instruct"
+    (plain,) = beside_easi(ran(tmp_path, "vsi-bench", model=name))
+    assert {row.data for row in plain.results[0].rows} == {"VSI-Bench_32frame"}
+    assert not any(row.same_model for row in plain.results[0].rows)
+    more = ran(tmp_path / "more", "vsi-bench", model=name, benchmark_options={"sample-frames": "128"})
+    (result,) = beside_easi(more)[0].results
+    assert [(row.data, row.same_model) for row in result.rows] == [("VSI-Bench_128frame", True)]
+    assert "sample-frames = 128" in result.remarks
+
+
+def test_means_are_over_the_benchmarks_that_were_run_and_say_which_are_missing(tmp_path):
+    (one,) = beside_easi(ran(tmp_path, "blink", "embspatial", "omnispatial"))
+    assert set(one.missing) == set(EIGHT) - {"blink", "embspatial"}
+    ours, *theirs = one.lines
+    assert ours.measured and ours.coverage == "2 of 8"
+    assert {name for name, value in ours.values.items() if value is not None} == {"blink", "embspatial"}
+    assert ours.average == pytest.approx(
+        sum(value for value in ours.values.values() if value is not None) / 2, abs=1e-3
+    )
+    by_name = {line.name: line for line in theirs}
+    assert len(by_name) == 19
+    assert by_name["GPT-5-2025-08-07"].average == pytest.approx((68.0 + 81.6) / 2)
+    assert by_name["GPT-5-2025-08-07"].coverage == "2 of 2" and by_name["GPT-5-2025-08-07"].comparable
+    partial = by_name["SenseNova-SI-1.1-InternVL3-8B"]
+    assert (partial.average, partial.coverage, partial.comparable) == (None, "0 of 2", False)
+
+
+def test_the_four_others_stand_beside_no_published_row(tmp_path):
+    (one,) = beside_easi(ran(tmp_path, "omnispatial", model="api:InternVL3-8B"))
+    assert one.lines == () and one.missing == EIGHT
+    assert one.results[0].rows[0].data == "OmniSpatialBench_manual_cot"
+
+
+def test_half_of_site_is_no_site_but_with_the_fault_that_takes_it_for_one(tmp_path):
+    folders = ran(tmp_path, "site/image")
+    (one,) = beside_easi(folders)
+    (result,) = one.results
+    assert (result.id, result.rows, one.lines, one.printed) == ("site/image", (), (), ())
+    (faulty,) = beside_easi(folders, fault_names=["site-half"])
+    scores = {(line.harness, line.id): (line.ours, line.easi) for line in faulty.printed if line.key == "score"}
+    own = result.figures["easi"].value
+    assert scores["vlmevalkit", "site"] == (None, own) and scores["vlmevalkit", "site/image"] == (own, None)
+
+
+def test_two_halves_of_site_are_one_result(tmp_path):
+    (one,) = beside_easi(ran(tmp_path, "site/image", "site/video"))
+    (result,) = one.results
+    assert result.benchmark == "site" and result.figures["easi"].n == 12
+    assert one.lines[0].values["site"] == result.figures["easi"].value
+
+
+def test_faults_change_what_is_said_of_easi_and_nothing_of_ours(tmp_path):
+    folders = ran(tmp_path, "mmsi-video-bench", "spar-bench")
+    names = ["mmsi-video-times-100", "spar-subscores-nan"]
+    (plain,), (faulty,) = beside_easi(folders), beside_easi(folders, fault_names=names)
+    assert plain.results == faulty.results and plain.printed == ()
+    printed = {(line.harness, line.id, line.key): (line.ours, line.easi) for line in faulty.printed}
+    ours, easi = printed["lmms-eval", "mmsi_video_bench", "score"]
+    assert easi == pytest.approx(100 * ours) and easi > 100
+    assert printed["vlmevalkit", "spar_bench", "position_matching_accuracy"][1] == "NaN"
+    with pytest.raises(UsageError, match="single answers") as said:
+        beside_easi(folders, fault_names=["site-random-letter"])
+    assert "--profile lmms-eval" in said.value.hint
+
+
+def test_two_models_are_apart_and_two_results_of_one_benchmark_are_refused(tmp_path):
+    first, second = ran(tmp_path, "blink"), ran(tmp_path / "2", "blink", model="api:other")
+    assert [one.model for one in beside_easi([*first, *second])] == [NAMED, "api:other"]
+    with pytest.raises(UsageError, match="2 results of blink"):
+        beside_easi([*first, *ran(tmp_path / "3", "blink")])
+
+
+def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
+    folders = [str(one) for one in ran(tmp_path, "blink", "embspatial")]
+    assert main(["report", *folders, "--reference", "easi"]) == 0
+    shown = capsys.readouterr()
+    assert "69.10" in shown.out and "(beyond)" in shown.out and "Gemini-2.5-pro" in shown.out
+    assert "means over 2 of 8 benchmarks" in shown.out and "14 of the 1,901 questions" in shown.err
+    assert main(["report", *folders, "--reference", "easi", "--json", "--faults", "3dsr-subscores-null"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rule"] == {"strong": 2.5, "acceptable": 5.0}
+    (model,) = found["models"]
+    assert model["results"][0]["rows"][0]["ours"]["easi"]["status"] == "beyond"
+    assert len(model["lines"]) == 20 and model["printed"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--reference", "openvlm"], "is not known"),
+        (["--reference", "easi", "--show-gold"], "goes with none of"),
+        (["--faults", "vsi-null"], "go with --reference"),
+        (["--json"], "go with --reference"),
+        (["--reference", "easi", "--faults", "no-such"], "no fault 'no-such'"),
+    ],
+)
+def test_options_that_say_nothing_together_are_refused(tmp_path, capsys, words, said):
+    assert main(["report", str(tmp_path), *words]) != 0
+    assert said in capsys.readouterr().err
