@@ -15,8 +15,8 @@ import msgspec
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.errors import FingerprintError
-from snellen.media import describe
+from snellen.errors import FingerprintError, MediaError, UsageError
+from snellen.media import check_pick, describe
 from snellen.models.base import Model
 from snellen.types import MediaSettings, Prompt, Text, Video
 
@@ -27,15 +27,20 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     """Everything that can change an answer: the two runs with equal identities are one experiment.
 
     Package versions and hardware are recorded beside it (`environment`) and not part of it: a run may go on after an
-    upgrade or on another host. The prompts' digest is taken over the first 1,000 samples, the data's over all.
+    upgrade or on another host. The prompts' digest is taken over the first 1,000 samples, the data's over all. Where
+    questions pick the frames of their videos by a rule, the rules are named.
+
+    Raises:
+        UsageError: such questions, and settings that ask for other frames.
     """
+    prompts, picks = _prompts(benchmark, spec)
     parts: dict[str, Any] = msgspec.to_builtins(
         {
             "benchmark": benchmark.name,
             "benchmark_version": benchmark.version,
             "data": benchmark.digest(spec.data),
             "data_options": dict(spec.data.options),
-            "prompts": prompts_digest(benchmark, spec),
+            "prompts": prompts,
             "model": dict(model.identity()),
             "generation": spec.options.generation,
             "media": spec.options.media,
@@ -44,6 +49,8 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
         },
         enc_hook=str,
     )
+    if picks:
+        parts["frames"] = picks
     return parts
 
 
@@ -52,14 +59,27 @@ def digest(identity: Mapping[str, Any]) -> str:
     return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=8).hexdigest()
 
 
-def prompts_digest(benchmark: Benchmark, spec: RunSpec) -> str:
-    """Digest of ids, texts and the order of parts of the first samples; no picture is read or drawn for it."""
-    total = blake2b(digest_size=8)
+def _prompts(benchmark: Benchmark, spec: RunSpec) -> tuple[str, list[str]]:
+    """Digest of ids, texts and the order of parts of the first samples, no picture being read or drawn for it; and the
+    names of the rules by which they pick frames.
+    """
+    total, picks = blake2b(digest_size=8), set[str]()
     for sample in itertools.islice(benchmark.samples(spec.data), PROMPTS_READ):
         total.update(sample.id.encode() + b"\0")
         for line in _outline(sample.prompt):
             total.update(line.encode() + b"\0")
-    return total.hexdigest()
+        picks |= set(_picks(sample.prompt, spec.options.media))
+    return total.hexdigest(), sorted(picks)
+
+
+def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
+    for part in prompt.parts:
+        if isinstance(part, Video) and part.pick is not None and settings.video != "native":
+            try:
+                check_pick(part.pick, settings)
+            except MediaError as error:  # every question would fail by it
+                raise UsageError(error.message, error.hint) from error
+            yield part.pick.name
 
 
 def _outline(prompt: Prompt) -> Iterator[str]:

@@ -5,13 +5,14 @@ from snellen.media.decode import fitted, open_image, pixel_limit
 from snellen.media.encode import Encoded, describe, encode
 from snellen.media.headers import Header, read_header
 from snellen.media.settings import both_frames_and_fps, check_settings, pictures_stay
-from snellen.media.video import frame_numbers, frames, shown_at_most
+from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 
 __all__ = [
     "Encoded",
     "Header",
     "MediaCache",
     "both_frames_and_fps",
+    "check_pick",
     "check_settings",
     "describe",
     "encode",

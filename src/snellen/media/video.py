@@ -106,7 +106,7 @@ def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
 def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
     total = len(video.frames)
     if video.pick is not None:
-        _check_alone(video.pick, settings)
+        check_pick(video.pick, settings)
         return _numbers(total, f"of {total} drawn frames", video.pick, settings, video.fps)
     if settings.fps is None or not total:
         return frame_numbers(total, settings.frames)
@@ -164,7 +164,7 @@ def extract(
     if not data:
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
     if pick is not None:
-        _check_alone(pick, settings)
+        check_pick(pick, settings)
     try:
         most = decode.pixel_limit() if limit is None else limit
         scanned = scan(data, key, most)
@@ -250,12 +250,13 @@ def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, r
     return wanted
 
 
-def _check_alone(pick: Pick, settings: MediaSettings) -> None:
+def check_pick(pick: Pick, settings: MediaSettings) -> None:
+    """Raise MediaError where settings ask for frames beside the rule by which a question picks them."""
     if settings.fps is not None or settings.frames != MediaSettings().frames:
         asked = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
         raise MediaError(
             f"the questions pick the frames of a video themselves ({pick.name}), and {asked} asks for others",
-            f"Leave {asked} away, or take the rule from the benchmark's own options.",
+            f"Leave {asked} away; how many they pick is an option of the benchmark: `snellen run NAME --help`.",
         )
 
 
