@@ -11,10 +11,11 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
-from snellen import evaluate
+from snellen import evaluate, reporting
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.errors import UsageError
+from snellen.evaluation import load_run
 from snellen.referencing import beside_easi
 from snellen.types import Prompt, Response
 
@@ -212,3 +213,22 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
 def test_options_that_say_nothing_together_are_refused(tmp_path, capsys, words, said):
     assert main(["report", str(tmp_path), *words]) != 0
     assert said in capsys.readouterr().err
+
+
+def test_runs_of_one_model_by_several_benchmarks_stand_in_one_line_above_the_whole_table(tmp_path):
+    runs = [load_run(path) for path in ran(tmp_path, "blink", "embspatial", "omnispatial")]
+    page = reporting.write(runs, tmp_path / "report.html").read_text("utf-8")
+    assert page.count("Published by README of SenseNova-SI") == 1
+    assert page.count('title="vsi-bench/overall"') == 1 and "<bdi>blink, embspatial</bdi>" in page
+    alone = reporting.write(runs[:1], tmp_path / "alone.html").read_text("utf-8")
+    assert alone.count("Published by README of SenseNova-SI") == 1 and 'title="vsi-bench/overall"' not in alone
+
+
+def test_runs_of_two_models_stay_beside_their_own_columns_and_a_second_run_has_a_second_line(tmp_path):
+    runs = [load_run(path) for path in ran(tmp_path, "blink", "embspatial")]
+    others = [load_run(path) for path in ran(tmp_path / "2", "blink", model="api:other")]
+    again = [load_run(path) for path in ran(tmp_path / "3", "blink")]
+    page = reporting.write([*runs, *others, *again], tmp_path / "report.html").read_text("utf-8")
+    whole, own = page.split('title="vsi-bench/overall"')[1].split("Published by")[:2]
+    assert whole.count(f"<bdi>{NAMED}</bdi>") == 2 and "api:other" not in whole
+    assert "<bdi>api:other</bdi>" in own

@@ -71,6 +71,8 @@ class Published(Struct, frozen=True):
         profile: the scoring profile under which it is comparable.
         rows: chance first, then human, then models; values are fractions, None where the table has none.
         notes: what a reader must know (averaging rule, known contradictions).
+        whole: the table that this is a column of, its metrics called `<benchmark>/<metric>`: runs of one model by several
+            of its benchmarks stand there in one line.
     """
 
     title: str
@@ -80,6 +82,7 @@ class Published(Struct, frozen=True):
     profile: str
     rows: tuple[PublishedRow, ...]
     notes: tuple[str, ...] = ()
+    whole: Published | None = None
 
 
 @dataclass(frozen=True)

@@ -236,17 +236,26 @@ class Beside(Struct, frozen=True):
 def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
     """Published tables, each once, with a line above it for every run that is comparable with it.
 
+    Runs of one model by several benchmarks of one table have one line above the whole table, in place of a table each.
     A run's line holds what was measured under the table's profile: a value with its interval, a dash where the run has
     no such metric or the metric no value. Published lines hold what the table holds and nothing else. The best
     published model of a column is marked; runs are not ranked among them, since nothing was paired.
     """
     by_name = {run.name: run for run in runs}
+    comparable = [
+        (table, one, by_name[one.run])
+        for one in series
+        for table in by_name[one.run].published
+        if table.profile == one.profile
+    ]
     measured: dict[Published, list[Line]] = {}
-    for one in series:
-        run = by_name[one.run]
-        for table in run.published:
-            if table.profile == one.profile:
-                measured.setdefault(table, []).append(_measured(table, one, run, several=len(runs) > 1))
+    for table, one, run in comparable:
+        together = [(other, its) for column, other, its in comparable if _together(table, run, column, its)]
+        if table.whole is not None and len({its.benchmark for _, its in together}) > 1:
+            if together[0][1] is run:
+                measured.setdefault(table.whole, []).extend(_joined(table.whole, together))
+        else:
+            measured.setdefault(table, []).append(_measured(table, one, run, several=len(runs) > 1))
     return [
         Beside(
             table.title,
@@ -258,6 +267,36 @@ def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
         )
         for table, lines in measured.items()
     ]
+
+
+def _together(table: Published, run: RunView, other: Published, its: RunView) -> bool:
+    """Whether two runs may stand in one line: columns of one table, and one model."""
+    return table.whole is not None and table.whole == other.whole and run.model == its.model
+
+
+def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[Line]:
+    """Lines over runs of one model by several benchmarks; a benchmark that was run twice makes a second line."""
+    turns: list[dict[str, tuple[Series, RunView]]] = []
+    for one, run in group:
+        free = next((turn for turn in turns if run.benchmark not in turn), None)
+        if free is None:
+            turns.append(free := {})
+        free[run.benchmark] = (one, run)
+    lines = []
+    for turn in turns:
+        found = {
+            f"{benchmark}/{metric.name}": _score(metric, one, run)
+            for benchmark, (one, run) in turn.items()
+            for metric in one.metrics
+            if f"{benchmark}/{metric.name}" in table.metrics
+        }
+        cells = tuple(found.get(name) for name in table.metrics)
+        part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
+        remarks = [f"{run.name}: {said}" for _, run in turn.values() for said in run.conditions]
+        names = ", ".join(run.name for _, run in turn.values())
+        first, run = next(iter(turn.values()))
+        lines.append(Line(run.model, cells, first.colour, (names, *part, *remarks)))
+    return lines
 
 
 def _measured(table: Published, one: Series, run: RunView, *, several: bool) -> Line:

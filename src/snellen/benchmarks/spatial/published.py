@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from msgspec import structs
+
 from snellen.benchmarks.base import Published
 from snellen.benchmarks.published import column, load
 from snellen.benchmarks.spatial.tasks import EIGHT
@@ -21,4 +23,4 @@ def table() -> Published:
 
 def of_benchmark(name: str) -> tuple[Published, ...]:
     """The column of one of the eight; nothing was published of the four others, nor of half of SITE."""
-    return (column(table(), name),) if name in EIGHT else ()
+    return (structs.replace(column(table(), name), whole=table()),) if name in EIGHT else ()
