@@ -66,7 +66,18 @@ def _site(sample: Sample, reply: str) -> Score:
 
 
 def _all(kit: Scorer, lmms: Scorer) -> Mapping[str, Scorer]:
-    return dict(zip(PROFILES, (kit, kit, lmms, strict), strict=True))
+    return dict(zip(PROFILES, map(_asked, (kit, kit, lmms, strict)), strict=True))
+
+
+def _asked(rule: Scorer) -> Scorer:
+    """A row that could not be read has no gold answer, with which a rule might compare another failure and call it right."""
+
+    def score(sample: Sample, reply: str) -> Score:
+        if "unreadable" in sample.meta:
+            return Score(None, verdict="unscored", reason="the question could not be read")
+        return rule(sample, reply)
+
+    return score
 
 
 def gold(sample: Sample) -> str:
