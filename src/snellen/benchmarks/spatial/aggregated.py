@@ -40,7 +40,7 @@ LMMS_OVERALL: Mapping[str, tuple[str, ...]] = {
 }
 """The metric of lmms-eval's task that is the overall figure, the newest name first."""
 IN_PERCENT = ("mmsi-video-bench", "spar-bench")
-"""Whose overall figure lmms-eval writes in percent; its other figures are fractions."""
+"""Whose overall figure lmms-eval writes in percent; SPAR-Bench's other figures are fractions."""
 IN_FRACTIONS = ("blink", "3dsrbench", "spar-bench")
 """Whose figures VLMEvalKit writes as fractions; its other tables are in percent."""
 
@@ -78,7 +78,7 @@ def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Coll
     if task.name in IN_PERCENT:
         fraction = 100.0 if "mmsi-video-times-100" in faults and task.name == "mmsi-video-bench" else 1.0
     name = next((one for one in LMMS_OVERALL.get(task.name, ()) if one in metrics), None)
-    parts_scale = 100.0
+    parts_scale = 1.0 if task.name == "mmsi-video-bench" else 100.0
     if name is not None and name.startswith("vsibench_score"):
         nested = {key: value for key, value in metrics.items() if key.startswith("vsibench_score.")}
         parts_scale = 1.0 if any(value > 1 for key, value in nested.items() if key != name) else 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import data, prompts, published, results
+from snellen.benchmarks.spatial import data, export, prompts, published, results
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
 from snellen.benchmarks.spatial.summaries import summary
 from snellen.benchmarks.spatial.tasks import TASKS, Task
@@ -35,6 +35,7 @@ def declare(task: Task, part: str = "") -> Benchmark:
         about=_about(task),
         notices=data.notices(task, part),
         results=results.of_task(task, part),
+        exports=export.exports(task, part),
         published=() if part else published.of_benchmark(task.name),
         variables=VARIABLES,
     )
@@ -50,6 +51,7 @@ def _site(task: Task) -> Benchmark:
         about=_about(task),
         summarize=summary(task),
         results=results.of_site,
+        exports=export.exports(task),
         published=published.of_benchmark(task.name),
     )
     whole = data.both(task, ("image", "video"))

@@ -18,6 +18,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.spatial import kit, lmms_rows, official
+from snellen.benchmarks.spatial.constants import CONSTANTS
 from snellen.benchmarks.spatial.question import Question, sample
 from snellen.benchmarks.spatial.result_files import of_folder
 from snellen.benchmarks.spatial.tasks import TASKS, Task
@@ -32,6 +33,7 @@ TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
 PEEKED = 20
 Row: TypeAlias = tuple[str, Question, list[Any]]
 """(where, question, replies, one a repeat)."""
+FAILED: str = CONSTANTS["kit_choice"]["failure"]
 HALVES = ("image", "video")
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 
@@ -224,6 +226,10 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
             # A sheet does not tell an empty reply from none; the kit's scorers read both, as a text that says nothing.
             problems.add(where, "the prediction is empty; scored as an empty reply")
             reply = ""
+        elif reply == FAILED:
+            problems.add(
+                where, "the kit got no answer; its sentence about that is scored as the reply, as the kit does"
+            )
         yield where, question, [reply]
 
 
