@@ -30,7 +30,7 @@ def easi(
     results: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RESULTS...",
+            metavar="RESULTS",
             help="Run folders of the spatial benchmarks, folders of such, or folders and files of lmms-eval's or "
             "VLMEvalKit's results; of one model.",
         ),

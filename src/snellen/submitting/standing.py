@@ -17,8 +17,8 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.constants import CONSTANTS
-from snellen.benchmarks.spatial.prompts import FORMS
 from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.wording import FORMS
 from snellen.engine import regraded, rescore
 from snellen.engine.folder import RunFolder
 from snellen.engine.verdicts import Verdicts, read

@@ -27,13 +27,17 @@ def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[P
     Raises:
         DataError: it has files of several variants of the task, of several models, or of both harnesses.
     """
-    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return of_files(task, part, sorted(path for path in folder.iterdir() if path.is_file()), problems)
+
+
+def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
+    """The same of files in order of their names."""
     at = ("image", "video").index(part) if part else 0
     lmms = _samples(task.lmms.split(", ")[at], files, problems)
     kit = _tables(task.kit.split(", ")[at], files)
     if lmms and kit:
         raise DataError(
-            f"{folder}: answers of lmms-eval ({lmms[0].name}) and of VLMEvalKit ({kit[0].name}) to one benchmark",
+            f"{lmms[0].parent}: answers of lmms-eval ({lmms[0].name}) and of VLMEvalKit ({kit[0].name}) to one benchmark",
             "Give one of the files.",
         )
     return lmms or kit
