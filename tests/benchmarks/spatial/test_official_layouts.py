@@ -15,6 +15,7 @@ import pytest
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Sample, Video
@@ -86,7 +87,9 @@ def test_media_may_lie_in_another_folder(name: str, tmp_path: Path) -> None:
     elsewhere.mkdir()
     for archive in path.glob("*.zip"):
         shutil.move(archive, elsewhere)
-    assert "pictures or videos that are not there (" in said(EVERY[name], path)
+    notices = said(EVERY[name], path)
+    assert "pictures or videos that are not there (" in notices
+    assert f"{TASKS[name.partition('/')[0]].hub} has what is shown (" in notices
     assert shown(asked(name, path, elsewhere)) == before
 
 
@@ -133,6 +136,10 @@ def test_of_3dsrbench_the_circular_configuration_is_asked(tmp_path: Path) -> Non
     assert sum(sample.id.endswith("-flip") for sample in asked("3dsrbench", path)) == 12
     plain = asked("3dsrbench", path / "3dsr" / "test-00000-of-00001.parquet")
     assert [sample.id for sample in plain] == [str(2 * at) for at in range(12)]
+    assert "rotated or flipped" not in said(SPATIAL["3dsrbench"], path)
+    assert "no question is there in a rotated or flipped form" in said(
+        SPATIAL["3dsrbench"], path / "3dsr" / "test-00000-of-00001.parquet"
+    )
 
 
 def test_both_halves_of_site_are_asked_in_one_run_and_counted_together(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import prompts, where
+from snellen.benchmarks.spatial import kept, prompts, where
 from snellen.benchmarks.spatial.question import Question, sample
 from snellen.benchmarks.spatial.summaries import MADE_OF
 from snellen.benchmarks.spatial.tasks import Task
@@ -21,6 +21,7 @@ from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
 
 MOST_LINES = 8
+MISSING = "questions show pictures or videos that are not there"
 
 
 def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
@@ -77,17 +78,26 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
 
     def found(data: Data) -> list[str]:
         source = where.source(task, part, data)
-        readable, seen = 0, _Seen()
+        if isinstance(source, kept.KeptQuestions):
+            return source.remarks()  # what it lacks it lacks by nature
+        readable, forms, seen = 0, 0, _Seen()
         for place, question in source.questions():
             if isinstance(question, DataError):
                 seen.add("rows cannot be read", place)
                 continue
             readable += 1
-            if not _known(task, question.groups.get(task.by, "")):
-                seen.add(f"questions are of {task.by} {question.groups.get(task.by, '')!r}, which is not known", place)
+            forms += "-" in question.groups.get("qid", "")
+            group = question.groups.get(task.by, "")
+            if not _known(task, group):
+                seen.add(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
             if any(isinstance(blob, Unreadable) for blob in _blobs(source.shown(question))):
-                seen.add("questions show pictures or videos that are not there", place)
+                seen.add(MISSING, place)
         said = [*source.remarks(), *seen.lines(source.file)]
+        if MISSING in seen:
+            among = f" ({', '.join(task.media)})" if task.media else ""
+            said.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
+        if task.name == "3dsrbench" and readable and not forms:
+            said.append(f"{source.file}: no question is there in a rotated or flipped form; 3dsr_circular has them")
         return said if part else [*said, *short(task, source.file, readable)]
 
     return found
@@ -106,6 +116,8 @@ def both(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
 
     def found(data: Data) -> list[str]:
         sources = [where.source(task, part, data) for part in parts]
+        if any(isinstance(one, kept.KeptQuestions) for one in sources):
+            return []
         readable = sum(1 for one in sources for _, question in one.questions() if isinstance(question, Question))
         return short(task, str(data.path), readable)
 
@@ -117,6 +129,9 @@ class _Seen:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
+
+    def __contains__(self, what: str) -> bool:
+        return what in self._found
 
     def add(self, what: str, place: str) -> None:
         """One more row."""
