@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from snellen.cli import options as given
-from snellen.errors import SnellenError, UsageError
+from snellen.cli.easi_end import again, end, shown, typed
+from snellen.errors import UsageError
 
 if TYPE_CHECKING:
+    from snellen.backends import Settings as BackendSettings
     from snellen.interop.easi_payload import Metadata
-    from snellen.pipeline import Board, Settings, Watch
-    from snellen.pipeline.journal import LogFile
 
+PEERS = "Another back end"
 CHOICE, JUDGING, SENDING = "What is asked", "Judge", "Submission"
 
 
 def easi(
     context: typer.Context,
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="KIND:NAME", help="Who answers: local:NAME, api:NAME, embedded, …")
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="KIND:NAME",
+            help="Who answers: local:NAME, api:NAME, embedded, …; of another back end its own name of a model.",
+        ),
     ],
+    extra: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- EXTRA", help="Further arguments of another back end, as they are.", show_default=False
+        ),
+    ] = None,
+    backend: Annotated[
+        Literal["native", "lmms-eval", "vlmevalkit"],
+        typer.Option(help="Who asks: Snellen, or a peer's own harness.", rich_help_panel=PEERS),
+    ] = "native",
+    model_args: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=VALUE,…", help="Of lmms-eval's model.", rich_help_panel=PEERS),
+    ] = None,
+    accelerate: Annotated[
+        bool,
+        typer.Option("--accelerate/--no-accelerate", help="Start lmms-eval by accelerate.", rich_help_panel=PEERS),
+    ] = True,
+    backend_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Python of the harness's environment.",
+            show_default="the one that runs Snellen",
+            rich_help_panel=PEERS,
+        ),
+    ] = None,
+    backend_home: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="VLMEvalKit's checkout.",
+            show_default="VLMEVALKIT_HOME, else ./VLMEvalKit",
+            rich_help_panel=PEERS,
+        ),
+    ] = None,
+    backend_time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=1.0, help="Longest that a command of it may take.", rich_help_panel=PEERS),
+    ] = None,
     benchmarks: Annotated[
         str | None,
         typer.Option(
@@ -141,10 +185,34 @@ def easi(
     benchmark is complete.
     """
     from snellen.models.base import ModelOptions
-    from snellen.pipeline import Settings, plan
+    from snellen.pipeline import Settings, plan, prepare, work
     from snellen.pipeline.journal import LogFile
     from snellen.pipeline.keys import chosen
 
+    names = chosen(benchmarks, extra=include_extra)
+    if backend != "native":
+        from snellen.backends import Settings as BackendSettings
+        from snellen.pipeline.peers import PAYLOAD_NAMES
+
+        driven = BackendSettings(
+            model=model,
+            model_args=model_args or "",
+            nproc=nproc or 1,
+            accelerate=accelerate,
+            out=output_dir,
+            dataset_dir=dataset_dir,
+            python=backend_python,
+            home=backend_home,
+            judge_model="" if no_judge else judge or "",
+            threshold=extraction_threshold,
+            rerun=rerun,
+            verbose=verbose,
+            extra=tuple(extra or ()),
+            time_limit_s=backend_time_limit,
+        )
+        details = _details(model, submit, submission_configs, PAYLOAD_NAMES[backend], dry_run=dry_run)
+        _by_peer(context, driven, names, backend, details, plain=no_rich, as_json=as_json, dry_run=dry_run)
+        return
     settings = Settings(
         model=model,
         options=ModelOptions(
@@ -161,7 +229,7 @@ def easi(
             revision=revision,
             seed=seed,
         ),
-        benchmarks=chosen(benchmarks, extra=include_extra),
+        benchmarks=names,
         out=output_dir,
         dataset_dir=dataset_dir,
         benchmark_options=given.pairs(option),
@@ -174,18 +242,68 @@ def easi(
         judging=not no_judge,
         rerun=rerun,
     )
-    details = _details(model, submit, submission_configs, dry_run=dry_run)
+    details = _details(model.partition(":")[2], submit, submission_configs, dry_run=dry_run)
+    if extra:
+        raise UsageError(f"{shlex.join(extra)}: arguments behind -- are for another back end", "Leave them away.")
+    _only(context, PEER_ONLY, "another back end", "Name one with --backend, or leave them away.")
     board = plan(settings)
     with LogFile(board.folder, verbose=verbose) as log:
-        log.said(f"snellen easi: {_again(context, drop=())}")
-        _through(settings, board, log, dry_run=dry_run, plain=no_rich, as_json=as_json)
-        status = (board.status if board.failed else 0) if dry_run else board.status
-        sent = None if details is None else _sent(board, details, log, status, dry_run=dry_run)
-        _tell(context, board, log, sent, as_json=as_json, dry_run=dry_run)
-    raise typer.Exit(status or (0 if sent is None else sent.status))
+        log.said(again(context, drop=()))
+        with shown(board, log, plain=no_rich, as_json=as_json) as watch:
+            prepare(settings, board, watch)
+            if not dry_run:
+                work(settings, board, watch)
+        end(context, board, details, log, as_json=as_json, dry_run=dry_run)
 
 
-def _details(model: str, submit: bool, configs: str | None, *, dry_run: bool) -> Metadata | None:
+PEER_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
+NATIVE_ONLY = (
+    *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
+    *("timeout", "max_attempts", "extra_body", "max_long_side", "max_pixels"),
+    *("dtype", "device", "batch_size", "revision"),
+)
+
+
+def _only(context: typer.Context, names: tuple[str, ...], whose: str, hint: str) -> None:
+    """Refuse options that would have no effect."""
+    idle = [one.opts[0] for one in context.command.params if one.name in names and typed(context, one.name)]
+    if idle:
+        raise UsageError(f"{', '.join(idle)}: for {whose}, and of no effect here", hint)
+
+
+def _by_peer(
+    context: typer.Context,
+    settings: BackendSettings,
+    names: tuple[str, ...],
+    backend: str,
+    details: Metadata | None,
+    *,
+    plain: bool,
+    as_json: bool,
+    dry_run: bool,
+) -> None:
+    """The whole command where another harness asks."""
+    from snellen.pipeline import peers
+    from snellen.pipeline.journal import LogFile
+
+    _only(
+        context,
+        NATIVE_ONLY,
+        "Snellen's own back end",
+        "Give the harness its own arguments behind --, or in --model-args.",
+    )
+    board = peers.plan(backend, settings, names)
+    with LogFile(board.folder, verbose=settings.verbose) as log:
+        log.said(again(context, drop=()))
+        with shown(board, log, plain=plain, as_json=as_json) as watch:
+            if not dry_run:
+                peers.work(backend, settings, board, watch, board.folder / f"{backend}.log")
+        end(context, board, details, log, as_json=as_json, dry_run=dry_run)
+
+
+def _details(
+    name: str, submit: bool, configs: str | None, backend: str = "others", *, dry_run: bool
+) -> Metadata | None:
     """What the submission says, checked before anything else; None where nothing is sent."""
     if not submit:
         if configs is not None:
@@ -194,126 +312,8 @@ def _details(model: str, submit: bool, configs: str | None, *, dry_run: bool) ->
     from snellen.interop.easi_payload import is_model_name, metadata
     from snellen.submitting import hub_token
 
-    name = model.partition(":")[2]
-    details = metadata({}, configs, defaults={"modelName": name} if is_model_name(name) else {})
+    named = {"modelName": name} if is_model_name(name) else {}
+    details = metadata({}, configs, defaults={"backend": backend, **named})
     if not dry_run:
         hub_token()
     return details
-
-
-def _through(settings: Settings, board: Board, log: LogFile, *, dry_run: bool, plain: bool, as_json: bool) -> None:
-    """Data, answers and judge, shown as they come."""
-    from snellen.pipeline import prepare, work
-
-    with _shown(board, log, plain=plain, as_json=as_json) as watch:
-        prepare(settings, board, watch)
-        if not dry_run:
-            work(settings, board, watch)
-    for row in board.failed:
-        log.said(f"{row.name} failed: {row.error}")
-
-
-class _Sent(NamedTuple):
-    """What became of the submission: one line for people, where its files are, and an exit status."""
-
-    text: str
-    folder: Path | None = None
-    status: int = 0
-
-
-def _sent(board: Board, details: Metadata, log: LogFile, status: int, *, dry_run: bool) -> _Sent:
-    """Send what is there, if all that was asked for is complete."""
-    from snellen import submitting
-    from snellen.pipeline.board import whole_runs
-
-    if dry_run:
-        sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order")
-    elif status:
-        sent = _Sent("not sent: not everything is complete")
-    else:
-        try:
-            token = submitting.hub_token()
-            prepared, reply = submitting.submit(
-                whole_runs(board.folder), details, token, out=board.folder / "submissions", say=log.said
-            )
-            sent = _Sent(f"sent as {details.model_name}: {reply.text.strip() or reply.status}", prepared.folder)
-        except SnellenError as error:
-            log.said(f"submission: {error}")
-            sent = _Sent(f"not sent: {error}\nBy hand: snellen submit easi {board.folder}", None, error.exit_code)
-    log.said(f"submission {sent.text}")
-    return sent
-
-
-@contextlib.contextmanager
-def _shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[Watch]:
-    from snellen.cli.easi_screen import Plain, Screen, Watchers
-
-    if as_json or plain or not sys.stderr.isatty():
-        yield Watchers([log, Plain(as_json=as_json)])
-        return
-    with Screen(board, _title(board)) as screen:
-        yield Watchers([log, screen])
-
-
-def _tell(
-    context: typer.Context, board: Board, log: LogFile, sent: _Sent | None, *, as_json: bool, dry_run: bool
-) -> None:
-    """The table that stays and what it cannot hold, or one JSON object."""
-    from snellen.cli.easi_screen import final, listed, remarks
-    from snellen.cli.output import show, show_json
-    from snellen.pipeline.board import entry
-
-    again = _again(context, drop=("rerun", "dry_run"))
-    left = [] if dry_run else board.unfinished
-    if as_json:
-        average, known = board.average()
-        show_json(
-            {
-                "model": board.model,
-                "folder": str(board.folder),
-                "benchmarks": {row.name: entry(row) for row in board.rows},
-                "average": {"value": average, "benchmarks": known, "of": 8},
-                "log": str(log.path),
-                "exit_code": board.status,
-                **({"go_on": again} if left else {}),
-                **({} if sent is None else {"submission": {"text": sent.text, "folder": sent.folder}}),
-            }
-        )
-        return
-    show(final(board, _title(board), _width()))
-    if found := remarks(board):
-        show(listed(found), "")
-    print(f" results      {board.folder}\n log          {log.path}")
-    if sent is not None:
-        print(f" leaderboard  {sent.text}" + (f"\n              {sent.folder}" if sent.folder else ""))
-    if left:
-        print(f"\n{len(left)} of {len(board.rows)} benchmarks are not complete. To go on:\n  {again}")
-
-
-def _width() -> int:
-    from rich.console import Console
-
-    console = Console()
-    return console.width if console.is_terminal else 160
-
-
-def _title(board: Board) -> str:
-    return f"EASI · {board.model}"
-
-
-def _again(context: typer.Context, drop: tuple[str, ...]) -> str:
-    """The command as it was given, quoted for a shell, without the options named in `drop`."""
-    words = ["snellen", "easi"]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if name in drop or source is None or source.name != "COMMANDLINE":
-            continue
-        value: Any = context.params[name]
-        flag = parameter.opts[0]
-        if isinstance(value, bool):
-            words.append(flag if value else (parameter.secondary_opts or [flag])[0])
-            continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [flag, str(one)]
-    return shlex.join(words)

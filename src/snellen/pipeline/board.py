@@ -102,6 +102,7 @@ class Board:
         folder: of the model, with a run in it for each row.
         judge: who is asked where too much cannot be read; None: nobody.
         threshold: the share of unread replies above which a judge is wanted.
+        profile: whose rules the figures are by.
         interrupted: whether somebody ended it.
     """
 
@@ -110,6 +111,7 @@ class Board:
     rows: list[Row]
     judge: str | None = None
     threshold: float = 0.025
+    profile: str = PROFILE
     interrupted: bool = False
 
     @property
@@ -148,7 +150,7 @@ class Board:
         average, known = self.average()
         content = {
             "model": self.model,
-            "profile": PROFILE,
+            "profile": self.profile,
             "threshold": self.threshold,
             "benchmarks": entries,
             "average": {"value": average, "benchmarks": known, "of": len(EIGHT)},

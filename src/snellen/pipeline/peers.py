@@ -1,0 +1,84 @@
+"""The same benchmarks by a peer's own harness: lmms-eval or VLMEvalKit, driven and read by snellen.backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from snellen.backends import BACKENDS, Outcome, Settings, run_backend
+from snellen.backends.drive import folder_of
+from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.evaluation import load_run
+from snellen.pipeline.board import Board, Row, Watch
+
+TOGETHER = "vlmevalkit"
+"""The harness that asks all benchmarks in one command, having loaded the model once; the other one has a command each."""
+PAYLOAD_NAMES: Mapping[str, str] = {"lmms-eval": "lmmseval", "vlmevalkit": "vlmevalkit"}
+"""What EASI's payload calls them."""
+
+
+def plan(name: str, settings: Settings, benchmarks: tuple[str, ...]) -> Board:
+    """Rows for the benchmarks, after what can be checked without starting the harness.
+
+    Raises:
+        UsageError, JudgeError: settings that make no sense.
+    """
+    if name not in BACKENDS:
+        raise UsageError(f"there is no backend {name!r}", f"There are native, {', '.join(BACKENDS)}.")
+    BACKENDS[name].check(settings)
+    folder = folder_of(name, settings)
+    rows = [Row(one, folder / one.replace("/", "-"), state="ready") for one in benchmarks]
+    judge = settings.judge_model or None
+    return Board(
+        f"{name}: {settings.model}", folder, rows, judge, settings.threshold, profile=str(BACKENDS[name].PROFILE)
+    )
+
+
+def work(name: str, settings: Settings, board: Board, watch: Watch, log: Path) -> None:
+    """Have the harness ask what it has not asked yet. What fails is said in its row; easi.json is written as it goes."""
+    together = [board.rows] if name == TOGETHER else [[row] for row in board.rows]
+    try:
+        for rows in together:
+            for row in rows:
+                row.state = "running"
+                watch.changed(row)
+            try:
+                found = run_backend(name, settings, [row.name for row in rows], tell=watch.said, log=log)
+            except InterruptedRunError:
+                raise
+            except SnellenError as error:
+                for row in rows:
+                    row.fail(error)
+                    watch.changed(row)
+            else:
+                for row in rows:
+                    _take(row, found[row.name], watch)
+            board.write()
+    except InterruptedRunError:
+        board.interrupted = True
+    finally:
+        for row in board.rows:
+            if row.state in ("ready", "running"):
+                row.state = "waiting"
+        board.write()
+
+
+def _take(row: Row, outcome: Outcome, watch: Watch) -> None:
+    """What came of a benchmark, on its row: our figures of the harness's replies, and its own beside them."""
+    row.done, row.total = outcome.rows, outcome.expected
+    row.notes += outcome.notes
+    if outcome.theirs is not None and outcome.ours is not None:
+        row.notes.append(f"the harness says {outcome.theirs:.4f}, we {outcome.ours:.4f} ({outcome.difference:+.4f})")
+        row.notes += outcome.differences[:4]
+    if outcome.judged is not None:
+        row.notes.append(f"judged by {outcome.judge} the harness says {outcome.judged:.4f}")
+    if outcome.folder is not None:
+        row.run = load_run(outcome.folder)
+        row.metrics = row.run.figures(outcome.profile)[outcome.profile]
+    if outcome.state == "failed":
+        why = "; ".join(outcome.errors) or "no answers were written"
+        row.fail(SnellenError(why, f"All that the harness said is in {outcome.log}."))
+    else:
+        row.notes += outcome.errors
+        row.state = outcome.state
+    watch.changed(row)
