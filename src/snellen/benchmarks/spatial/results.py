@@ -52,7 +52,8 @@ class InFile(Problems):
 def of_task(task: Task, part: str = "") -> ResultReader:
     """The benchmark's `results`: (sample, record) of each row of a file, or of a folder's files (`result_files`).
 
-    None where the file is of neither harness, or the folder has no file of the benchmark's.
+    None where the file is of neither harness, the folder has no file of the benchmark's, or lmms-eval's rows have no
+    question and the data are given: those are met by doc_id.
     """
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -60,7 +61,9 @@ def of_task(task: Task, part: str = "") -> ResultReader:
             files = of_folder(task, part, path, problems)
             return _of_files(task, files, problems) if files else None
         form = kind_of(path)
-        return None if form is None else _answered(asked(task, path, form, problems), problems)
+        if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
+            return None
+        return _answered(asked(task, path, form, problems), problems)
 
     return read
 
@@ -82,15 +85,20 @@ def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
 
 
 def kind_of(path: Path) -> str | None:
-    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index and prediction), or None."""
-    if not path.is_file() or path.suffix.lower() not in TABLES:
-        return None
-    names: set[str] = set()
-    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
-        names |= row.keys()
+    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, answer and prediction), or None."""
+    names = columns_of(path)
     if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
         return "lmms"
-    return "kit" if {"index", "prediction"} <= names else None
+    return "kit" if {"index", "answer", "prediction"} <= names else None
+
+
+def columns_of(path: Path) -> set[str]:
+    """The columns of a table's first rows; none where it is no file that holds a table."""
+    names: set[str] = set()
+    if path.is_file() and path.suffix.lower() in TABLES:
+        for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+            names |= row.keys()
+    return names
 
 
 def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
