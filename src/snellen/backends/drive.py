@@ -24,7 +24,7 @@ from snellen.benchmarks.spatial.aggregated import Theirs
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, RunError, UsageError
-from snellen.evaluation import load_run
+from snellen.evaluation import Run, load_run
 from snellen.interop.answers import Problems
 from snellen.secrets import redact
 
@@ -80,6 +80,9 @@ def run_backend(
             done[job.name] = before
             tell(f"{job.name}: complete, {before.rows:,} replies")
     try:
+        for job in wanted if settings.judge_model else ():
+            if job.name in done and done[job.name].judge != settings.judge_model:
+                done[job.name] = driver.judged(job, done[job.name])
         made = driver.lmms(pending) if name == lmms.NAME else driver.kit(pending)
     except KeyboardInterrupt:
         raise InterruptedRunError(
@@ -124,7 +127,7 @@ class _Driver:
         if recorded != meta.totals.ok or not isinstance(saved, dict):
             return None
         try:
-            found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome)
+            found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome, dec_hook=_path)
         except msgspec.ValidationError as error:
             raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
         return structs.replace(found, exit_status=None, seconds=0.0)
@@ -198,8 +201,7 @@ class _Driver:
         """One command for all data sets; then one for each benchmark that is to be judged."""
         if not pending:
             return {}
-        shared = {key: value for key, value in self.asked(pending[0])["harness"].items() if key != "tasks"}
-        work = self.root / kit.NAME / fingerprint.digest(shared)
+        shared, work = self.kit_work(pending[0])
         if self.settings.rerun:
             keeping.aside(work)
         data = [name for job in pending for _, name in job.parts]
@@ -212,6 +214,11 @@ class _Driver:
             made[job.name] = self._kit(job, work, ended, seconds, found)
             self.tell(line(made[job.name]))
         return made
+
+    def kit_work(self, job: Job) -> tuple[dict[str, Any], Path]:
+        """What the commands of all benchmarks share, and the folder of the kit's files that is named for it."""
+        shared = {key: value for key, value in self.asked(job)["harness"].items() if key != "tasks"}
+        return shared, self.root / kit.NAME / fingerprint.digest(shared)
 
     def _kit(
         self, job: Job, work: Path, ended: Ended, seconds: float, found: Mapping[str, list[faults.Fault]]
@@ -236,9 +243,9 @@ class _Driver:
             errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or found.get("", []))),
         )
         made = self._kept(job, what, base, answers, expected, problems, lambda: figures.of_kit(job, written, problems))
-        return self._judged(job, work, made)
+        return self.judged(job, made)
 
-    def _judged(self, job: Job, work: Path, made: Outcome) -> Outcome:
+    def judged(self, job: Job, made: Outcome) -> Outcome:
         """The judge run of a benchmark of which too many replies could not be read; both halves of SITE, if it is SITE."""
         if not self.settings.judge_model or made.folder is None:
             return made
@@ -246,7 +253,8 @@ class _Driver:
         unread = run.metric(UNREAD, self.profile).value or 0.0
         share = f"{unread:.1%} of the replies could not be read by rules"
         if unread <= self.settings.threshold:
-            return structs.replace(made, notes=(*made.notes, f"{share}: not judged"))
+            return structs.replace(made, notes=tuple(dict.fromkeys((*made.notes, f"{share}: not judged"))))
+        _, work = self.kit_work(job)
         start, status, seconds, problems = _size(self.log), 0, 0.0, Problems()
         written: dict[str, kit.Written] = {}
         for part, data in job.parts:
@@ -260,7 +268,7 @@ class _Driver:
         failed = [str(one) for some in _faults(self.log, start, ()).values() for one in some]
         end = f"{share}: judged by {self.settings.judge_model}"
         note = end if figure is not None else f"{end}, and no figure came of it"
-        return structs.replace(
+        told = structs.replace(
             made,
             judged=figure,
             judge=self.settings.judge_model if figure is not None else "",
@@ -268,6 +276,8 @@ class _Driver:
             errors=(*made.errors, *failed) if figure is None else made.errors,
             seconds=made.seconds + seconds,
         )
+        _remember(run, told)
+        return told
 
     def _kept(
         self,
@@ -281,10 +291,10 @@ class _Driver:
     ) -> Outcome:
         """The outcome of a benchmark's files: our run of them, and their figure beside ours."""
         folder = self.folder(job)
+        said: tuple[str, ...] = ()
         what_was = folder.meta().fingerprint if folder.exists() else None
         if what_was is not None and (self.settings.rerun or what_was != fingerprint.digest(what)):
-            moved = keeping.aside(folder.path)
-            problems.add(str(folder.path), f"an earlier run of it now lies in {moved}")
+            said = (f"an earlier run of it now lies in {keeping.aside(folder.path)}",)
         well = base.exit_status == 0 and "time limit" not in " ".join(base.errors[:1])
         about = {"seconds": base.seconds, "harness": {"name": self.name, "version": self.version, "log": str(self.log)}}
         model = f"{self.name}:{self.model}"
@@ -306,7 +316,7 @@ class _Driver:
             return structs.replace(base, errors=(*base.errors, f"results: {error.message}"))
         if not read.total or not folder.exists():
             lost = () if base.errors else ("no answers were written, and the log does not say why",)
-            return structs.replace(base, errors=(*base.errors, *lost), notes=tuple(problems.lines("are odd")))
+            return structs.replace(base, errors=(*base.errors, *lost), notes=(*said, *problems.lines("are odd")))
         run = load_run(folder.path)
         ours, lines = figures.differences(run, job, theirs, self._scored(job, answers), self.profile)
         made = structs.replace(
@@ -319,14 +329,13 @@ class _Driver:
             theirs=None if theirs is None else theirs.overall,
             ours=ours,
             differences=tuple(lines),
-            notes=(*self._notes(job, read, expected), *problems.lines("of its files are odd")),
+            notes=(*said, *self._notes(job, read, expected), *problems.lines("of its files are odd")),
         )
         if made.complete:
             made = structs.replace(made, errors=())  # what was tried again and went well is in the log
         if run.meta.state == "complete" and made.state != "complete":
             run.meta = structs.replace(run.meta, state="partial")
-        environment = {**run.meta.environment, "outcome": msgspec.to_builtins(made, enc_hook=str)}
-        folder.write_meta(structs.replace(run.meta, environment=environment))
+        _remember(run, made)
         return made
 
     def _whole(self, job: Job, expected: Mapping[str, int | None]) -> dict[str, int | None]:
@@ -392,6 +401,19 @@ def line(outcome: Outcome) -> str:
     if outcome.judged is not None:
         parts.append(f"judged by {outcome.judge} {outcome.judged:.4f}")
     return ", ".join([*parts, *outcome.errors[:1]])
+
+
+def _remember(run: Run, outcome: Outcome) -> None:
+    """Write an outcome into its run_meta.json, where the next call finds it."""
+    environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
+    run.folder.write_meta(structs.replace(run.meta, environment=environment))
+
+
+def _path(kind: type, value: object) -> Path:
+    """A path out of run_meta.json, where it is a text."""
+    if issubclass(kind, Path):
+        return Path(str(value))
+    raise TypeError(f"{kind.__name__} cannot be read from run_meta.json")
 
 
 def _fresh(folder: Path) -> Path:

@@ -155,11 +155,11 @@ def written(folder: Path, settings: Settings, data: str) -> Written:
     """
     stem, ending = re.escape(data), r"(?:xlsx|tsv|csv)"
     forms = {
+        "judged_figures": rf"(?P<model>.+)_{stem}_llm_.+?_acc\.csv",
         "answers": rf"(?P<model>.+)_{stem}\.{ending}",
         "scored": rf"(?P<model>.+)_{stem}_(?:extract_matching|exact_matching_result|{RULES})\.{ending}",
         "judged": rf"(?P<model>.+)_{stem}_(?:llm_.+?|(?:gpt|chatgpt)-.+?_result)\.{ending}",
         "figures": rf"(?P<model>.+)_{stem}(?:_extract_matching|_exact_matching)?(?:_full)?_acc\.csv",
-        "judged_figures": rf"(?P<model>.+)_{stem}_llm_.+?_acc\.csv",
     }
     hits: dict[str, dict[Path, str]] = {kind: {} for kind in forms}
     for path in sorted(folder.rglob(f"*_{data}*")):
