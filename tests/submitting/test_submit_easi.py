@@ -18,6 +18,7 @@ from servers.leaderboard import Answer, leaderboard
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
+from snellen.exporting import export
 from snellen.submitting import leaderboard as client
 from snellen.submitting import standing
 from snellen.types import Prompt, Response, Text
@@ -293,12 +294,45 @@ def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snell
         assert said.status == 2 and words in said.err
 
 
-def test_data_that_changed_since_the_run_is_refused(runs: Path, snellen: Any, tmp_path: Path) -> None:
+def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, snellen: Any, tmp_path: Path) -> None:
     data = drawn.draw("embspatial", tmp_path / "data")
     evaluate("embspatial", Parrot(), data=data, out=tmp_path / "run")
+    others = [runs / name for name in EIGHT if name != "embspatial"]
+    assert snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run").status == 0
     drawn.draw("embspatial", tmp_path / "data", each=2)
-    said = snellen("submit", "easi", tmp_path / "run", *ABOUT, "--dry-run", "--allow-incomplete")
-    assert said.status == 3 and "digest" in said.err
+    said = snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run")
+    assert said.status == 10 and "is not what it was when they were asked" in said.err
+
+
+@pytest.mark.parametrize("form", ["lmms-eval", "vlmevalkit"])
+def test_another_harness_results_come_to_what_the_run_comes_to(
+    runs: Path, whole: None, snellen: Any, tmp_path: Path, form: str
+) -> None:
+    for name in TASKS:
+        export(runs / name, form, out=tmp_path / "theirs")
+    words = (*ABOUT, "--profile", form, "--dry-run", "--json")
+    ours = json.loads(snellen("submit", "easi", runs, *words).out)
+    said = snellen("submit", "easi", tmp_path / "theirs", *words, "--model-name", "org/theirs")
+    assert said.status == 0, said.err
+    theirs = json.loads(said.out)
+    assert theirs["payload"]["backend"] == form.replace("-", "")
+    assert theirs["payload"]["scores"] == ours["payload"]["scores"]
+    assert theirs["payload"]["subScores"] == ours["payload"]["subScores"]
+    made = json.loads((Path(theirs["folder"]) / "easi_provenance.json").read_text())["benchmarks"]["blink"]
+    assert made["answers"] == made["of"] == drawn.count("blink") and made["sources"][0]["files"]
+
+
+def test_a_row_of_another_harness_that_is_lost_makes_it_incomplete(
+    runs: Path, whole: None, snellen: Any, tmp_path: Path
+) -> None:
+    (samples,) = [
+        path for path in export(runs / "mmsi-bench", "lmms-eval", out=tmp_path / "x").files if "samples" in path.name
+    ]
+    others = [runs / name for name in EIGHT if name != "mmsi-bench"]
+    assert snellen("submit", "easi", *others, samples, *ABOUT, "--dry-run").status == 0
+    samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:-1]))
+    said = snellen("submit", "easi", *others, samples, *ABOUT, "--dry-run")
+    assert said.status == 10 and "mmsi_bench: the data has 10 of the 11 questions" in said.err
 
 
 def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(

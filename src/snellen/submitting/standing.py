@@ -141,7 +141,7 @@ def _scored(
 ) -> Iterator[tuple[Sample, Record, Score]]:
     """Every answer with its question and its score, under the names that the whole benchmark has for them."""
     if one.run is not None:
-        yield from _of_judged(one) if _judged(one, profile) else _of_rules(one, profile)
+        yield from _of_judged(one, one.run) if _judged(one, profile) else _of_rules(one, one.run, profile)
     elif one.files is not None:
         score = benchmark.score[profile]
         for path in one.files.paths:
@@ -153,15 +153,13 @@ def _scored(
                 yield sample, record, rescore.score_record(sample, record, score)
 
 
-def _of_rules(one: Given, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
-    run = _run(one)
+def _of_rules(one: Given, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
     for sample, record in in_order(run):
         score = rescore.score_record(sample, record, run.benchmark.score[profile])
         yield (*_in_half(one.half, sample, record), score)
 
 
-def _of_judged(one: Given) -> Iterator[tuple[Sample, Record, Score]]:
-    run = _run(one)
+def _of_judged(one: Given, run: Run) -> Iterator[tuple[Sample, Record, Score]]:
     judged = regraded.beside(run.folder)
     said = read(judged, run.folder) if judged is not None else Verdicts({}, "")
     schema = built_in(regraded.RUBRIC).verdict
@@ -173,19 +171,6 @@ def _of_judged(one: Given) -> Iterator[tuple[Sample, Record, Score]]:
 def _judged(one: Given, profile: str) -> RunFolder | None:
     """The whole judged run beside a run, where the profile is the one that a judge works for."""
     return regraded.beside(one.run.folder) if one.run is not None and profile == regraded.PROFILE else None
-
-
-def _run(one: Given) -> Run:
-    """The run, its data being what was asked."""
-    if one.run is None:
-        raise TypeError(f"{one.name} is no run")
-    found, recorded = one.run.benchmark.digest(one.run.meta.spec.data), one.run.meta.identity.get("data")
-    if found != recorded:
-        raise DataError(
-            f"{one.run.path}: the run's data has digest {recorded}, what lies there now {found}",
-            "Put back the data that the questions were made from; its place is in run_meta.json.",
-        )
-    return one.run
 
 
 def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]:
@@ -204,6 +189,8 @@ def _run_faults(run: Run) -> Iterable[str]:
         yield f"{run.path.name}: only the first {coverage.limit:,} questions were asked (--limit)"
     if run.meta.state != "complete":
         yield f"{run.path.name}: the run is not at its end ({run.meta.state})"
+    if run.benchmark.digest(run.meta.spec.data) != run.meta.identity.get("data"):
+        yield f"{run.path.name}: the data, or how its questions are put, is not what it was when they were asked"
     recorded = run.meta.identity.get("benchmark_version")
     if recorded != run.benchmark.version:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"
