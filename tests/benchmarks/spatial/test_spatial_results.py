@@ -208,8 +208,30 @@ cells = (
     | st.text(max_size=12)
     | st.lists(st.text(max_size=4))
 )
-NAMES = """id idx qid question_id question question_type type sub_task category options choices answer gt_answer ground_truth
-gt task task_type data_source answer_options A B visual""".split()
+NAMES = [
+    "id",
+    "idx",
+    "qid",
+    "question_id",
+    "question",
+    "question_type",
+    "type",
+    "sub_task",
+    "category",
+    "options",
+    "choices",
+    "answer",
+    "gt_answer",
+    "ground_truth",
+    "gt",
+    "task",
+    "task_type",
+    "data_source",
+    "answer_options",
+    "A",
+    "B",
+    "visual",
+]
 columns = st.sampled_from(NAMES)
 known = st.sampled_from(
     [*VSI.values(), "object_counting", "depth_prediction_oc", "view_change_infer", "Jigsaw", "A", "(B)"]
