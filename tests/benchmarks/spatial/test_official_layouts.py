@@ -150,6 +150,18 @@ def test_both_halves_of_site_are_asked_in_one_run_and_counted_together(tmp_path:
     assert all(isinstance(part, Video) for one in asked("site/video", path) for part in one.prompt.parts[:1])
 
 
+def test_the_folder_of_one_half_of_site_is_that_half_and_never_the_other(tmp_path: Path) -> None:
+    path = drawn.draw("site", tmp_path)
+    assert shown(asked("site/video", path / "video_test", path)) == shown(asked("site/video", path))
+    with pytest.raises(DataError, match="no questions of site"):
+        asked("site/image", path / "video_test", path)
+    file = path / "video_test" / "test-00000-of-00001.parquet"
+    for sample in asked("site/image", file, path):
+        (blob,) = blobs(sample)
+        with pytest.raises(DataError, match=r"row \d: 'videos/set\d/\d_0\.mp4' is for site/video, not site/image"):
+            blob.read()
+
+
 def test_a_mirror_with_pictures_in_cells_asks_what_the_archives_ask(tmp_path: Path) -> None:
     """lmms-eval's copies have the pictures of MindCube and ViewSpatial in cells, where the authors have paths."""
     for name, file, where in (

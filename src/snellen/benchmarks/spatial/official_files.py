@@ -20,6 +20,7 @@ from snellen.sources.cells import ParquetCell, pictured_rows
 from snellen.types import Blob
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
+IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 LINED = (".jsonl", ".ndjson")
 OWN_IDS = ("vsi-bench", "vsi-debiased")
 _PICTURES = re.compile(r"images?|image_\d+|visual|ref_images")
@@ -75,6 +76,11 @@ class OfficialFiles:
                 except DataError as error:
                     yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Is this its file?")
                     continue
+                if question.media and _other_half(self.part, question.media[0]):
+                    other = "video" if self.part == "image" else "image"
+                    why = f"{self.file}, {place}: {question.media[0][:200]!r} is for site/{other}, not site/{self.part}"
+                    yield place, DataError(why, f"Give the folder with both halves, or the file of the {self.part}s.")
+                    continue
                 if self.task.name in OWN_IDS:
                     if question.id in seen:
                         self._dropped += 1
@@ -128,6 +134,12 @@ class OfficialFiles:
         if self._dropped:
             said.append(f"{self.file}: {self._dropped:,} rows have an id that was there already; they are left out")
         return said + (self._found.faults if self._found is not None else [])
+
+
+def _other_half(part: str, name: str) -> bool:
+    """Whether a row of SITE is of the half that is not asked, as where one half's file is given for both."""
+    other = {"image": VIDEOS, "video": IMAGES}.get(part, ())
+    return name.lower().endswith(other)
 
 
 def _name(file: Path | Blob) -> str:

@@ -31,7 +31,8 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
         DataError: there is none.
     """
     names = {path.relative_to(folder).as_posix(): path for path in near(folder, TABLES)}
-    for config in configs(task, part):
+    own = folder.absolute().name
+    for config in configs(task, part) if own not in configs(task, part) else ("",):
         for split in task.splits:
             found = _of_one_kind([name for name in names if _is_shard(name, config, split)])
             if found:
@@ -48,7 +49,7 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     packed = _packed(task, folder)
     if packed is not None:
         return (packed,), ()
-    if len(names) == 1:
+    if len(names) == 1 and not _of_another(task, part, folder):
         return tuple(names.values()), ()
     some = ", ".join(list(names)[:8]) or "no parquet or JSON file"
     shards = (f"{split}-*.parquet" for split in task.splits)
@@ -92,6 +93,11 @@ def _packed(task: Task, root: Path) -> Blob | None:
 def configs(task: Task, part: str) -> list[str]:
     """The folders that a split may lie in, `*` being any and the empty one the root."""
     return [one for one in task.configs if not part or one.startswith(part)]
+
+
+def _of_another(task: Task, part: str, folder: Path) -> bool:
+    """Whether a folder is the one of a configuration that is not asked, such as SITE's other half."""
+    return folder.absolute().name in set(task.configs) - set(configs(task, part))
 
 
 def patterns(task: Task, part: str = "") -> list[str]:
