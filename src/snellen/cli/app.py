@@ -37,6 +37,7 @@ COMMANDS = {
     "submit": Command("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),
     "extract": Command("snellen.cli.extract:extract", "Show how replies are read.", SCORES),
     "build": Command("snellen.cli.build:group", "Make a benchmark from images and a taxonomy, and prove it.", MAKE),
+    "prompts": Command("snellen.cli.prompts:group", "Ask in the words of another harness.", MAKE),
     "features": Command("snellen.cli.features:group", "Measure what an encoder's features tell apart.", FEATURES),
     "agents": Command("snellen.cli.agents:group", "Install the agents that answer as models.", OTHER),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),

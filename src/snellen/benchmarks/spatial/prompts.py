@@ -21,14 +21,13 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import frames
 from snellen.benchmarks.spatial.question import Question, options_in
 from snellen.benchmarks.spatial.tasks import Task
-from snellen.benchmarks.spatial.wording import Words, filled, listed, words_for
+from snellen.benchmarks.spatial.wording import FORMS, Words, filled, listed, words_for
 from snellen.errors import UsageError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Generation, Image, Part, Pick, Prompt, Text, Video
 
-FORMS = ("vlmevalkit", "lmms-eval")
 OPTIONS: Mapping[str, str] = {
-    "prompting": f"whose order of words and pictures, and whose frames: {' or '.join(FORMS)} (default: {FORMS[0]})",
+    "prompting": f"whose order of words and pictures, and whose frames: {' or '.join(FORMS)} (default: {FORMS[0]}, or that of the words)",
     "prompts": "a file of words to use in place of ours, as `snellen prompts import` writes it (.toml)",
     "sample-frames": (
         "how many frames of a video are shown, or with vlmevalkit how many a second, as 2fps "
@@ -73,9 +72,11 @@ def of(data: Data, task: Task) -> Prompting:
         UsageError: a form that nobody knows, a number of frames that is none, a rate where there is no formula for it.
         DataError: the user's file of words cannot be used.
     """
-    form = data.options.get("prompting", FORMS[0])
-    if form not in FORMS:
-        raise UsageError(f"prompting={form!r} is not known", f"One of these: {', '.join(FORMS)}.")
+    asked = data.options.get("prompting")
+    if asked not in (None, *FORMS):
+        raise UsageError(f"prompting={asked!r} is not known", f"One of these: {', '.join(FORMS)}.")
+    given = data.options.get("prompts")
+    form, words = words_for(task, asked, None if given is None else Path(given).expanduser())
     said = data.options.get("sample-frames", "")
     rate = _RATE.fullmatch(said)
     if rate is not None:
@@ -88,8 +89,6 @@ def of(data: Data, task: Task) -> Prompting:
         raise UsageError(
             f"sample-frames={said!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
         )
-    given = data.options.get("prompts")
-    words = words_for(task, form, None if given is None else Path(given).expanduser())
     return Prompting(form, words, 0 if rate else int(said or 0), float(rate[1]) if rate else 0.0)
 
 

@@ -1,6 +1,6 @@
 """The words of the spatial benchmarks' questions: the files in words/, one a harness, and files of a user's own.
 
-Such a file is TOML with a table a benchmark. Its templates have places: `{question}` is filled from the row, `{pre}` and
+Such a file is TOML: `prompting` says whose order its templates are in, and then there is a table a benchmark. Templates have places: `{question}` is filled from the row, `{pre}` and
 `{post}` from the file itself. What stands in `[[...]]` goes where none of its places has anything to show.
 docs/spatial-prompts.md lists the places.
 """
@@ -20,6 +20,7 @@ from msgspec import Struct
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 
+FORMS = ("vlmevalkit", "lmms-eval")
 LONGEST_FILE = 1 << 20
 ASKED = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
 PLACES = frozenset(
@@ -65,28 +66,51 @@ class Words(Struct, frozen=True, forbid_unknown_fields=True):
     temperature: float | None = None
 
 
-def words_for(task: Task, form: str, file: Path | None) -> Words:
-    """The words for a benchmark: of a user's file, else those in words/ for a harness. VSI-Debiased has VSI-Bench's.
+class File(Struct, frozen=True):
+    """A file of words: whose order of text and pictures it is for, and the words by benchmark."""
+
+    prompting: str
+    words: Mapping[str, Words]
+
+
+def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Words]:
+    """The form, and its words for a benchmark: of a user's file, else those in words/. VSI-Debiased has VSI-Bench's.
+
+    Args:
+        form: one of FORMS; None: the file's own, without a file the first.
 
     Raises:
-        DataError: the file cannot be used, or has no words for this benchmark.
+        DataError: the file cannot be used, has no words for this benchmark, or is for another form.
     """
-    table = _ours(form) if file is None else _of_file(file)
+    if file is None:
+        form = form or FORMS[0]
+        return form, ours(form, task.name)
+    found = _of_file(file)
+    if form not in (None, found.prompting):
+        raise DataError(
+            f"prompts={file} has words as {found.prompting} puts questions, and prompting={form} was asked for",
+            "Leave prompting away, or give another file.",
+        )
     for name in (task.name, "vsi-bench" if task.name == "vsi-debiased" else task.name):
-        if name in table:
-            return table[name]
-    raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(table) or 'none at all'}", _HINT)
+        if name in found.words:
+            return found.prompting, found.words[name]
+    raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(found.words) or 'none at all'}", _HINT)
 
 
 _HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md says what it holds."
 
 
+def ours(form: str, name: str) -> Words:
+    """Our words for a benchmark, as a harness lays them out."""
+    return _ours(form).words["vsi-bench" if name == "vsi-debiased" else name]
+
+
 @cache
-def _ours(form: str) -> dict[str, Words]:
+def _ours(form: str) -> File:
     return read(files(__package__).joinpath("words", f"{form}.toml").read_text("utf-8"), f"words/{form}.toml")
 
 
-def _of_file(path: Path) -> dict[str, Words]:
+def _of_file(path: Path) -> File:
     try:
         with path.open("rb") as stream:
             raw = stream.read(LONGEST_FILE + 1)
@@ -98,17 +122,23 @@ def _of_file(path: Path) -> dict[str, Words]:
     return read(text, str(path))
 
 
-def read(text: str, place: str) -> dict[str, Words]:
-    """Words by benchmark from the text of a file, which messages call `place`.
+def read(text: str, place: str) -> File:
+    """The words in the text of a file, which messages call `place`.
 
     Raises:
-        DataError: no TOML; an unknown benchmark, field or place; a template that is missing, or shows no question; an
+        DataError: no TOML; no `prompting`, or an unknown one; an unknown benchmark, field or place; a template that is missing, or shows no question; an
             option's line without its letter and its text.
     """
     try:
-        table = msgspec.convert(tomllib.loads(text), dict[str, Words])
+        whole = tomllib.loads(text)
+        form = whole.pop("prompting", None)
+        table = msgspec.convert(whole, dict[str, Words])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise DataError(f"{place}: {error}", _HINT) from error
+    if form not in FORMS:
+        raise DataError(
+            f"{place}: prompting is {form!r}; expected {' or '.join(FORMS)}, at the head of the file", _HINT
+        )
     for name, words in table.items():
         if name not in TASKS:
             raise DataError(f"{place}: {name} is no spatial benchmark; they are {', '.join(TASKS)}", _HINT)
@@ -120,7 +150,7 @@ def read(text: str, place: str) -> dict[str, Words]:
             raise DataError(f"{place}: {name}.max_tokens is {words.max_tokens}; 0 or more was expected", _HINT)
         if words.temperature is not None and not 0 <= words.temperature <= 100:
             raise DataError(f"{place}: {name}.temperature is {words.temperature}; 0 or more was expected", _HINT)
-    return table
+    return File(form, table)
 
 
 def _check(template: str, place: str, *, needed: bool) -> None:
