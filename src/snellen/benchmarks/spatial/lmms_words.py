@@ -120,8 +120,8 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
         words[name] = ours("lmms-eval", name)
         for task, texts in parts:
             config = _config(found[task], tasks)
-            keyed = keyed or model_key in (config.get("lmms_eval_specific_kwargs") or {})
             words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)
+            keyed = keyed or model_key in (config.get("lmms_eval_specific_kwargs") or ())
         if name in OURS:
             remarks.append(f"{name}: our words remain for {OURS[name]}, which lmms-eval has in its code")
     if not words:
@@ -143,8 +143,10 @@ def _source(package: Path, given: Path | None) -> str:
             return "lmms-eval"
     for near in (package, package.parent):
         for folder in sorted(near.glob("lmms_eval-*.dist-info")):
-            return f"lmms-eval {folder.name.removeprefix('lmms_eval-').removesuffix('.dist-info')}"
-    return f"lmms-eval in a folder {package.name}"
+            release = folder.name.removeprefix("lmms_eval-").removesuffix(".dist-info")
+            if re.fullmatch(r"[\w.+-]+", release):
+                return f"lmms-eval {release}"
+    return f"lmms-eval in a folder {package.name!r}"
 
 
 def _tasks(package: Path) -> Path:
