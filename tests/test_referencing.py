@@ -232,3 +232,15 @@ def test_runs_of_two_models_stay_beside_their_own_columns_and_a_second_run_has_a
     whole, own = page.split('title="vsi-bench/overall"')[1].split("Published by")[:2]
     assert whole.count(f"<bdi>{NAMED}</bdi>") == 2 and "api:other" not in whole
     assert "<bdi>api:other</bdi>" in own
+
+
+def test_answers_of_another_harness_are_held_against_the_row_that_the_user_names(tmp_path):
+    lines = ["index\tquestion\tA\tB\tanswer\tcategory\tprediction"]
+    lines += [f"{at}\tWhich?\tleft\tright\t{'AB'[at % 2]}\tCounting\tA" for at in range(6)]
+    (tmp_path / "mine_BLINK.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    (one,) = beside_easi([tmp_path], model="Qwen3-VL-2B-Instruct")
+    (result,) = one.results
+    assert result.figures["easi"].value == 50.0 and not result.whole
+    assert any("1,901" in line for line in result.remarks) and "asked by VLMEvalKit" in result.remarks
+    (row,) = result.rows
+    assert (row.target, row.ours["easi"].delta, row.ours["easi"].status) == (53.8, -3.8, "acceptable")

@@ -202,7 +202,11 @@ def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Stand
     half = str(whole.made.get("half") or "")
     runs = [one.run for one in several if one.run is not None]
     said = [line for run in runs for line in conditions(run) if not line.startswith("only the first")]
-    frames = {source.get("frames") for source in whole.made["sources"]}
+    sources = whole.made["sources"]
+    judges = {source["judge"]["model"] for source in sources if source.get("judge")}
+    said += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]
+    said += [f"asked by {source['harness']}" for source in sources if source["harness"] != "snellen"]
+    frames = {source.get("frames") for source in sources}
     if len(runs) < len(several) and any(check.frames for check in of_data(task.name, None)):
         said.append("the files do not say how many frames were shown")
     checks = [] if half else of_data(task.name, frames.pop() if len(frames) == 1 else None)

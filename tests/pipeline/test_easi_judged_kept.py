@@ -13,6 +13,7 @@ from easi_stubs import GradingServer, Speaker, done, settings
 from benchmarks.spatial import official_drawn as drawn
 from snellen.cli import main
 from snellen.pipeline import Row
+from snellen.referencing import beside_easi
 
 PROSE = "It is hard to see, though I settle on the option named first."
 
@@ -54,6 +55,8 @@ def test_a_judged_score_stands_under_its_official_id_whenever_it_is_looked_at(
     assert submitted(again, tmp_path, capsys) == first
     assert first["scores"][name] == 100.0
     assert not [key for key in first["scores"] if "grader" in key or "exact" in key]
+    (result,) = beside_easi([row.folder.parent])[0].results
+    assert result.figures["easi"].value == 100.0 and "under easi, a judge decided: api:grader" in result.remarks
 
 
 def test_a_judge_leaves_the_answers_and_their_scores_by_rule_as_they_are(judge, tmp_path: Path, monkeypatch):
