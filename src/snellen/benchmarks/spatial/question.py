@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from msgspec import Struct
@@ -17,9 +18,7 @@ from snellen.types import Kind, Prompt, Sample
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 UNKNOWN_OPTIONS = dict.fromkeys("ABCD", "")
 _LETTERED = re.compile(r"^\s*\(?([A-Z])\s*[.):：]\s*", re.DOTALL)
-_OPTION_LINE = re.compile(
-    r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+(.*?)(?=[\s,;]+\(?[A-J]\s*[.:)：]\s|\s*\Z)", re.DOTALL
-)
+_HEAD = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+")
 
 
 class Question(Struct, frozen=True):
@@ -108,9 +107,27 @@ def lettered(options: list[str]) -> dict[str, str]:
 
 def options_in(text: str) -> dict[str, str]:
     """The options that a question's own text lists as `A. left`, `A: left,` or `(A) left`; empty where they are not A, B ..."""
-    found = _OPTION_LINE.findall(text)
-    for start in range(len(found)):
+    found = _listed(text)
+    for start in range(max(0, len(found) - len(LETTERS)), len(found)):
         run = found[start:]
         if [letter for letter, _ in run] == list(LETTERS[: len(run)]) and len(run) > 1:
             return {letter: option.strip().rstrip(",;") for letter, option in run}
     return {}
+
+
+def _listed(text: str) -> list[tuple[str, str]]:
+    """(letter, what stands behind it up to the next) in order; read in one pass, whatever the text is made of.
+
+    A letter right behind another's mark begins no option: something has to stand between the two.
+    """
+    heads: list[re.Match[str]] = []
+    for head in _HEAD.finditer(text):
+        if not heads or head.start() > heads[-1].end():
+            heads.append(head)
+    found: list[tuple[str, str]] = []
+    for head, after in zip_longest(heads, heads[1:]):
+        end = len(text) if after is None else after.start()
+        while after is not None and end > head.end() and (text[end - 1] in ",;" or text[end - 1].isspace()):
+            end -= 1
+        found.append((head[1], text[head.end() : end]))
+    return found
