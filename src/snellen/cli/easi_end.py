@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
     from snellen.interop.easi_payload import Metadata
@@ -50,6 +50,13 @@ def _sent(
         sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order")
     elif status:
         sent = _Sent("not sent: not everything is complete")
+    elif context.params["no_judge"] and (judged := _judged(board)):
+        sent = _Sent(
+            f"not sent: verdicts lie beside {', '.join(judged)}, and a submission has the judge's figures where there are "
+            "such; move them away, or leave --no-judge out",
+            None,
+            UsageError.exit_code,
+        )
     else:
         try:
             token = submitting.hub_token()
@@ -67,6 +74,13 @@ def _sent(
             sent = _Sent(f"not sent: {error}\nBy hand: snellen submit easi {board.folder}", None, error.exit_code)
     log.said(f"submission {sent.text}")
     return sent
+
+
+def _judged(board: Board) -> list[str]:
+    from snellen.engine import regraded
+    from snellen.engine.folder import RunFolder
+
+    return [row.name for row in board.rows if regraded.beside(RunFolder(row.folder)) is not None]
 
 
 @contextlib.contextmanager
