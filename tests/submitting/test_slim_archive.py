@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snellen.submitting.archive import ENDINGS, slim
+from snellen.submitting.archive import ENDINGS, KEPT_CHARACTERS, slim
 
 
 def rows(path: Path, replies: list[str]) -> Path:
@@ -60,6 +60,11 @@ def test_the_longest_replies_that_fit_are_kept(tmp_path: Path) -> None:
     files = {"r_samples.jsonl": rows(tmp_path / "r", [noise(5_000, seed) for seed in range(20)])}
     kept = [found.kept for limit in (200_000, 80_000, 45_000, 25_000) if (found := slim(files, {}, "m", limit))]
     assert kept == [None, 4000, 2000, 1000]
+    for limit, longest in ((80_000, 4000), (45_000, 2000), (25_000, 1000)):
+        next_one = KEPT_CHARACTERS[KEPT_CHARACTERS.index(longest) - 1]
+        cut = {"r_samples.jsonl": rows(tmp_path / "cut", [noise(5_000, seed)[-next_one:] for seed in range(20)])}
+        fits = slim(cut, {}, "m", limit)
+        assert fits is None or fits.kept is not None, "more of each reply would have fitted"
 
 
 def test_what_is_too_large_without_replies_is_none(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ ENDINGS = frozenset(
         "svg",
     ]
 )
-KEPT_CHARACTERS: tuple[int | None, ...] = (None, 4000, 2000, 1000, 500, 200, 100, 0)
-"""How much of the end of each reply is kept: all of it, else the longest that fits."""
+KEPT_CHARACTERS = (8000, 6000, 4000, 3000, 2000, 1500, 1000, 750, 500, 400, 300, 200, 150, 100, 50, 0)
+"""How much of the end of each reply may be kept where not all of it fits: the longest that does."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 _decode, _encode = msgspec.json.Decoder(dict).decode, msgspec.json.Encoder().encode
 
@@ -76,11 +76,19 @@ def slim(rows: Mapping[str, Path], others: Mapping[str, bytes], folder: str, lim
         full = f"{folder}/{name}"
         if ".." in full or PurePosixPath(full).suffix.removeprefix(".") not in ENDINGS or full.count("/") != 1:
             raise ValueError(f"{full!r} is no name of a member that the leaderboard takes")
-    for kept in KEPT_CHARACTERS:
-        content = _packed(rows, others, folder, limit, kept)
-        if content is not None:
-            return Archive(content, kept)
-    return None
+    whole = _packed(rows, others, folder, limit, None)
+    if whole is not None:
+        return Archive(whole, None)
+    found: Archive | None = None
+    first, last = 0, len(KEPT_CHARACTERS) - 1
+    while first <= last:  # the shorter the replies, the smaller the zip
+        middle = (first + last) // 2
+        content = _packed(rows, others, folder, limit, KEPT_CHARACTERS[middle])
+        if content is None:
+            first = middle + 1
+        else:
+            found, last = Archive(content, KEPT_CHARACTERS[middle]), middle - 1
+    return found
 
 
 def _packed(
