@@ -76,6 +76,7 @@ def test_a_part_of_the_questions_is_never_taken_for_the_whole(tmp_path, monkeypa
     monkeypatch.setitem(TASKS, "blink", structs.replace(TASKS["blink"], rows=(14,)))
     (whole,) = beside_easi(folders)[0].results
     assert whole.whole and whole.coverage == 1.0 and whole.remarks == ()
+    assert beside_easi(folders)[0].lines[0].comparable
     (limited,) = beside_easi(ran(tmp_path / "few", "blink", limit=5))[0].results
     assert not limited.whole and any("--limit" in line for line in limited.remarks)
 
@@ -128,7 +129,7 @@ def test_means_are_over_the_benchmarks_that_were_run_and_say_which_are_missing(t
     (one,) = beside_easi(ran(tmp_path, "blink", "embspatial", "omnispatial"))
     assert set(one.missing) == set(EIGHT) - {"blink", "embspatial"}
     ours, *theirs = one.lines
-    assert ours.measured and ours.coverage == "2 of 8"
+    assert ours.measured and ours.coverage == "2 of 8" and not ours.comparable  # a few of each one's questions
     assert {name for name, value in ours.values.items() if value is not None} == {"blink", "embspatial"}
     assert ours.average == pytest.approx(
         sum(value for value in ours.values.values() if value is not None) / 2, abs=1e-3
@@ -191,7 +192,11 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
     assert main(["report", *folders, "--reference", "easi"]) == 0
     shown = capsys.readouterr()
     assert "69.10" in shown.out and "(beyond)" in shown.out and "Gemini-2.5-pro" in shown.out
-    assert "means over 2 of 8 benchmarks" in shown.out and "14 of the 1,901 questions" in shown.err
+    assert (
+        "means over 2 of 8 benchmarks" in shown.out
+        and "(in part)" in shown.out
+        and "14 of the 1,901 questions" in shown.err
+    )
     assert main(["report", *folders, "--reference", "easi", "--json", "--faults", "3dsr-subscores-null"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["rule"] == {"strong": 2.5, "acceptable": 5.0}

@@ -93,7 +93,8 @@ class Result(Struct, frozen=True):
 class Line(Struct, frozen=True):
     """One row beside the published ones: points by benchmark, and their mean over the same benchmarks as ours.
 
-    `comparable` is False where some of these are missing: the mean is then over fewer.
+    `comparable` is False where some of these are missing, so that the mean is over fewer; of ours where one of them is of
+    part of the questions.
     """
 
     name: str
@@ -172,13 +173,16 @@ def _beside(name: str, found: Mapping[str, Sequence[Given]], asked: str, fault_n
     values = {task: _fraction(by_profile[PROFILES[0]]) for task, by_profile in standings.items()}
     table = published.table()
     ours = average.over(values, EIGHT)
-    lines = [_line(name, True, values, ours)] if ours.known else []
+    results = [_result(TASKS[task], found[task], by_profile, asked) for task, by_profile in standings.items()]
+    whole = all(result.whole for result in results if result.benchmark in ours.known)
+    lines = [_line(name, values, ours, measured=True, comparable=whole)] if ours.known else []
     for row in table.rows if ours.known else ():
         line = dict(zip(EIGHT, row.values, strict=True))
-        lines.append(_line(row.name, False, line, average.over(line, ours.known)))
+        mean = average.over(line, ours.known)
+        lines.append(_line(row.name, line, mean, measured=False, comparable=not mean.missing))
     return Beside(
         name,
-        tuple(_result(TASKS[task], found[task], by_profile, asked) for task, by_profile in standings.items()),
+        tuple(results),
         table.title,
         table.source,
         ours.missing,
@@ -191,10 +195,10 @@ def _fraction(one: Standing) -> float | None:
     return one.figures().overall
 
 
-def _line(name: str, measured: bool, values: Mapping[str, float | None], mean: Average) -> Line:
+def _line(name: str, values: Mapping[str, float | None], mean: Average, *, measured: bool, comparable: bool) -> Line:
     shown = {benchmark: points(values.get(benchmark)) for benchmark in EIGHT}
     value = None if mean.value is None else round(mean.value, 4)
-    return Line(name, measured, shown, value, mean.coverage, measured or not mean.missing)
+    return Line(name, measured, shown, value, mean.coverage, comparable)
 
 
 def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Standing], asked: str) -> Result:

@@ -107,7 +107,9 @@ def _published(one: Beside) -> Table:
     for heading in (*ours.values, "mean"):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in one.lines:
-        mean = _points(line.average) if line.comparable else f"{_points(line.average)} (over {line.coverage})"
+        mean = _points(line.average)
+        if not line.comparable:
+            mean += " (in part)" if line.measured else f" (over {line.coverage})"
         name = f"{line.name} (here)" if line.measured else line.name
         table.add_row(name, *(_points(value) for value in line.values.values()), mean, end_section=line.measured)
     return table
