@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.spatial import kit_drawn
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import where
@@ -149,3 +150,20 @@ def test_media_may_come_from_another_repository_than_the_questions(tmp_path: Pat
     assert lost("site", Data(own))[1] == 12
     assert lost("site", Data(own, Path("hf:site/data"))) == (12, 0)
     assert sorted(fetched) == ["data_chunked_00.zip", "data_chunked_01.zip"]
+
+
+def test_a_kits_table_comes_alone_from_its_repository_and_media_from_the_authors(
+    tmp_path: Path, fetched: list[str]
+) -> None:
+    (tmp_path / "tables").mkdir()
+    for name in ("vsi-bench", "site", "blink"):
+        folder = kit_drawn.draw(name, tmp_path / "drawn")
+        for path in folder.glob("*.tsv"):
+            path.rename(tmp_path / "tables" / path.name)
+        folder.rename(tmp_path / name)
+    table = Path("hf:tables/EASI-Leaderboard-Data")
+    assert lost("blink", Data(table)) == (14, 0)
+    assert lost("vsi-bench", Data(table, Path("hf:vsi-bench/VSI-Bench"))) == (10, 0)
+    zips = {"arkitscenes.zip", "scannet.zip", "scannetpp.zip"}
+    assert set(fetched) == {"BLINK.tsv", "VSI-Bench.tsv", *zips}
+    assert lost("site", Data(table, Path("hf:site/SITE-Bench"))) == (12, 0)
