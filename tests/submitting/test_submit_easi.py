@@ -20,7 +20,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.exporting import export
 from snellen.submitting import leaderboard as client
-from snellen.submitting import standing
+from snellen.submitting import masked, preparing, standing
 from snellen.types import Prompt, Response, Text
 
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
@@ -353,3 +353,54 @@ def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(
     assert made["vsi_bench"]["sources"][0]["frames"] == 32 and made["blink"]["sources"][0]["frames"] is None
     assert made["blink"]["coverage"] == 1.0 and made["blink"]["sources"][0]["prompting"] == "vlmevalkit"
     assert str(runs.parent) not in json.dumps(made)
+
+
+def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(
+    runs: Path, whole: None, snellen: Any
+) -> None:
+    with leaderboard() as stub:
+        first = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
+        (folder,) = Path("results/submissions").iterdir()
+        with (folder / "sent.jsonl").open("ab") as file:
+            file.write(b'{"time": "20')
+        again = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
+    assert first.status == again.status == 0
+    assert "very files" not in first.err and "very files" in again.err
+    assert len(stub.got) == 2 and stub.got[0].body == stub.got[1].body
+
+
+def test_payload_and_zip_together_stay_below_what_the_platform_takes(
+    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
+    assert full["reply_characters"] is None
+    for limit in (full["request_bytes"] + preparing.ENVELOPE, full["request_bytes"] - 200):
+        monkeypatch.setattr(preparing, "LARGEST_REQUEST", limit)
+        remarks = "x" * 2_000 if limit < full["request_bytes"] else ""
+        said = snellen("submit", "easi", runs, *ABOUT, "--remarks", remarks, "--dry-run", "--json")
+        if said.status == 0:
+            assert json.loads(said.out)["request_bytes"] <= limit
+        else:
+            assert said.status == 10 and "by hand" in said.err
+    monkeypatch.setattr(preparing, "LARGEST_REQUEST", 9_000)
+    said = snellen("submit", "easi", runs, *ABOUT, "--dry-run")
+    assert said.status == 10 and "even without the replies" in said.err and "by hand" in said.err
+    assert not [path for path in Path("results/submissions").iterdir() if path.name.startswith(".part")]
+
+
+def test_on_a_terminal_it_is_asked_before_it_is_sent(
+    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with leaderboard() as stub:
+        for answer, sent in (("n\n", 0), ("y\n", 1)):
+            monkeypatch.setattr("sys.stdin", Terminal(answer))
+            said = snellen("submit", "easi", runs, *ABOUT, "--endpoint", stub.url)
+            assert len(stub.got) == sent and (said.status == 0) == bool(sent)
+
+
+def test_a_short_token_shows_nothing_of_itself() -> None:
+    assert masked("hf_12345") == "****" and masked("hf_123456") == "hf_1****3456"

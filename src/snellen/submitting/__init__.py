@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
@@ -142,8 +143,21 @@ def post(
 def taken_before(prepared: Prepared) -> str:
     """When the leaderboard took these very bytes; empty where it never did."""
     path = prepared.folder / SENT
-    rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()] if path.exists() else []
-    return next((str(row["time"]) for row in reversed(rows) if row.get("taken")), "")
+    when = ""
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            row = msgspec.json.decode(line, type=_Attempt)
+        except msgspec.DecodeError:  # a line that was cut off when the disk was full
+            continue
+        when = row.time if row.taken else when
+    return when
+
+
+class _Attempt(Struct):
+    """What is read of a line of sent.jsonl."""
+
+    time: str
+    taken: bool
 
 
 def _log(folder: Path, endpoint: str, what: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ PROFILE = "easi"
 OUT = Path("results/submissions")
 PAYLOAD, PROVENANCE = "easi_results.json", "easi_provenance.json"
 SAMPLES = "samples"
-_ENVELOPE = 1_000
+ENVELOPE = 1_000
 """Bytes that a request has beside payload and zip, and more than enough of them."""
 
 
@@ -133,7 +133,7 @@ def _prepared(
         )
     others[PROVENANCE] = provenance = readable(_provenance(details, standings, profile))
     sent = msgspec.json.encode(content)
-    archive = slim(rows, others, stem, LARGEST_REQUEST - len(sent) - _ENVELOPE)
+    archive = slim(rows, others, stem, LARGEST_REQUEST - len(sent) - ENVELOPE)
     if archive is None:
         raise SubmissionError(
             f"the zip is larger than {LARGEST_REQUEST / 1e6:g} MB even without the replies",

@@ -1,0 +1,91 @@
+"""A judge's verdicts in a submission: its figures under the official id, whose they are in the provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from benchmarks.spatial import official_drawn as drawn
+from pipeline.easi_stubs import GradingServer
+from snellen import Run, evaluate
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.engine.progress import Silent
+from snellen.interop.easi_payload import metadata
+from snellen.pipeline.judged import ask
+from snellen.submitting import Prepared, prepare
+from snellen.types import Prompt, Response
+
+DETAILS = metadata({"modelName": "org/prose", "modelType": "rl", "precision": "int8"})
+
+
+class Prose:
+    """Says something that no rule can read."""
+
+    name = "local:org/prose"
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    async def preflight(self) -> None: ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        return Response("It is hard to see, though I settle on the option named first.")
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("embspatial", "site"):
+        monkeypatch.setitem(TASKS, name, structs.replace(TASKS[name], rows=(drawn.count(name),)))  # type: ignore[arg-type]
+
+
+def judged(run: Run, monkeypatch: pytest.MonkeyPatch, grade: str = "A") -> None:
+    with GradingServer(lambda reply: {"grade": grade, "extracted": "A"}) as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("JUDGE_API_KEY", "any")
+        ask(run, "api:grader", Silent(), run.path.parent / "aside")
+        assert server.asked
+
+
+def own_faults(prepared: Prepared) -> list[str]:
+    return [line for line in prepared.faults() if "not evaluated" not in line]
+
+
+def test_a_judge_decides_and_is_named_while_the_id_stays_official(tmp_path: Path, monkeypatch: Any) -> None:
+    data = drawn.draw("embspatial", tmp_path / "data")
+    run = evaluate("embspatial", Prose(), data=data, out=tmp_path / "run")
+    before = prepare([run.path], DETAILS, out=tmp_path / "out")
+    assert before.payload["scores"]["embspatial"] == 0.0
+    judged(run, monkeypatch)
+    after = prepare([run.path], DETAILS, out=tmp_path / "out")
+    assert after.payload["scores"]["embspatial"] == 100.0
+    assert set(after.payload["scores"]) == {TASKS[name].id for name in EIGHT}
+    source = after.standings["embspatial"].made["sources"][0]
+    assert source["judge"]["model"] == "api:grader" and source["judge"]["rubric"].startswith("easi ")
+    assert before.standings["embspatial"].made["sources"][0]["judge"] is None
+    assert own_faults(after) == [] and after.folder != before.folder
+    ruled = prepare([run.path], DETAILS, out=tmp_path / "out", profile="strict")
+    assert ruled.payload["scores"]["embspatial"] == 0.0, "a judge works for the profile easi alone"
+
+
+def test_a_folder_of_runs_may_hold_the_judges_runs_too(tmp_path: Path, monkeypatch: Any) -> None:
+    data = drawn.draw("embspatial", tmp_path / "data")
+    judged(evaluate("embspatial", Prose(), data=data, out=tmp_path / "runs" / "embspatial"), monkeypatch)
+    prepared = prepare([tmp_path / "runs"], DETAILS, out=tmp_path / "out")
+    assert prepared.payload["scores"]["embspatial"] == 100.0
+
+
+def test_one_half_of_site_judged_and_the_other_not_is_incomplete(tmp_path: Path, monkeypatch: Any) -> None:
+    data = drawn.draw("site", tmp_path / "data")
+    halves = [evaluate(f"site/{half}", Prose(), data=data, out=tmp_path / half) for half in ("image", "video")]
+    judged(halves[0], monkeypatch)
+    one = prepare([half.path for half in halves], DETAILS, out=tmp_path / "out")
+    assert own_faults(one) == ["site: one half was judged and the other was not"]
+    judged(halves[1], monkeypatch)
+    both = prepare([half.path for half in halves], DETAILS, out=tmp_path / "out")
+    assert own_faults(both) == [] and both.payload["scores"]["site"] == 100.0
