@@ -79,6 +79,19 @@ def test_the_debiased_half_is_never_taken_for_the_whole():
     assert found is not None and found.overall == 10.0
 
 
+@pytest.mark.parametrize(
+    ("task", "other", "metric"),
+    [
+        ("blink", "blink_jigsaw", "blink_acc"),
+        ("spar-bench", "sparbench_tiny", "sparbench_score"),
+        ("vsi-bench", "vsibench_pruned", "vsibench_overall"),
+        ("mmsi-bench", "mmsi_bench2", "average"),
+    ],
+)
+def test_a_part_or_another_set_is_never_taken_for_the_whole(task, other, metric):
+    assert of_lmms(TASKS[task], {other: {metric: 0.5}}) is None
+
+
 def test_a_percentage_taken_times_a_hundred_is_a_fault_that_must_be_asked_for():
     results = {"mmsi_video_u50": {"overall_accuracy": 31.25}}
     right = of_lmms(TASKS["mmsi-video-bench"], results)

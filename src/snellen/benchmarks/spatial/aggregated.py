@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial import faults as named_faults
 from snellen.benchmarks.spatial import site
+from snellen.benchmarks.spatial.result_files import is_variant
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.interop.answers import Problems
 from snellen.interop.lines import JSON_LINES, table_rows
@@ -66,8 +67,8 @@ class Theirs(Struct, frozen=True):
 def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()) -> Theirs | None:
     """A benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
 
-    The task's name may be one of the variants (`vsibench`, `3dsrbench`, `mmsi_video_u50` ...): the one that EASI runs first,
-    then the first, in order of names, that begins with what stands before its first underscore and has the overall metric.
+    The task may be a variant (`vsibench` for `vsibench_multiimage`): the one that EASI runs first, then the first in order
+    of names that has the overall metric. A debiased or tiny set, or a part of BLINK, is never taken for the whole.
     VSI-Bench's figures in an object are percentages if one of them is above 1, fractions otherwise.
     """
     metrics = _lmms_task(task, results)
@@ -181,17 +182,15 @@ def _figure(row: Any, name: str) -> float | None:
 
 
 def _lmms_task(task: Task, results: Mapping[str, Mapping[str, float]]) -> Mapping[str, float] | None:
-    if task.lmms in results:
-        return results[task.lmms]
-    stem = task.lmms.partition("_multiimage")[0].partition("_circular")[0]
-    debiased = "debiased" in task.lmms
+    """The metrics of the task that EASI runs, else of the first other way of asking the same questions."""
+    if task.lmms in results or task.name == "blink":  # whose other tasks are parts of it
+        return results.get(task.lmms)
     wanted = LMMS_OVERALL.get(task.name, ())
-    near = [
-        name
-        for name in sorted(results)
-        if name.startswith(stem) and ("debiased" in name) == debiased and any(one in results[name] for one in wanted)
-    ]
-    return results[near[0]] if near else None
+    near = (
+        name for name in sorted(results) if is_variant(name, task.lmms) and any(one in results[name] for one in wanted)
+    )
+    found = next(near, None)
+    return None if found is None else results[found]
 
 
 def _part(task: Task, key: str, metrics: Mapping[str, float], scale: float, notes: list[str]) -> float | None:

@@ -15,6 +15,7 @@ from snellen.errors import DataError
 from snellen.interop.answers import Problems
 
 SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")
+OTHER_SETS = ("debiased", "pruned", "tiny")
 _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
 _FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
 
@@ -43,9 +44,12 @@ def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> li
     return lmms or kit
 
 
-def stem_of(lmms_task: str) -> str:
-    """What the variants of a task of lmms-eval begin with: `vsibench` of `vsibench_multiimage`."""
-    return re.sub(r"_(multiimage|circular|u50|test)$", "", lmms_task)
+def is_variant(name: str, task: str) -> bool:
+    """Whether a task of lmms-eval's asks the questions of `task`, if need be in another way: `vsibench` is
+    `vsibench_multiimage` with videos in place of frames, while the debiased and the tiny sets are others. Parts of BLINK are
+    its variants."""
+    stem = re.sub(r"_(multiimage|circular|u50|test)$", "", task)
+    return (name == stem or name.startswith(f"{stem}_")) and all((one in name) == (one in task) for one in OTHER_SETS)
 
 
 def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
@@ -53,7 +57,7 @@ def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
     for path in files:
         hit = _SAMPLES.fullmatch(path.name)
         name = hit["task"] if hit else ""
-        if not name.startswith(stem_of(task)) or ("debiased" in name) != ("debiased" in task):
+        if not is_variant(name, task):
             continue
         if name in last:
             problems.add(last[name].name, f"passed over for {path.name}, which is of the same task and later")
