@@ -5,83 +5,17 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
 from servers.leaderboard import Answer, leaderboard
-from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.cli import main
-from snellen.exporting import export
 from snellen.submitting import leaderboard as client
-from snellen.submitting import masked, preparing, standing
-from snellen.types import Prompt, Response, Text
-
-TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
-ABOUT = ("--model-type", "instruction", "--precision", "bfloat16")
-
-
-class Parrot:
-    """Says a letter or a number that depends on the question alone."""
-
-    name = "local:org/parrot-2B"
-
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def answer(self, prompt: Prompt) -> Response:
-        asked = "".join(part.text for part in prompt.parts if isinstance(part, Text))
-        pick = sha256(asked.encode()).digest()[0] % 4
-        return Response("3" if "number" in asked.lower() else "ABCD"[pick])
-
-    async def close(self) -> None: ...
-
-
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run of each of the twelve, of a few questions each."""
-    root = tmp_path_factory.mktemp("easi")
-    for name in TASKS:
-        data = drawn.draw(name, root / "data")
-        evaluate(name, Parrot(), data=data, out=root / "runs" / name)
-    return root / "runs"
-
-
-@pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sets that were drawn are all there is."""
-    for name, task in list(TASKS.items()):
-        monkeypatch.setitem(TASKS, name, structs.replace(task, rows=(drawn.count(name),)))  # type: ignore[arg-type]
-    monkeypatch.setattr(standing, "LEAST", {})
-
-
-@pytest.fixture
-def snellen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-
-    def call(*words: object) -> Said:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        printed = capsys.readouterr()
-        assert TOKEN not in printed.out + printed.err
-        return Said(status, printed.out, printed.err)
-
-    return call
+from snellen.submitting import masked, preparing
+from submitting.conftest import ABOUT, TOKEN
 
 
 def members(content: bytes) -> dict[str, bytes]:
@@ -166,68 +100,6 @@ def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(
     assert len(list(Path("results/submissions").iterdir())) == 3
 
 
-def test_a_set_that_is_a_part_of_the_whole_one_is_refused_unless_that_is_allowed(runs: Path, snellen: Any) -> None:
-    with leaderboard() as stub:
-        said = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
-        assert said.status == 10 and stub.got == []
-        assert "vsi_bench: the data has 10 of the 5,130 questions" in said.err and "--allow-incomplete" in said.err
-        assert snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--endpoint", stub.url).status == 10
-        allowed = snellen("submit", "easi", runs, *ABOUT, "--allow-incomplete", "--yes", "--endpoint", stub.url)
-    assert allowed.status == 0 and len(stub.got) == 1
-    assert "vsi_bench: the data has 10 of the 5,130 questions" in allowed.err
-
-
-def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(
-    runs: Path, whole: None, snellen: Any
-) -> None:
-    said = snellen("submit", "easi", runs / "blink", runs / "omnispatial", *ABOUT, "--dry-run")
-    assert said.status == 10 and "mmsi_bench: not evaluated" in said.err and "spar_bench: not" not in said.err
-    found = json.loads(
-        snellen(
-            "submit", "easi", runs / "blink", runs / "omnispatial", *ABOUT, "--dry-run", "--allow-incomplete", "--json"
-        ).out
-    )
-    scores = found["payload"]["scores"]
-    assert set(scores) == {TASKS[name].id for name in EIGHT} | {"omnispatial_(manual_cot)"}
-    assert [name for name, value in scores.items() if value is not None] == ["blink", "omnispatial_(manual_cot)"]
-    assert list(found["payload"]["subScores"]) == ["blink", "omnispatial_(manual_cot)"]
-    assert found["average"] == {"value": scores["blink"], "evaluated": 1, "of": 8}
-
-
-def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
-    evaluate("blink", Parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
-    others = [runs / name for name in EIGHT if name != "blink"]
-    said = snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run")
-    assert said.status == 10 and "only the first 3 questions were asked (--limit)" in said.err
-    assert "11 of 14 questions have no answer" in said.err
-    meta = tmp_path / "blink" / "run_meta.json"
-    meta.write_text(meta.read_text().replace('"state": "complete"', '"state": "interrupted"'))
-    assert (
-        "not at its end (interrupted)"
-        in snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run").err
-    )
-
-
-def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
-    data = runs.parent / "data" / "site"
-    for half in ("image", "video"):
-        evaluate(f"site/{half}", Parrot(), data=data, out=tmp_path / half)
-    others = [runs / name for name in EIGHT if name != "site"]
-    one = snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, "--dry-run")
-    assert one.status == 10 and "only the image half of SITE is there" in one.err
-    words = ("--dry-run", "--json", "--allow-incomplete")
-    alone = json.loads(snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, *words).out)
-    assert alone["payload"]["scores"]["site"] is None and "site" not in alone["payload"]["subScores"]
-    both = json.loads(snellen("submit", "easi", *others, tmp_path / "video", tmp_path / "image", *ABOUT, *words).out)
-    pooled = json.loads(snellen("submit", "easi", *others, runs / "site", *ABOUT, *words).out)
-    assert both["payload"]["scores"] == pooled["payload"]["scores"] and both["incomplete"] == []
-    assert both["payload"]["subScores"] == pooled["payload"]["subScores"]
-
-
 def test_without_a_token_nothing_is_read_and_a_dry_run_says_so(
     runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,66 +145,6 @@ def test_a_refusal_fails_the_command_with_the_servers_words_and_what_to_do(
 
 
 async def _at_once(_: float) -> None: ...
-
-
-def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(
-    runs: Path, snellen: Any, tmp_path: Path
-) -> None:
-    said = snellen("submit", "easi", runs, runs / "blink", *ABOUT, "--dry-run")
-    assert said.status == 2 and "2 results of blink" in said.err
-    other = Parrot()
-    other.name = "local:org/another"
-    evaluate("blink", other, data=runs.parent / "data" / "blink", out=tmp_path / "blink")
-    said = snellen("submit", "easi", runs / "site", tmp_path / "blink", *ABOUT, "--dry-run")
-    assert said.status == 2 and "local:org/another" in said.err and "local:org/parrot-2B" in said.err
-
-
-def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snellen: Any, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for path, words in ((tmp_path / "empty", "samples_<task>.jsonl"), (tmp_path / "nowhere", "there is nothing")):
-        said = snellen("submit", "easi", path, "--dry-run")
-        assert said.status == 2 and words in said.err
-
-
-def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, snellen: Any, tmp_path: Path) -> None:
-    data = drawn.draw("embspatial", tmp_path / "data")
-    evaluate("embspatial", Parrot(), data=data, out=tmp_path / "run")
-    others = [runs / name for name in EIGHT if name != "embspatial"]
-    assert snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run").status == 0
-    drawn.draw("embspatial", tmp_path / "data", each=2)
-    said = snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run")
-    assert said.status == 10 and "is not what it was when they were asked" in said.err
-
-
-@pytest.mark.parametrize("form", ["lmms-eval", "vlmevalkit"])
-def test_another_harness_results_come_to_what_the_run_comes_to(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path, form: str
-) -> None:
-    for name in TASKS:
-        export(runs / name, form, out=tmp_path / "theirs")
-    words = (*ABOUT, "--profile", form, "--dry-run", "--json")
-    ours = json.loads(snellen("submit", "easi", runs, *words).out)
-    said = snellen("submit", "easi", tmp_path / "theirs", *words, "--model-name", "org/theirs")
-    assert said.status == 0, said.err
-    theirs = json.loads(said.out)
-    assert theirs["payload"]["backend"] == form.replace("-", "")
-    assert theirs["payload"]["scores"] == ours["payload"]["scores"]
-    assert theirs["payload"]["subScores"] == ours["payload"]["subScores"]
-    made = json.loads((Path(theirs["folder"]) / "easi_provenance.json").read_text())["benchmarks"]["blink"]
-    assert made["answers"] == made["of"] == drawn.count("blink") and made["sources"][0]["files"]
-
-
-def test_a_row_of_another_harness_that_is_lost_makes_it_incomplete(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
-    (samples,) = [
-        path for path in export(runs / "mmsi-bench", "lmms-eval", out=tmp_path / "x").files if "samples" in path.name
-    ]
-    others = [runs / name for name in EIGHT if name != "mmsi-bench"]
-    assert snellen("submit", "easi", *others, samples, *ABOUT, "--dry-run").status == 0
-    samples.write_bytes(b"".join(samples.read_bytes().splitlines(keepends=True)[:-1]))
-    said = snellen("submit", "easi", *others, samples, *ABOUT, "--dry-run")
-    assert said.status == 10 and "mmsi_bench: the data has 10 of the 11 questions" in said.err
 
 
 def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(
