@@ -205,7 +205,8 @@ def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Stand
     whole = by_profile[PROFILES[0]]
     half = str(whole.made.get("half") or "")
     runs = [one.run for one in several if one.run is not None]
-    said = [line for run in runs for line in conditions(run) if not line.startswith("only the first")]
+    # "only ...": how much of the set was asked is among the standing's faults already.
+    said = [line for run in runs for line in conditions(run) if not line.startswith("only ")]
     sources = whole.made["sources"]
     judges = {source["judge"]["model"] for source in sources if source.get("judge")}
     said += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]

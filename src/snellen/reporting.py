@@ -111,6 +111,9 @@ def conditions(run: Run) -> list[str]:
     """
     spec, coverage = run.meta.spec, run.meta.coverage
     found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
+    whole = max((table.questions or 0 for table in run.benchmark.published), default=0)
+    if coverage.of is not None and coverage.of < whole:
+        found.append(f"only {coverage.of:,} of the {whole:,} questions of the whole set")
     found += [
         f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
         for name, value in spec.data.options.items()

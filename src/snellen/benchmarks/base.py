@@ -73,6 +73,7 @@ class Published(Struct, frozen=True):
         notes: what a reader must know (averaging rule, known contradictions).
         whole: the table that this is a column of, its metrics called `<benchmark>/<metric>`: runs of one model by several
             of its benchmarks stand there in one line.
+        questions: how many questions its figures are over, at least; None where nobody says.
     """
 
     title: str
@@ -83,6 +84,7 @@ class Published(Struct, frozen=True):
     rows: tuple[PublishedRow, ...]
     notes: tuple[str, ...] = ()
     whole: Published | None = None
+    questions: int | None = None
 
 
 @dataclass(frozen=True)

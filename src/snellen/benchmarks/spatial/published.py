@@ -8,7 +8,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Published
 from snellen.benchmarks.published import column, load
-from snellen.benchmarks.spatial.tasks import EIGHT
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 
 
 @cache
@@ -23,4 +23,7 @@ def table() -> Published:
 
 def of_benchmark(name: str) -> tuple[Published, ...]:
     """The column of one of the eight; nothing was published of the four others, nor of half of SITE."""
-    return (structs.replace(column(table(), name), whole=table()),) if name in EIGHT else ()
+    if name not in EIGHT:
+        return ()
+    questions = min(TASKS[name].rows, default=None)
+    return (structs.replace(column(table(), name), whole=table(), questions=questions),)
