@@ -99,6 +99,26 @@ def test_the_installation_and_the_system_cannot_be_written_and_other_processes_a
     assert sorted(path.name for path in Path("/").iterdir() if path.name == "x") == []
 
 
+AS_ROOT = """
+grep CapEff /proc/self/status
+mount -o remount,bind,rw /agent && echo changed > /agent/program
+unshare -Urm mount -o remount,bind,rw /agent && echo changed > /agent/program
+old=$(cat /proc/sys/kernel/core_pattern); umount /proc/sys; echo "$old" > /proc/sys/kernel/core_pattern && echo wrote
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the sandbox is not tested")
+def test_where_we_are_root_the_agent_can_still_change_neither_the_installation_nor_the_kernel(rooms, tmp_path):
+    here = room(rooms, "bubblewrap", tmp_path)
+    program = here.host.parent / "installation" / "program"
+    program.parent.mkdir()
+    program.write_text("as installed")
+    shell("bubblewrap", here, AS_ROOT)
+    assert program.read_text() == "as installed"
+    # bwrap leaves root all capabilities unless told otherwise; anybody else has none in any case.
+    assert here.stdout.read_text().split() == ["CapEff:", "0" * 16]
+
+
 # A command in the background that leaves the group, ignores SIGTERM and would outlive everybody.
 STUBBORN = "trap '' TERM; setsid sh -c \"trap '' TERM; echo $$ > pids; sleep {s} & sleep {s}\" & sleep {s}; sleep {s}"
 

@@ -1,8 +1,8 @@
 """What an agent can see and reach: its room, its installation, the system's programs, the network; nothing else.
 
 bubblewrap: mount, pid, ipc, uts and user namespaces of its own; /usr and a few files of /etc to read, the installation
-at /agent to read, the room at /sample to write, a /tmp, /proc and /dev of its own. It dies with us. The network is
-shared, because the model's server is reached over it.
+at /agent to read, the room at /sample to write, a /tmp, /proc and /dev of its own; no capability, also where we are root.
+It dies with us. The network is shared, because the model's server is reached over it.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def shut_in(
 
 def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equipment | None) -> list[str]:
     words = ["bwrap", "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    # Root keeps its capabilities otherwise, and with them mounts /usr of the host for writing.
+    words += ["--cap-drop", "ALL"]
     words += ["--die-with-parent", "--hostname", "sample", "--ro-bind", "/usr", "/usr"]
     for name in _LINKS:
         path = Path("/") / name
@@ -94,7 +96,9 @@ def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equ
             words += ["--ro-bind", str(path), str(path)]
     for name in (*_ETC, *_ETC_TOO):
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
+    # The kernel lets uid 0 write its settings without any capability, and they are those of the whole machine.
+    words += ["--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys"]
+    words += ["--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
     words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(room.box), SAMPLE]
     for path in () if equipment is None else equipment.read:
         words += ["--ro-bind", str(path), str(path)]
