@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.spatial import kit_drawn
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
@@ -157,6 +158,44 @@ def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Pat
     assert easi(*where, *configs) == SubmissionError.exit_code
     assert "the leaderboard says no" in capsys.readouterr().out
     assert not any("hf_0123" in path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_folder_of_vlmevalkits_tables_is_data_enough(tmp_path: Path, capsys):
+    tables = tmp_path / "LMUData"
+    tables.mkdir()
+    names = ("vsi-bench", "site", "omnispatial")
+    for name in names:
+        for path in kit_drawn.draw(name, tmp_path / "drawn").iterdir():
+            path.rename(tables / path.name)
+    where = ("--dataset-dir", tables, "--output-dir", tmp_path / "out", "--benchmarks", ",".join(names), "--json")
+    assert easi(*where) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {name: row["answered"] for name, row in told["benchmarks"].items()} == {
+        name: kit_drawn.COUNTS[name] for name in names
+    }
+
+
+@pytest.mark.slow
+def test_two_workers_are_started_once_for_all_benchmarks(data: Path, tmp_path: Path):
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    words = [
+        "--dataset-dir",
+        str(data),
+        "--output-dir",
+        str(tmp_path),
+        "--benchmarks",
+        "blink,embspatial",
+        "--nproc",
+        "2",
+    ]
+    ended = subprocess.run([*SNELLEN, *words, *QUICK, "--no-rich"], capture_output=True, text=True, timeout=LONGEST_S)
+    assert ended.returncode == 0, ended.stderr
+    (log,) = (tmp_path / "embedded").glob("easi_*.log")
+    assert log.read_text().count("ready after") == 1
+    found = answers(tmp_path / "embedded")
+    assert {name: ids.total() for name, ids in found.items()} == {
+        name: drawn.count(name) for name in ("blink", "embspatial")
+    }
 
 
 def on_terminal(command: list[str], columns: int = 100) -> tuple[int, str]:

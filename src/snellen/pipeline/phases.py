@@ -93,22 +93,29 @@ def plan(settings: Settings) -> Board:
 def prepare(settings: Settings, board: Board, watch: Watch) -> None:
     """Make the data of every benchmark ready, and look into it, before a model is loaded.
 
-    A benchmark whose data is not there fails here, and the others go on.
+    A benchmark whose data is not there fails here, and the others go on; Ctrl-C ends all of it.
     """
-    for row in board.rows:
-        _move(row, "checking", watch)
-        with _failing(row, watch):
-            if settings.dataset_dir is not None and row.data is not None and on_hub(row.data):
-                row.notes.append(f"nothing of it in {settings.dataset_dir}; taken from {row.data}")
-            spec = _spec(settings, row)
-            benchmark = registry.find(row.name)
-            benchmark.digest(spec.data)
-            row.notes += benchmark.notices(spec.data)
-            row.total = expected(benchmark.size(spec.data), spec)
-            work = looked_at(pending(benchmark, spec, set()), Totals())
-            if next(work, None) is None:
-                raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
-            _move(row, "ready", watch)
+    try:
+        for row in board.rows:
+            _move(row, "checking", watch)
+            with _failing(row, watch):
+                _look(settings, row)
+                _move(row, "ready", watch)
+    except KeyboardInterrupt:
+        board.interrupted = True
+
+
+def _look(settings: Settings, row: Row) -> None:
+    if settings.dataset_dir is not None and row.data is not None and on_hub(row.data):
+        row.notes.append(f"nothing of it in {settings.dataset_dir}; taken from {row.data}")
+    spec = _spec(settings, row)
+    benchmark = registry.find(row.name)
+    benchmark.digest(spec.data)
+    row.notes += benchmark.notices(spec.data)
+    row.total = expected(benchmark.size(spec.data), spec)
+    work = looked_at(pending(benchmark, spec, set()), Totals())
+    if next(work, None) is None:
+        raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
 
 
 def work(settings: Settings, board: Board, watch: Watch) -> None:
@@ -116,6 +123,8 @@ def work(settings: Settings, board: Board, watch: Watch) -> None:
 
     Nothing is raised for a benchmark that fails: its row says why, and the next one is asked.
     """
+    if board.interrupted:
+        return
     aside = judged.aside_of(board.folder)
     try:
         if any(row.error is None for row in board.rows):
