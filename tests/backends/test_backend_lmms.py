@@ -308,3 +308,16 @@ def test_the_log_holds_what_it_said_and_no_key(ask, monkeypatch):
 
 def test_an_outcome_s_difference_needs_both_figures():
     assert Outcome(benchmark="x", state="partial", theirs=1.0).difference is None
+
+
+def test_failures_written_in_the_place_of_replies_are_no_replies(ask):
+    failed = "[LMMS_EVAL_REQUEST_FAILED after 5 retries] Connection error."
+    rows = [*drawn.EMBSPATIAL[:3], drawn.embspatial_row(3, failed, 3, "mp3d", False)]
+    outcomes, _ = ask({"embspatial": drawn.embspatial(rows)}, ["embspatial"])
+    outcome = outcomes["embspatial"]
+    assert (outcome.state, outcome.rows, outcome.lost) == ("partial", 4, 1)
+    assert load_run(outcome.folder).meta.totals.error == 1
+    rows = [drawn.embspatial_row(at, failed, 3, "mp3d", False) for at in range(4)]
+    outcomes, _ = ask({"embspatial": drawn.embspatial(rows, score=0.0)}, ["embspatial"], rerun=True)
+    assert outcomes["embspatial"].state == "failed"
+    assert outcomes["embspatial"].errors[0].startswith("none of 4 requests was answered; the first: line 1: ")

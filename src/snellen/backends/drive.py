@@ -311,11 +311,13 @@ class _Driver:
                 ended_well=well,
                 problems=problems,
             )
-            theirs = figured() if read.total else None
+            theirs = figured() if read.ok else None
         except DataError as error:
             return structs.replace(base, errors=(*base.errors, f"results: {error.message}"))
-        if not read.total or not folder.exists():
+        if not read.ok or not folder.exists():
             lost = () if base.errors else ("no answers were written, and the log does not say why",)
+            if read.lost:
+                lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
             return structs.replace(base, errors=(*base.errors, *lost), notes=(*said, *problems.lines("are odd")))
         run = load_run(folder.path)
         ours, lines = figures.differences(run, job, theirs, self._scored(job, answers), self.profile)
@@ -325,6 +327,7 @@ class _Driver:
             folder=folder.path,
             rows=read.total,
             expected=None if None in expected.values() else sum(one or 0 for one in expected.values()),
+            lost=read.lost,
             empty=read.empty,
             theirs=None if theirs is None else theirs.overall,
             ours=ours,
@@ -367,6 +370,8 @@ class _Driver:
             of = sum(count or 0 for count in expected.values())
             if of not in whole:
                 notes.append(f"its data has {of:,} questions; the whole set has {' or '.join(f'{n:,}' for n in whole)}")
+        if read.lost:
+            notes.append(f"{read.lost:,} rows hold no reply and count as wrong; the first: {read.why}")
         if read.empty and self.name == kit.NAME:
             notes.append(
                 f"{read.empty:,} predictions are empty: no answer, or a reply without text; its files do not say"

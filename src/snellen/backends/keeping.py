@@ -21,9 +21,12 @@ from snellen.benchmarks.spatial.question import sample
 from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import storage_error
-from snellen.interop.answers import Problems
+from snellen.interop.answers import NO_ANSWER, Problems
 from snellen.secrets import redact_bytes
-from snellen.types import Record
+from snellen.types import Failure, Record
+
+FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")
+"""What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
 
 
 class Answers(Struct, frozen=True):
@@ -44,15 +47,17 @@ class Read(Struct):
     """What was read of a benchmark's answers.
 
     Attributes:
-        rows: replies, by part.
+        rows: rows, by part.
         empty: replies without any text.
-        records: what was written.
+        ok: replies.
+        lost: rows that hold none; `why` is the first one's message.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     empty: int = 0
     ok: int = 0
     lost: int = 0
+    why: str = ""
 
     @property
     def total(self) -> int:
@@ -113,7 +118,9 @@ def keep(
                     read.rows[one.part] += 1
                     for record in records:
                         read.ok += record.status == "ok"
-                        read.lost += record.status != "ok"
+                        if record.status != "ok":
+                            read.lost += 1
+                            read.why = read.why or ("" if record.error is None else record.error.message)
                         read.empty += record.response is not None and not record.response.text.strip()
                         said.write(redact_bytes(msgspec.json.encode(record)) + b"\n")
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
@@ -126,8 +133,8 @@ def keep(
                 file.flush()
                 os.fsync(file.fileno())
         before = folder.meta().totals.ok if folder.exists() else -1
-        if not read.total or read.ok < before:
-            if read.total:
+        if not read.ok or read.ok < before:
+            if read.ok:
                 problems.add(str(folder.path), f"keeps the {before:,} replies that it has; now there are {read.ok:,}")
             return read
         folder.meta_path.unlink(missing_ok=True)  # half of the old and half of the new is never a run
@@ -162,7 +169,16 @@ def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[Kept, li
         asked = sample(question)
         named = structs.replace(asked, id=f"{one.part}/{asked.id}") if suite else asked
         records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]
-        yield Kept(question, one.part), records
+        yield Kept(question, one.part), [_honest(record, where) for record in records]
+
+
+def _honest(record: Record, where: str) -> Record:
+    """A record without a reply where the harness wrote the failure of a request in its place."""
+    text = "" if record.response is None else record.response.text.lstrip()
+    if not text.startswith(FAILED):
+        return record
+    message = f"{where}: the harness's request failed: {text[:300]}"
+    return structs.replace(record, status="error", response=None, error=Failure(NO_ANSWER, message))
 
 
 def _meta(

@@ -69,7 +69,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
         folder: our run of it; None where there are no replies.
         reused: it was complete before, and nothing was started.
         exit_status: that of the (last) command; None where none was started.
-        rows, expected: replies that were found, questions that the harness's data has; None where nobody says.
+        rows, expected: questions with a row in its files, questions that the harness's data has; None where nobody says.
+        lost: rows that hold no reply, because a request failed.
         empty: replies without any text. VLMEvalKit's tables do not tell these from answers that are missing.
         theirs, ours: the overall figure in percent, as the harness made it and by our profile of it; None: not there.
         profile: that profile.
@@ -88,6 +89,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     exit_status: int | None = None
     rows: int = 0
     expected: int | None = None
+    lost: int = 0
     empty: int = 0
     theirs: float | None = None
     ours: float | None = None
