@@ -107,9 +107,20 @@ def test_what_is_left_is_told_with_a_command_that_goes_on(data: Path, tmp_path: 
     assert words[words.index("--output-dir") + 1] == "two words" and "--no-rich" in words
     assert words[words.index("--benchmarks") + 1] == " embspatial , omnispatial_(manual_cot)"
     assert words[words.index("--benchmark-option") + 1] == "sample-frames=2"
-    at = words.index("--limit")
-    assert main(words[1:at] + words[at + 2 :]) == 0
+    assert "--limit" not in words, "with it the command would end where it ended"
+    assert main(words[1:]) == 0
     assert "not complete" not in capsys.readouterr().out
+
+
+def test_beside_a_failure_the_limit_is_kept(data: Path, tmp_path: Path, capsys):
+    mine = tmp_path / "data"
+    (mine / "blink").mkdir(parents=True)
+    (mine / "embspatial").symlink_to(data / "embspatial")
+    where = ("--dataset-dir", mine, "--output-dir", tmp_path / "out", "--no-rich", "--benchmarks", "blink,embspatial")
+    assert easi(*where, "--limit", 2) == 3
+    said = capsys.readouterr().out
+    assert "--limit 2" in said.splitlines()[-1]
+    assert "1 of the 1 in the average in part only: embspatial" in said
 
 
 def test_a_dry_run_looks_at_everything_and_asks_nobody(data: Path, tmp_path: Path, capsys):

@@ -25,7 +25,7 @@ def end(
     """Send what is to be sent, show how it stands, and leave with the exit status of it all."""
     for row in board.failed:
         log.said(f"{row.name} failed: {row.error}")
-    status = (board.status if board.failed else 0) if dry_run else board.status
+    status = 0 if dry_run and not (board.failed or board.interrupted) else board.status
     sent = None if details is None else _sent(context, board, details, log, status, dry_run=dry_run)
     _tell(context, board, log, sent, as_json=as_json, dry_run=dry_run)
     raise typer.Exit(status or (0 if sent is None else sent.status))
@@ -102,8 +102,10 @@ def _tell(
     from snellen.cli.output import show, show_json
     from snellen.pipeline.board import entry
 
-    command = again(context, drop=("rerun", "dry_run"))
     left = [] if dry_run else board.unfinished
+    # With its limit the same command would end where it ended.
+    limited = ("limit",) if all(row.capped for row in left) else ()
+    command = again(context, drop=("rerun", "dry_run", *limited))
     if as_json:
         average, known = board.average()
         show_json(

@@ -168,11 +168,10 @@ def final(board: Board, title: str, width: int) -> Table:
     from rich.text import Text
 
     average, known = board.average()
-    parts = sum(row.state != "complete" for row in board.rows if row.name in EIGHT and row.overall is not None)
     last: dict[str, RenderableType] = {
         "benchmark": "EASI-8 average",
         "score": Text(points(average), style="bold"),
-        "coverage": f"{known} of 8" + (f", {parts} in part" if parts and known else ""),
+        "coverage": f"{known} of 8",
     }
     columns: list[tuple[str, Callable[[Row], RenderableType], int]] = [
         ("benchmark", lambda row: row.name, 0),
@@ -208,6 +207,12 @@ def remarks(board: Board) -> list[tuple[str, str, str]]:
     for row in board.failed:
         if row.error is not None:
             found.append((row.name, f"{row.error.message}\n{row.error.hint}".rstrip(), "red"))
+    average, known = board.average()
+    parts = [row.name for row in board.rows if row.name in EIGHT and _scored(row) and row.state != "complete"]
+    if average is not None and parts:
+        found.append(
+            ("EASI-8", f"{len(parts)} of the {known} in the average in part only: {', '.join(parts)}", "yellow")
+        )
     wanting = [row.name for row in board.rows if row.wants_judge and row.judgement is None and row.error is None]
     if wanting and board.judge is None:
         over = f"more than {board.threshold:.1%} of the replies cannot be read by rule, and count as wrong:"

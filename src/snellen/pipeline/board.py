@@ -73,6 +73,13 @@ class Row:
     def overall(self) -> Metric | None:
         return next((metric for metric in self.metrics if metric.name == "overall"), None)
 
+    @property
+    def capped(self) -> bool:
+        """Whether it has all answers that were asked for, and --limit asked for fewer than there are."""
+        meta = None if self.run is None else self.run.meta
+        whole = meta is not None and meta.state == "complete" and not meta.coverage.full
+        return whole and self.error is None and not self.lost
+
     def take(self, progress: Progress) -> None:
         """What the engine counts."""
         self.done, self.total, self.rate, self.eta_s = progress.done, progress.total, progress.rate, progress.eta_s
