@@ -233,6 +233,11 @@ def test_frames_of_clips_are_those_of_the_harness_formula(lengths: list[int], fo
 # Words
 
 
+def test_white_space_around_a_question_goes_where_both_harnesses_take_it_off() -> None:
+    assert text_of(put("mmsi-bench", LMMS, text=" Where?\n")).startswith("Where?\nOptions:")
+    assert text_of(put("site", text=" Where?\n")).startswith("Question: Where?\nOptions:")
+
+
 def test_vsi_bench_has_a_heading_over_its_options_in_lmms_eval_only() -> None:
     shown = Shown(video=BytesBlob("film", b""))
     assert "\nOptions:\nA. left\nB. right\n" in text_of(put("vsi-bench", LMMS, shown))
