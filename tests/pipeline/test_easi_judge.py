@@ -12,9 +12,12 @@ import pytest
 from easi_stubs import GradingServer, Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
-from snellen import load_run
+from snellen import load_run, submitting
+from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.errors import JudgeError, UsageError
+from snellen.interop.easi_payload import metadata
 from snellen.pipeline import Row
+from snellen.pipeline.board import whole_runs
 from snellen.pipeline.judged import checked
 from snellen.types import Metric
 
@@ -85,6 +88,22 @@ def test_a_second_call_judges_nothing_again_and_keeps_the_judges_figures(judge, 
     assert row.judgement is not None and overall(row).value == 1.0, "figures do not depend on what was typed last"
     (row,) = run(monkeypatch, tmp_path, "blink", lambda text: PROSE, judging=False)
     assert row.judgement is None and overall(row).value == 0.0
+
+
+def test_a_submission_has_the_judges_figure_under_the_official_id(judge, tmp_path: Path, monkeypatch):
+    blink, embspatial = run(
+        monkeypatch,
+        tmp_path,
+        "blink,embspatial",
+        lambda text: PROSE if "Which side" in text else "A",
+        judge="api:grader",
+    )
+    details = metadata({"modelName": "a/b", "modelType": "rl", "precision": "float32"})
+    prepared = submitting.prepare(whole_runs(blink.folder.parent), details, out=tmp_path / "submissions")
+    scores = prepared.payload["scores"]
+    assert scores["blink"] == 100.0 and scores["embspatial"] == round(100 * (overall(embspatial).value or 0.0), 4)
+    assert set(scores) == {task.id for task in TASKS.values() if task.name in EIGHT}, "no id with a judge's name in it"
+    assert "api:grader" in (prepared.folder / "easi_provenance.json").read_text()
 
 
 def test_without_a_judge_it_is_said_and_nothing_else_happens(judge, tmp_path: Path, monkeypatch):
