@@ -17,8 +17,10 @@ from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import process, sandbox
 from snellen.models.agents.guard import descendants
 from snellen.models.agents.install import Installation
+from snellen.models.agents.model import _failure
 from snellen.models.agents.process import Command, Ran, Watched
 from snellen.models.agents.room import Asked, Room, Rooms
+from snellen.models.agents.transcript import Transcript
 from snellen.types import Generation
 
 ASKED = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
@@ -42,7 +44,7 @@ def room(rooms: Rooms, kind: str, tmp_path: Path) -> Room:
     return rooms.make(ASKED, "work", None if kind == "none" else sandbox.SAMPLE, "/agent", None)
 
 
-def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked: bool = True) -> Ran:
+def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked: bool = True, size: int = 0) -> Ran:
     """Run a script as an agent would run."""
     folder = here.host.parent / "installation"
     folder.mkdir(exist_ok=True)
@@ -54,7 +56,7 @@ def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked:
     def idle() -> Watched:
         return Watched(finished=False, loops=False)
 
-    return asyncio.run(process.run(shut, here.stdout, here.stderr, timeout_s, lambda: asked, lambda: 0, idle))
+    return asyncio.run(process.run(shut, here.stdout, here.stderr, timeout_s, lambda: asked, lambda: size, idle))
 
 
 HUNT = """
@@ -178,6 +180,23 @@ def test_start_up_does_not_count_against_the_answer(rooms, tmp_path, monkeypatch
     assert ran.end == "exit" and ran.startup_s > 1
     ran = shell("none", room(rooms, "none", tmp_path), "sleep 30", timeout_s=0.1, asked=False)
     assert ran.end == "start"
+
+
+def test_an_agent_that_dies_at_its_start_says_why_without_keys_and_colours(rooms, tmp_path):
+    here = room(rooms, "none", tmp_path)
+    script = "printf '\\033[31mno module\\033[0m of Bearer abcdefgh12345\\n\\nline 2\\n' >&2; exec 2>&-; exit 127"
+    ran = shell("none", here, script, asked=False)
+    assert ran.said == "no module of Bearer [redacted] / line 2" and ran.status == 127
+    error = _failure("aborted", ran, Transcript(), 5.0)
+    assert "exit status 127" in error.message and error.message.endswith("it said: " + ran.said)
+    asked = shell("none", room(rooms, "none", tmp_path), script)
+    assert asked.said == "", "what it logs while it works is no reason"
+
+
+def test_a_transcript_that_grows_without_end_ends_the_agent(rooms, tmp_path):
+    here = room(rooms, "none", tmp_path)
+    ran = shell("none", here, "sleep 30", size=process.MOST_OUTPUT + 1)
+    assert ran.end == "output"
 
 
 def test_rooms_of_a_run_that_died_are_removed_and_those_of_a_living_one_are_not(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import Ran
 from snellen.models.agents.question import Question
 from snellen.models.agents.room import Asked, Room
+from snellen.models.agents.site import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.trace import Step
 from snellen.types import Generation
@@ -195,3 +197,89 @@ def test_session_names_are_safe_and_differ_where_ids_differ(name):
     made = session_name(name, 0)
     assert Path(made).name == made and len(made) < 130 and not made.startswith(".")
     assert made != session_name(name + "_", 0) and made != session_name(name, 1)
+
+
+WRITTEN_OVER = [
+    b'{"type":"message","message":5}',
+    b'{"type":"message","message":["role"]}',
+    b'{"type":"message","message":{"role":"assistant","content":[5]}}',
+    b'{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall"}]}}',
+    b'{"type":"message","message":{"role":"assistant","timestamp":"now"}}',
+    b'{"type":"message","message":{"role":"assistant","usage":{"input":"many"}}}',
+    b'{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":1}],"stopReason":"stop"}}',
+    b'{"type":"message","message":{"role":"user","content":[{"type":"image","data":[1]}]}}',
+    b'{"type":"message","message":{"role":[]}}',
+    b"[" * 100_000,
+    b'{"type":"message","message":' * 5_000,
+    b"\xff\x00",
+]
+
+
+@pytest.mark.parametrize("line", WRITTEN_OVER)
+def test_a_transcript_that_a_model_has_written_over_is_a_fault_and_no_crash(line, here):
+    path = here.box / "state/agents/main/sessions/sample.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(line + b"\n")
+    read = AGENTS["openclaw"].read(here)
+    assert _outcome(read, ran(), ASKED) == trace.ABORTED
+    assert not read.finished and not read.answer
+
+
+def database(here: Room, script: str) -> Transcript:
+    """OpenCode's database, made by a script of somebody else's."""
+    path = here.box / "home/.local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    base = sqlite3.connect(path)
+    base.executescript("CREATE TABLE session (id text, parent_id text);" + script)
+    base.close()
+    return AGENTS["opencode"].read(here)
+
+
+PLAIN = "CREATE TABLE message (id text, session_id text, time_created integer, data text);"
+ENDLESS = "AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i AS {0}, 0 AS time_created, '{{}}' AS data FROM n;"
+LARGE = (
+    "CREATE TABLE part (id text, message_id text, time_created integer, data text AS (hex(zeroblob(20000000))));"
+    "INSERT INTO part (id) VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12);"
+)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        PLAIN + "CREATE VIEW part " + ENDLESS.format("message_id"),
+        PLAIN + LARGE,
+        PLAIN + "CREATE TABLE part (id, message_id, time_created, data); INSERT INTO part VALUES (1, 1, 1, 5);",
+        PLAIN + "CREATE TABLE part (id, message_id, time_created, data); INSERT INTO message VALUES (1, 1, 1, '[]');",
+        PLAIN + "CREATE TABLE part (id, message_id, time_created, data); INSERT INTO message VALUES (1, 1, 1, '{');",
+    ],
+)
+def test_a_database_that_a_model_has_put_in_the_place_of_opencodes_is_not_read_for_ever(script, here, monkeypatch):
+    monkeypatch.setattr(opencode, "READ_S", 3.0)
+    read = database(here, script)
+    assert _outcome(read, ran(), ASKED) == trace.ABORTED and not read.steps
+
+
+def test_a_pipe_or_a_link_in_the_place_of_a_transcript_is_none(here):
+    secret = here.host / "gold.jsonl"
+    secret.write_text(json.dumps({"type": "message", "message": says("the gold answer")}) + "\n")
+    folder = here.box / "state/agents/main/sessions"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "sample.jsonl")
+    assert openclaw.read(here) == Transcript()  # and does not wait for a writer
+    (folder / "sample.jsonl").unlink()
+    (folder / "sample.jsonl").symlink_to(secret)
+    assert openclaw.read(here) == Transcript()
+    (folder / "sample.jsonl").unlink()
+    folder.rmdir()
+    folder.symlink_to(here.host)
+    secret.rename(here.host / "sample.jsonl")
+    assert openclaw.read(here) == Transcript()
+
+
+def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
+    read = claw(here, SEEN, says("a hen"))
+    assert read.answer == "a hen"
+    with (here.box / "state/agents/main/sessions/sample.jsonl").open("ab") as file:
+        file.truncate(1 << 40)  # a hole, which takes no place on the disk
+    monkeypatch.setattr(openclaw, "MOST_RECORD", 1 << 20)
+    assert openclaw.read(here).answer == "a hen"

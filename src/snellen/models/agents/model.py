@@ -257,7 +257,8 @@ def _why(ran: Ran, record: Transcript) -> str:
         return record.fault
     if ran.end == "output":
         return f"it wrote more than {process.MOST_OUTPUT >> 20} MB"
-    return f"exit status {ran.status} after {ran.startup_s + ran.answer_s:.1f} s"
+    said = f"; it said: {ran.said}" if ran.said else ""
+    return f"exit status {ran.status} after {ran.startup_s + ran.answer_s:.1f} s{said}"
 
 
 async def _reachable(base_url: str) -> None:

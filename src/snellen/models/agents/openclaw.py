@@ -18,7 +18,7 @@ import msgspec
 
 from snellen.models.agents import equip
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, Room
+from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
 from snellen.models.agents.transcript import Transcript, digest_of, without_pictures
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
@@ -103,12 +103,14 @@ def transcript_size(room: Room) -> int:
 
 def read(room: Room) -> Transcript:
     """The transcript as far as it is written; a torn last line is left out."""
-    path = room.own(_path(room))
-    entries = [] if path is None else list(_entries(path.read_bytes()))
+    data = room.content(_path(room), MOST_RECORD) or b""
+    entries = list(_entries(data))
     used = [*entries]
+    left = MOST_RECORD - len(data)
     for other in sorted(_path(room).parent.glob("*.jsonl")):  # sub-agents
-        if other.name != f"{SESSION}.jsonl" and (own := room.own(other)) is not None:
-            used += _entries(own.read_bytes())
+        if other.name != f"{SESSION}.jsonl" and (own := room.content(other, left)) is not None:
+            used += _entries(own)
+            left -= len(own)
     steps, calls, results = list[Step](), dict[str, dict[str, Any]](), set[str]()
     turn, before, last = 0, 0.0, dict[str, Any]()
     for entry in entries:
@@ -161,7 +163,7 @@ def read(room: Room) -> Transcript:
         reasoning="\n".join(part.get("thinking", "") for part in _parts(last) if part.get("type") == "thinking"),
         fault="" if finished else str(last.get("errorMessage") or last.get("stopReason") or "").replace("toolUse", ""),
         usage=_usage(used),
-        raw=tuple(msgspec.json.encode(without_pictures(entry)) for entry in _lines(path)),
+        raw=tuple(msgspec.json.encode(without_pictures(entry)) for entry in _lines(data)),
     )
 
 
@@ -169,8 +171,8 @@ def _path(room: Room) -> Path:
     return room.box / "state" / "agents" / "main" / "sessions" / f"{SESSION}.jsonl"
 
 
-def _lines(path: Path | None) -> Iterator[Any]:
-    data = b"" if path is None else path.read_bytes()
+def _lines(data: bytes) -> Iterator[Any]:
+    """Every line as it stands."""
     for line in data.splitlines():
         try:
             yield msgspec.json.decode(line)
@@ -180,12 +182,9 @@ def _lines(path: Path | None) -> Iterator[Any]:
 
 def _entries(data: bytes) -> Iterator[dict[str, Any]]:
     """The messages among the lines, in the order in which they were written."""
-    for line in data.splitlines():
-        try:
-            entry = msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            return
-        if isinstance(entry, dict) and entry.get("type") == "message" and "role" in entry.get("message", {}):
+    for entry in _lines(data):
+        message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "message" else None
+        if isinstance(message, dict) and "role" in message:
             yield entry
 
 

@@ -10,13 +10,14 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
 
 from snellen.models.agents import equip
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, Room
+from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
 from snellen.models.agents.transcript import Transcript, digest_of_uri, without_pictures
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
@@ -24,6 +25,7 @@ from snellen.types import Usage
 
 WORKPLACE = "work"
 MCP_MS = 60_000
+READ_S = 20.0
 _ASKED_MARK = b"message=stream providerID="
 
 
@@ -157,16 +159,48 @@ _Message = tuple[dict[str, Any], list[dict[str, Any]]]
 def _messages(path: Path) -> tuple[list[_Message], list[_Message]]:
     """The messages of the session, and those of all sessions (sub-agents have their own), each with its parts."""
     with contextlib.closing(sqlite3.connect(path, timeout=5)) as base:
+        _guard(base)
         try:
             children = {name for (name,) in base.execute("SELECT id FROM session WHERE parent_id IS NOT NULL")}
             parts: dict[str, list[dict[str, Any]]] = {}
+            held = 0
             for of, data in base.execute("SELECT message_id, data FROM part ORDER BY time_created, id"):
+                held = _counted(held, data)
                 parts.setdefault(of, []).append(msgspec.json.decode(data))
-            rows = list(base.execute("SELECT id, session_id, data FROM message ORDER BY time_created, id"))
-        except sqlite3.DatabaseError:  # killed before its tables were made
+            rows = []
+            for row in base.execute("SELECT id, session_id, data FROM message ORDER BY time_created, id"):
+                held = _counted(held, row[2])
+                rows.append(row)
+        except sqlite3.DatabaseError:  # killed before its tables were made, or no database of OpenCode's
             return [], []
     every = [(session, (msgspec.json.decode(data), parts.get(name, []))) for name, session, data in rows]
     return [one for session, one in every if session not in children], [one for _, one in every]
+
+
+def _guard(base: sqlite3.Connection) -> None:
+    """A model may have put another database in its place: a view, say, has rows without end.
+
+    Plain tables alone are read, and for 20 s.
+    """
+    end = monotonic() + READ_S
+    base.set_progress_handler(lambda: monotonic() > end, 100_000)
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_RECORD // 4)
+    base.execute("PRAGMA trusted_schema = OFF")
+    base.execute("PRAGMA cell_size_check = ON")
+    base.set_authorizer(_reads_tables)
+
+
+def _reads_tables(action: int, name: str | None, column: str | None, base: str | None, view: str | None) -> int:
+    """Reading, and never through a view or a trigger; see sqlite3_set_authorizer."""
+    plain = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ) and view is None
+    return sqlite3.SQLITE_OK if plain else sqlite3.SQLITE_DENY
+
+
+def _counted(held: int, data: str) -> int:
+    """The characters so far; columns can be worked out as they are read, so that the file's size says nothing."""
+    if (held := held + len(data)) > MOST_RECORD:
+        raise ValueError(f"more than {MOST_RECORD >> 20} MB")
+    return held
 
 
 def _tool_step(turn: int, part: dict[str, Any]) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import IO, Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
+from snellen.secrets import redact
 
 POLL_S = 0.2
 WATCH_S = 1.0
@@ -21,6 +23,8 @@ GRACE_S = 5.0
 LINGER_S = 10.0
 STARTUP_S = 300.0
 MOST_OUTPUT = 256 << 20
+SAID_BYTES, SAID_LINES, SAID_CHARS = 1 << 16, 5, 600
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 End: TypeAlias = Literal["exit", "time", "start", "loop", "output"]
 
@@ -59,12 +63,14 @@ class Ran(Struct, frozen=True):
         status: exit status, negative for a signal; not to be trusted.
         startup_s: seconds until the model was asked; all of them where it never was.
         answer_s: seconds from there to the end.
+        said: the first lines of its standard error where it never asked the model; empty otherwise.
     """
 
     end: End
     status: int
     startup_s: float
     answer_s: float
+    said: str = ""
 
 
 async def run(
@@ -83,7 +89,7 @@ async def run(
         stdout, stderr: files to write its output to.
         timeout_s: for the answer, from the moment when `has_asked`; start-up has a limit of its own, 300 s.
         has_asked: whether the model was asked for the first time.
-        size: of the transcript; `watch` is called only after it has grown.
+        size: of the transcript; `watch` is called only after it has grown, and the agent is ended at 256 MB.
         watch: a look at the transcript.
 
     Raises:
@@ -105,6 +111,9 @@ async def run(
                 asked = now
             if now - looked >= WATCH_S and asked is not None and (grown := size()) != known:
                 looked, known = now, grown
+                if grown > MOST_OUTPUT:
+                    end = "output"
+                    break
                 seen = await asyncio.to_thread(watch)
                 if seen.loops:
                     end = "loop"
@@ -131,7 +140,16 @@ async def run(
     if asked is None and has_asked():
         asked = now  # it asked and ended between two looks
     startup = (now if asked is None else asked) - started
-    return Ran(end, process.returncode or 0, round(startup, 3), round(now - started - startup, 3))
+    said = first_lines(stderr) if asked is None else ""
+    return Ran(end, process.returncode or 0, round(startup, 3), round(now - started - startup, 3), said)
+
+
+def first_lines(path: Path) -> str:
+    """The first lines of a file as one line for a message: no keys, no control characters, 600 characters at most."""
+    with path.open("rb") as file:
+        text = redact(file.read(SAID_BYTES).decode("utf-8", "replace"))
+    lines = [line for line in (_CONTROL.sub("", one).strip() for one in text.splitlines()) if line]
+    return " / ".join(lines[:SAID_LINES])[:SAID_CHARS]
 
 
 async def _start(shut: Shut, out: IO[bytes], err: IO[bytes]) -> tuple[asyncio.subprocess.Process, int | None]:

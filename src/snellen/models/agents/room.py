@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,7 @@ from snellen.types import Generation
 KEY = "SNELLEN_MODEL_KEY"  # the variable in which an agent finds the endpoint's key
 CONTEXT = 131072  # what agents are told of the model's context: they shorten a conversation that nears it
 MAX_TOKENS = 8192  # new tokens of one reply where nobody says how many
+MOST_RECORD = 256 << 20  # bytes of an agent's own record that are read
 _PREFIX = "snellen-agents-"
 
 
@@ -81,6 +84,30 @@ class Room(Struct, frozen=True):
         """
         resolved = path.resolve()
         return resolved if resolved.is_relative_to(self.box.resolve()) and resolved.is_file() else None
+
+    def content(self, path: Path, most: int) -> bytes | None:
+        """The beginning of a file that the agent has written, at most so many bytes; None where there is none.
+
+        The agent may still be running, and put a link or a pipe in the file's place at any moment: no link on the way is
+        followed, and nothing but a plain file is waited for.
+        """
+        folder = os.open(self.box, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            *folders, name = path.relative_to(self.box).parts
+            for one in folders:
+                inner = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                os.close(handle)
+                return None
+            with os.fdopen(handle, "rb") as file:
+                return file.read(most)
+        except OSError:
+            return None
+        finally:
+            os.close(folder)
 
     def remove(self) -> None:
         shutil.rmtree(self.host, ignore_errors=True)

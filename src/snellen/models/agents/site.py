@@ -16,7 +16,7 @@ from snellen.models.agents.pool import Pool
 from snellen.models.agents.process import Command, Ran, Watched
 from snellen.models.agents.question import Question, furnish
 from snellen.models.agents.room import Asked, Room, Rooms
-from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.agents.transcript import Transcript, loops, readable
 from snellen.models.agents.warming import warm_up
 from snellen.models.tools.settings import Settings
 from snellen.types import Generation, MediaSettings, Prompt
@@ -38,7 +38,14 @@ class Agent(Struct, frozen=True):
 
 
 AGENTS = {
-    name: Agent(module.WORKPLACE, module.prepare, module.command, module.has_asked, module.transcript_size, module.read)
+    name: Agent(
+        module.WORKPLACE,
+        module.prepare,
+        module.command,
+        module.has_asked,
+        module.transcript_size,
+        readable(module.read),
+    )
     for name, module in (("openclaw", openclaw), ("opencode", opencode))
 }
 

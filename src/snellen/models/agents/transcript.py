@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from binascii import a2b_base64
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from snellen.models.agents.room import Room
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -36,6 +39,26 @@ class Transcript(Struct, frozen=True):
     fault: str = ""
     usage: Usage = Usage()
     raw: tuple[bytes, ...] = ()
+
+
+def readable(read: Callable[[Room], Transcript]) -> Callable[[Room], Transcript]:
+    """The reader of a record that a model may have written over: one in no known form is a fault of the agent's."""
+
+    def guarded(room: Room) -> Transcript:
+        try:
+            return read(room)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+            sqlite3.Error,
+        ) as error:
+            return Transcript(fault=f"its own record cannot be read: {type(error).__name__}: {str(error)[:200]}")
+
+    return guarded
 
 
 def loops(steps: tuple[Step, ...]) -> bool:
