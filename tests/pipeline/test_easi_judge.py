@@ -189,6 +189,16 @@ def test_verdicts_about_other_answers_are_set_aside(judge, tmp_path: Path, monke
     assert list((row.folder.parent / "earlier").glob("*/blink_judged/results.jsonl"))
 
 
+def test_ended_while_the_judge_was_asked_the_figures_are_the_rules(judge, tmp_path: Path, monkeypatch):
+    def ended(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snellen.pipeline.judged.judge", ended)
+    blink, embspatial = run(monkeypatch, tmp_path, "blink,embspatial", lambda text: PROSE, judge="api:grader")
+    assert (blink.state, embspatial.state) == ("complete", "complete") and not judge.asked
+    assert overall(blink).value == 0.0 and blink.wants_judge and blink.judgement is None
+
+
 def test_a_judge_needs_a_key_before_anything_else_and_a_rule_is_none(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("JUDGE_API_KEY", "OPENAI_API_KEY"):

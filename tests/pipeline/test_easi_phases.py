@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,18 @@ def test_questions_without_an_answer_leave_a_benchmark_partial_and_say_why(data:
     board, _ = done(monkeypatch, Speaker(says), settings(data, tmp_path / "out", "embspatial"))
     assert board.rows[0].state == "partial" and board.status == 9
     assert any("1 questions have no answer" in note and "too long" in note for note in board.rows[0].notes)
+
+
+def test_what_was_whole_before_somebody_ended_it_has_its_figures(data: Path, tmp_path: Path, monkeypatch):
+    def says(text: str) -> str:
+        if "cup and box" in text:  # the third benchmark's
+            os.kill(os.getpid(), signal.SIGINT)
+        return "A"
+
+    board, _ = done(monkeypatch, Speaker(says), settings(data, tmp_path / "out", THREE))
+    assert board.interrupted and board.status == 130
+    assert [row.state for row in board.rows] == ["complete", "complete", "partial"]
+    assert [row.overall is not None for row in board.rows] == [True, True, False]
 
 
 def test_an_option_that_no_benchmark_has_is_refused_before_anything(data: Path, tmp_path: Path):

@@ -127,19 +127,31 @@ def work(settings: Settings, board: Board, watch: Watch) -> None:
         return
     aside = judged.aside_of(board.folder)
     try:
-        if any(row.error is None for row in board.rows):
-            in_loop(_answers(settings, board, watch, aside))
+        with _ending(board):
+            if any(row.error is None for row in board.rows):
+                in_loop(_answers(settings, board, watch, aside))
         for row in board.rows:
-            if row.run is not None and not board.interrupted:
-                with _failing(row, watch):
-                    _figures(settings, board, row, watch, aside)
-    except (InterruptedRunError, KeyboardInterrupt):
-        board.interrupted = True
+            for _ in range(2):  # once more, without the judge, where somebody ended it while the judge was asked
+                before = board.interrupted
+                if row.run is not None and row.state not in ("complete", "partial", "failed"):
+                    with _ending(board), _failing(row, watch):
+                        _figures(settings, board, row, watch, aside)
+                if before == board.interrupted:
+                    break
     finally:
         for row in board.rows:
             if row.state in ("ready", "running", "answered", "judging"):
-                _move(row, "partial" if row.run is not None or row.folder.exists() else "waiting", watch)
+                _move(row, "partial" if row.folder.exists() else "waiting", watch)
         board.write()
+
+
+@contextmanager
+def _ending(board: Board) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end this block, and nothing is asked after it."""
+    try:
+        yield
+    except (InterruptedRunError, KeyboardInterrupt):
+        board.interrupted = True
 
 
 async def _answers(settings: Settings, board: Board, watch: Watch, aside: Path) -> None:
@@ -208,7 +220,7 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
     row.metrics = done.figures(regraded.PROFILE)[regraded.PROFILE]
     row.unread = unread(done)
     row.wants_judge = row.unread.over(settings.threshold)
-    if settings.judging and row.wants_judge and board.judge is not None:
+    if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
         show = _Shown(row, watch)
         row.notes += judged.ask(done, board.judge, show, aside)
