@@ -16,15 +16,16 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from snellen.backends import faults, figures, keeping, kit, lmms, process
-from snellen.backends.keeping import Answers, Read
+from snellen.backends import faults, figures, keeping, kit, lmms, outcomes, process
+from snellen.backends.keeping import Answers
+from snellen.backends.outcomes import Found, Harness
 from snellen.backends.process import Ended
 from snellen.backends.settings import Job, Outcome, Settings, jobs, no_keys
 from snellen.benchmarks.spatial.aggregated import Theirs
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
-from snellen.errors import DataError, InterruptedRunError, RunError, UsageError
-from snellen.evaluation import Run, load_run
+from snellen.errors import DataError, InterruptedRunError, UsageError
+from snellen.evaluation import load_run
 from snellen.interop.answers import Problems
 from snellen.secrets import redact
 
@@ -68,12 +69,13 @@ def run_backend(
     backend.check(settings)
     wanted = jobs(benchmarks, name)
     root = folder_of(name, settings)
-    driver = _Driver(name, settings, backend.version(settings), root, log or root / f"{name}.log", tell)
+    harness = Harness(name, backend.version(settings), backend.PROFILE, settings, root, log or root / f"{name}.log")
+    driver = _Driver(harness, tell)
     root.mkdir(parents=True, exist_ok=True)
     done: dict[str, Outcome] = {}
     pending: list[Job] = []
     for job in wanted:
-        before = None if settings.rerun else driver.complete(job)
+        before = None if settings.rerun else outcomes.before(harness, job)
         if before is None:
             pending.append(job)
         else:
@@ -100,37 +102,9 @@ def folder_of(name: str, settings: Settings) -> Path:
 class _Driver:
     """One call of `run_backend`."""
 
-    def __init__(self, name: str, settings: Settings, version: str, root: Path, log: Path, tell: Tell) -> None:
-        self.name, self.settings, self.version = name, settings, version
-        self.root, self.log, self.tell = root, log, tell
-        self.profile = str(BACKENDS[name].PROFILE)
-        self.model = lmms.model_folder(settings).replace("__", "/") if name == lmms.NAME else settings.model
-
-    def asked(self, job: Job) -> dict[str, Any]:
-        """What a benchmark's fingerprint is made of; how many processes share the work is not part of it."""
-        told = {"model": self.settings.model, "model_args": self.settings.model_args, "extra": self.settings.extra}
-        return keeping.identity(job, self.name, self.version, msgspec.to_builtins(told))
-
-    def folder(self, job: Job) -> RunFolder:
-        return RunFolder(self.root / job.name.replace("/", "-"))
-
-    def complete(self, job: Job) -> Outcome | None:
-        """The outcome of a benchmark that was complete before under the same fingerprint; None: it is to be asked."""
-        folder = self.folder(job)
-        if not folder.exists():
-            return None
-        meta = folder.meta()
-        if meta.fingerprint != fingerprint.digest(self.asked(job)) or meta.state != "complete":
-            return None
-        recorded = sum(record.status == "ok" for record in folder.records())
-        saved = meta.environment.get("outcome")
-        if recorded != meta.totals.ok or not isinstance(saved, dict):
-            return None
-        try:
-            found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome, dec_hook=_path)
-        except msgspec.ValidationError as error:
-            raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
-        return structs.replace(found, exit_status=None, seconds=0.0)
+    def __init__(self, harness: Harness, tell: Tell) -> None:
+        self.harness, self.settings, self.tell = harness, harness.settings, tell
+        self.root, self.log = harness.root, harness.log
 
     def start(
         self, argv: list[str], env: Mapping[str, str], work: Path, what: Mapping[str, Any]
@@ -166,11 +140,11 @@ class _Driver:
         made = {}
         for job in pending:
             made[job.name] = self._lmms(job)
-            self.tell(line(made[job.name]))
+            self.tell(outcomes.line(made[job.name]))
         return made
 
     def _lmms(self, job: Job) -> Outcome:
-        what, problems = self.asked(job), Problems()
+        what, problems = outcomes.asked(self.harness, job), Problems()
         written: dict[str, lmms.Written] = {}
         status, timed_out, seconds, start = 0, False, 0.0, _size(self.log)
         for part, task in job.parts:
@@ -190,12 +164,14 @@ class _Driver:
             benchmark=job.name,
             state="failed",
             exit_status=status,
+            timed_out=timed_out,
             seconds=seconds,
             log=self.log,
-            profile=self.profile,
+            profile=self.harness.profile,
             errors=(*_ends(status, timed_out, self.settings), *map(str, said)),
         )
-        return self._kept(job, what, base, answers, expected, problems, lambda: figures.of_lmms(job, written, problems))
+        found = Found(answers, answers, expected, lambda: figures.of_lmms(job, written, problems))
+        return outcomes.made(self.harness, job, base, found, problems)
 
     def kit(self, pending: Sequence[Job]) -> dict[str, Outcome]:
         """One command for all data sets; then one for each benchmark that is to be judged."""
@@ -212,18 +188,18 @@ class _Driver:
         made = {}
         for job in pending:
             made[job.name] = self._kit(job, work, ended, seconds, found)
-            self.tell(line(made[job.name]))
+            self.tell(outcomes.line(made[job.name]))
         return made
 
     def kit_work(self, job: Job) -> tuple[dict[str, Any], Path]:
         """What the commands of all benchmarks share, and the folder of the kit's files that is named for it."""
-        shared = {key: value for key, value in self.asked(job)["harness"].items() if key != "tasks"}
+        shared = {key: value for key, value in outcomes.asked(self.harness, job)["harness"].items() if key != "tasks"}
         return shared, self.root / kit.NAME / fingerprint.digest(shared)
 
     def _kit(
         self, job: Job, work: Path, ended: Ended, seconds: float, found: Mapping[str, list[faults.Fault]]
     ) -> Outcome:
-        what, problems = self.asked(job), Problems()
+        problems = Problems()
         written: dict[str, kit.Written] = {}
         for part, data in job.parts:
             try:
@@ -237,12 +213,20 @@ class _Driver:
             benchmark=job.name,
             state="failed",
             exit_status=ended.status,
+            timed_out=ended.timed_out,
             seconds=seconds,
             log=self.log,
-            profile=self.profile,
+            profile=self.harness.profile,
             errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or found.get("", []))),
         )
-        made = self._kept(job, what, base, answers, expected, problems, lambda: figures.of_kit(job, written, problems))
+        scored = [Answers(part, one.scored, "kit") for part, one in written.items() if one.scored is not None]
+        made = outcomes.made(
+            self.harness,
+            job,
+            base,
+            Found(answers, scored, expected, lambda: figures.of_kit(job, written, problems)),
+            problems,
+        )
         return self.judged(job, made)
 
     def judged(self, job: Job, made: Outcome) -> Outcome:
@@ -250,20 +234,24 @@ class _Driver:
         if not self.settings.judge_model or made.folder is None:
             return made
         run = load_run(made.folder)
-        unread = run.metric(UNREAD, self.profile).value or 0.0
+        unread = run.metric(UNREAD, self.harness.profile).value or 0.0
         share = f"{unread:.1%} of the replies could not be read by rules"
         if unread <= self.settings.threshold:
             return structs.replace(made, notes=tuple(dict.fromkeys((*made.notes, f"{share}: not judged"))))
         _, work = self.kit_work(job)
         start, status, seconds, problems = _size(self.log), 0, 0.0, Problems()
         written: dict[str, kit.Written] = {}
+        theirs: Theirs | None = None
         for part, data in job.parts:
             argv = kit.command(self.settings, [data], work, self.settings.judge_model)
-            what = {**self.asked(job), "judge": self.settings.judge_model}
+            what = {**outcomes.asked(self.harness, job), "judge": self.settings.judge_model}
             ended, took = self.start(argv, kit.environment(self.settings), work, what)
             status, seconds = status or ended.status, seconds + took
-            written[part] = kit.written(work, self.settings, data)
-        theirs = None if status else figures.of_kit(job, written, problems, judged=True)
+            try:
+                written[part] = kit.written(work, self.settings, data)
+                theirs = None if status else figures.of_kit(job, written, problems, judged=True)
+            except DataError as error:
+                problems.add(data, error.message)
         figure = None if theirs is None else theirs.overall
         failed = [str(one) for some in _faults(self.log, start, ()).values() for one in some]
         end = f"{share}: judged by {self.settings.judge_model}"
@@ -272,153 +260,12 @@ class _Driver:
             made,
             judged=figure,
             judge=self.settings.judge_model if figure is not None else "",
-            notes=(*made.notes, note),
+            notes=(*made.notes, note, *problems.lines("of its files are odd")),
             errors=(*made.errors, *failed) if figure is None else made.errors,
             seconds=made.seconds + seconds,
         )
-        _remember(run, told)
+        outcomes.remember(run, told)
         return told
-
-    def _kept(
-        self,
-        job: Job,
-        what: Mapping[str, Any],
-        base: Outcome,
-        answers: list[Answers],
-        expected: Mapping[str, int | None],
-        problems: Problems,
-        figured: Callable[[], Theirs | None],
-    ) -> Outcome:
-        """The outcome of a benchmark's files: our run of them, and their figure beside ours."""
-        folder = self.folder(job)
-        said: tuple[str, ...] = ()
-        what_was = folder.meta().fingerprint if folder.exists() else None
-        if what_was is not None and (self.settings.rerun or what_was != fingerprint.digest(what)):
-            said = (f"an earlier run of it now lies in {keeping.aside(folder.path)}",)
-        well = base.exit_status == 0 and "time limit" not in " ".join(base.errors[:1])
-        about = {"seconds": base.seconds, "harness": {"name": self.name, "version": self.version, "log": str(self.log)}}
-        model = f"{self.name}:{self.model}"
-        expected = self._whole(job, expected)
-        try:
-            read = keeping.keep(
-                folder,
-                job,
-                answers,
-                what,
-                expected=expected,
-                model=model,
-                about=about,
-                ended_well=well,
-                problems=problems,
-            )
-            theirs = figured() if read.ok else None
-        except DataError as error:
-            return structs.replace(base, errors=(*base.errors, f"results: {error.message}"))
-        if not read.ok or not folder.exists():
-            lost = () if base.errors else ("no answers were written, and the log does not say why",)
-            if read.lost:
-                lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
-            return structs.replace(base, errors=(*base.errors, *lost), notes=(*said, *problems.lines("are odd")))
-        run = load_run(folder.path)
-        ours, lines = figures.differences(run, job, theirs, self._scored(job, answers), self.profile)
-        made = structs.replace(
-            base,
-            state="complete" if self._is_whole(job, read, expected, run.meta.state) else "partial",
-            folder=folder.path,
-            rows=read.total,
-            expected=None if None in expected.values() else sum(one or 0 for one in expected.values()),
-            lost=read.lost,
-            empty=read.empty,
-            theirs=None if theirs is None else theirs.overall,
-            ours=ours,
-            differences=tuple(lines),
-            notes=(*said, *self._notes(job, read, expected), *problems.lines("of its files are odd")),
-        )
-        if made.complete:
-            made = structs.replace(made, errors=())  # what was tried again and went well is in the log
-        if run.meta.state == "complete" and made.state != "complete":
-            run.meta = structs.replace(run.meta, state="partial")
-        _remember(run, made)
-        return made
-
-    def _whole(self, job: Job, expected: Mapping[str, int | None]) -> dict[str, int | None]:
-        """How many questions each part has: as the harness's data says, else as the benchmark is known to have."""
-        found = {part: expected.get(part) for part, _ in job.parts}
-        known = job.task.rows[0] if job.task.rows else None
-        silent = [part for part, count in found.items() if count is None]
-        if known is not None and len(silent) == 1 and not job.name.startswith("site/"):
-            found[silent[0]] = max(1, known - sum(count or 0 for count in found.values()))
-        return found
-
-    def _is_whole(self, job: Job, read: Read, expected: Mapping[str, int | None], state: str) -> bool:
-        if state != "complete" or not all(read.rows.values()):
-            return False
-        if None in expected.values() and job.task.rows and "/" not in job.name and read.total not in job.task.rows:
-            return False
-        return self.name != kit.NAME or not read.empty
-
-    def _notes(self, job: Job, read: Read, expected: Mapping[str, int | None]) -> list[str]:
-        notes = []
-        for part, name in job.parts:
-            count, of = read.rows.get(part, 0), expected.get(part)
-            if of is None:
-                notes.append(f"{name}: {count:,} replies; nobody says how many questions there are")
-            elif count != of:
-                notes.append(f"{name}: {count:,} replies to {of:,} questions")
-        whole = [count for count in job.task.rows if count]
-        if whole and not job.name.startswith("site/") and None not in expected.values():
-            of = sum(count or 0 for count in expected.values())
-            if of not in whole:
-                notes.append(f"its data has {of:,} questions; the whole set has {' or '.join(f'{n:,}' for n in whole)}")
-        if read.lost:
-            notes.append(f"{read.lost:,} rows hold no reply and count as wrong; the first: {read.why}")
-        if read.empty and self.name == kit.NAME:
-            notes.append(
-                f"{read.empty:,} predictions are empty: no answer, or a reply without text; its files do not say"
-            )
-        elif read.empty:
-            notes.append(f"{read.empty:,} replies are empty; lmms-eval writes such for requests that failed too")
-        return notes
-
-    def _scored(self, job: Job, answers: Sequence[Answers]) -> list[Answers]:
-        """The files that say what each row was given: lmms-eval's answers themselves, the kit's beside them."""
-        if self.name == lmms.NAME:
-            return list(answers)
-        found = []
-        for one in answers:
-            data = dict(job.parts)[one.part]
-            beside = kit.written(self._work(one.path), self.settings, data).scored
-            if beside is not None:
-                found.append(Answers(one.part, beside, "kit"))
-        return found
-
-    def _work(self, path: Path) -> Path:
-        """The work folder that a file of the kit's lies in."""
-        return next(parent for parent in path.parents if (parent / COMMAND).is_file())
-
-
-def line(outcome: Outcome) -> str:
-    """An outcome in one line."""
-    of = "" if outcome.expected is None else f" of {outcome.expected:,}"
-    parts = [f"{outcome.benchmark}: {outcome.state}", f"{outcome.rows:,}{of} replies"]
-    if outcome.theirs is not None and outcome.ours is not None:
-        parts.append(f"theirs {outcome.theirs:.4f}, ours {outcome.ours:.4f}, difference {outcome.difference:+.4f}")
-    if outcome.judged is not None:
-        parts.append(f"judged by {outcome.judge} {outcome.judged:.4f}")
-    return ", ".join([*parts, *outcome.errors[:1]])
-
-
-def _remember(run: Run, outcome: Outcome) -> None:
-    """Write an outcome into its run_meta.json, where the next call finds it."""
-    environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
-    run.folder.write_meta(structs.replace(run.meta, environment=environment))
-
-
-def _path(kind: type, value: object) -> Path:
-    """A path out of run_meta.json, where it is a text."""
-    if issubclass(kind, Path):
-        return Path(str(value))
-    raise TypeError(f"{kind.__name__} cannot be read from run_meta.json")
 
 
 def _fresh(folder: Path) -> Path:

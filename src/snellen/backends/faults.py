@@ -105,7 +105,7 @@ def _folded(lines: Iterable[str]) -> Iterator[str]:
     inside = False
     for raw in lines:
         bare = _PREFIX.sub("", _COLOURS.sub("", raw)).rstrip()
-        line = bare.strip()
+        line = "".join(mark if mark.isprintable() else " " for mark in bare).strip()
         if TRACEBACK in line:
             inside = True
         elif not line or (inside and (bare[0].isspace() or line.startswith(BETWEEN))):

@@ -124,7 +124,7 @@ def keep(
                         read.empty += record.response is not None and not record.response.text.strip()
                         said.write(redact_bytes(msgspec.json.encode(record)) + b"\n")
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
-            if None in expected.values() and job.task.rows and "/" not in job.name:
+            if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
             head = kept.Head(job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n})
             asked.seek(0)
@@ -177,7 +177,7 @@ def _honest(record: Record, where: str) -> Record:
     text = "" if record.response is None else record.response.text.lstrip()
     if not text.startswith(FAILED):
         return record
-    message = f"{where}: the harness's request failed: {text[:300]}"
+    message = f"{where}: the harness's request failed: {text[:300]!r}"
     return structs.replace(record, status="error", response=None, error=Failure(NO_ANSWER, message))
 
 

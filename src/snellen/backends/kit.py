@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,7 +41,11 @@ INSTALL = (
 
 
 def check(settings: Settings) -> None:
-    """Raises UsageError, JudgeError for settings that it cannot be driven with."""
+    """Raises UsageError, JudgeError for settings that it cannot be driven with, MissingExtraError where its tables could not be read."""
+    if find_spec("openpyxl") is None:
+        raise MissingExtraError(
+            "VLMEvalKit writes .xlsx, which openpyxl reads, and it is not installed", "pip install 'snellen[excel]'"
+        )
     if not settings.judge_model:
         return
     if settings.judge_model not in JUDGES:

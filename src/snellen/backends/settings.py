@@ -68,7 +68,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
             are replies; `failed`: there are none.
         folder: our run of it; None where there are no replies.
         reused: it was complete before, and nothing was started.
-        exit_status: that of the (last) command; None where none was started.
+        exit_status: that of the first command that did not end with 0, else 0; None where none was started.
+        timed_out: whether a command was ended because its time was up.
         rows, expected: questions with a row in its files, questions that the harness's data has; None where nobody says.
         lost: rows that hold no reply, because a request failed.
         empty: replies without any text. VLMEvalKit's tables do not tell these from answers that are missing.
@@ -87,6 +88,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     folder: Path | None = None
     reused: bool = False
     exit_status: int | None = None
+    timed_out: bool = False
     rows: int = 0
     expected: int | None = None
     lost: int = 0
@@ -118,6 +120,11 @@ class Job(Struct, frozen=True):
     name: str
     task: Task
     parts: tuple[tuple[str, str], ...]
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is one half of SITE, asked alone."""
+        return "/" in self.name
 
 
 def jobs(names: Iterable[str], harness: str) -> list[Job]:

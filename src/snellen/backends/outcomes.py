@@ -1,0 +1,219 @@
+"""From a harness's files to the outcome of a benchmark: whether it is complete, and its figure beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.backends import figures, keeping, kit, lmms
+from snellen.backends.keeping import Answers, Read
+from snellen.backends.settings import Job, Outcome, Settings
+from snellen.benchmarks.spatial.aggregated import Theirs
+from snellen.engine import fingerprint
+from snellen.engine.folder import RunFolder
+from snellen.errors import DataError, RunError
+from snellen.evaluation import Run, load_run
+from snellen.interop.answers import Problems
+
+
+class Harness(Struct, frozen=True):
+    """A harness in its environment: its name and version, our profile of it, how it is driven, where its runs and log lie."""
+
+    name: str
+    version: str
+    profile: str
+    settings: Settings
+    root: Path
+    log: Path
+
+    @property
+    def model(self) -> str:
+        """Who answers, for people."""
+        given = lmms.model_folder(self.settings).replace("__", "/") if self.name == lmms.NAME else self.settings.model
+        return f"{self.name}:{given}"
+
+
+class Found(Struct, frozen=True):
+    """What there is of a benchmark.
+
+    Attributes:
+        answers: files with questions and replies.
+        scored: files with what the harness gave each row; may be the same.
+        expected: how many questions the harness's data has, by part; None: nobody says.
+        figured: reads the harness's own figures.
+    """
+
+    answers: Sequence[Answers]
+    scored: Sequence[Answers]
+    expected: Mapping[str, int | None]
+    figured: Callable[[], Theirs | None]
+
+
+def asked(harness: Harness, job: Job) -> dict[str, Any]:
+    """What a benchmark's fingerprint is made of; how many processes share the work is not part of it."""
+    given = harness.settings
+    told = {"model": given.model, "model_args": given.model_args, "extra": list(given.extra)}
+    return keeping.identity(job, harness.name, harness.version, told)
+
+
+def folder_of(harness: Harness, job: Job) -> RunFolder:
+    """Where our run of a benchmark lies."""
+    return RunFolder(harness.root / job.name.replace("/", "-"))
+
+
+def before(harness: Harness, job: Job) -> Outcome | None:
+    """The outcome of a benchmark that was complete before under the same fingerprint; None: it is to be asked.
+
+    Raises:
+        RunError: what was written of it cannot be read.
+    """
+    folder = folder_of(harness, job)
+    if not folder.exists():
+        return None
+    meta = folder.meta()
+    if meta.fingerprint != fingerprint.digest(asked(harness, job)) or meta.state != "complete":
+        return None
+    recorded = sum(record.status == "ok" for record in folder.records())
+    saved = meta.environment.get("outcome")
+    if recorded != meta.totals.ok or not isinstance(saved, dict):
+        return None
+    try:
+        found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
+    return structs.replace(found, exit_status=None, seconds=0.0)
+
+
+def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Problems) -> Outcome:
+    """The outcome of what a command left, and our run of its replies.
+
+    Args:
+        harness, job: who was to ask what.
+        base: how the command ended, and what its log says.
+        found: its files.
+        problems: what is odd about them.
+
+    Raises:
+        StorageError: the run cannot be written.
+    """
+    folder, what = folder_of(harness, job), asked(harness, job)
+    said: tuple[str, ...] = ()
+    was = folder.meta().fingerprint if folder.exists() else None
+    if was is not None and (harness.settings.rerun or was != fingerprint.digest(what)):
+        said = (f"an earlier run of it now lies in {keeping.aside(folder.path)}",)
+    expected = _expected(job, found.expected)
+    try:
+        read = keeping.keep(
+            folder,
+            job,
+            found.answers,
+            what,
+            expected=expected,
+            model=harness.model,
+            about={
+                "seconds": base.seconds,
+                "harness": {"name": harness.name, "version": harness.version, "log": str(harness.log)},
+            },
+            ended_well=base.exit_status == 0 and not base.timed_out,
+            problems=problems,
+        )
+    except DataError as error:
+        return structs.replace(base, errors=(*base.errors, f"results: {error.message}"), notes=said)
+    if not read.ok or not folder.exists():
+        lost = () if base.errors else ("no answers were written, and the log does not say why",)
+        if read.lost:
+            lost = (f"none of {read.lost:,} requests was answered; the first: {read.why}",)
+        return structs.replace(base, errors=(*base.errors, *lost), notes=(*said, *problems.lines("are odd")))
+    theirs = None
+    try:
+        theirs = found.figured()
+    except DataError as error:
+        problems.add("its figures", error.message)
+    run = load_run(folder.path)
+    ours, lines = figures.differences(run, job, theirs, found.scored, harness.profile)
+    outcome = structs.replace(
+        base,
+        state="complete" if _is_whole(harness, job, read, expected, run.meta.state) else "partial",
+        folder=folder.path,
+        rows=read.total,
+        expected=None if None in expected.values() else sum(one or 0 for one in expected.values()),
+        lost=read.lost,
+        empty=read.empty,
+        theirs=None if theirs is None else theirs.overall,
+        ours=ours,
+        differences=tuple(lines),
+        notes=(*said, *_notes(harness, job, read, expected), *problems.lines("of its files are odd")),
+    )
+    if outcome.complete:
+        outcome = structs.replace(outcome, errors=())  # what was tried again and went well is in the log
+    elif run.meta.state == "complete":
+        run.meta = structs.replace(run.meta, state="partial")
+    remember(run, outcome)
+    return outcome
+
+
+def remember(run: Run, outcome: Outcome) -> None:
+    """Write an outcome into its run_meta.json, where the next call finds it."""
+    environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
+    run.folder.write_meta(structs.replace(run.meta, environment=environment))
+
+
+def line(outcome: Outcome) -> str:
+    """An outcome in one line."""
+    of = "" if outcome.expected is None else f" of {outcome.expected:,}"
+    parts = [f"{outcome.benchmark}: {outcome.state}", f"{outcome.rows:,}{of} replies"]
+    if outcome.theirs is not None and outcome.ours is not None:
+        parts.append(f"theirs {outcome.theirs:.4f}, ours {outcome.ours:.4f}, difference {outcome.difference:+.4f}")
+    if outcome.judged is not None:
+        parts.append(f"judged by {outcome.judge} {outcome.judged:.4f}")
+    return ", ".join([*parts, *outcome.errors[:1]])
+
+
+def _expected(job: Job, told: Mapping[str, int | None]) -> dict[str, int | None]:
+    """How many questions each part has: as the harness's data says, else as the benchmark is known to have."""
+    found = {part: told.get(part) for part, _ in job.parts}
+    silent = [part for part, count in found.items() if count is None]
+    if job.task.rows and len(silent) == 1 and not job.is_half:
+        found[silent[0]] = max(1, job.task.rows[0] - sum(count or 0 for count in found.values()))
+    return found
+
+
+def _is_whole(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | None], state: str) -> bool:
+    if state != "complete" or not all(read.rows.values()):
+        return False
+    if None in expected.values() and job.task.rows and not job.is_half and read.total not in job.task.rows:
+        return False
+    return harness.name != kit.NAME or not read.empty
+
+
+def _notes(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | None]) -> list[str]:
+    notes = []
+    for part, name in job.parts:
+        count, of = read.rows.get(part, 0), expected.get(part)
+        if of is None:
+            notes.append(f"{name}: {count:,} replies; nobody says how many questions there are")
+        elif count != of:
+            notes.append(f"{name}: {count:,} replies to {of:,} questions")
+    if job.task.rows and not job.is_half and None not in expected.values():
+        of = sum(count or 0 for count in expected.values())
+        if of not in job.task.rows:
+            whole = " or ".join(f"{count:,}" for count in job.task.rows)
+            notes.append(f"its data has {of:,} questions; the whole set has {whole}")
+    if read.lost:
+        notes.append(f"{read.lost:,} rows hold no reply and count as wrong; the first: {read.why}")
+    if read.empty and harness.name == kit.NAME:
+        notes.append(f"{read.empty:,} predictions are empty: no answer, or a reply without text; its files do not say")
+    elif read.empty:
+        notes.append(f"{read.empty:,} replies are empty; lmms-eval writes such for requests that failed too")
+    return notes
+
+
+def _path(kind: type, value: object) -> Path:
+    """A path out of run_meta.json, where it is a text."""
+    if issubclass(kind, Path):
+        return Path(str(value))
+    raise TypeError(f"{kind.__name__} cannot be read from run_meta.json")
