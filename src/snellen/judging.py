@@ -16,7 +16,7 @@ from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
 from snellen.errors import JudgeError, PreflightError, UsageError
-from snellen.evaluation import JUDGED, Run, find_benchmark, perform
+from snellen.evaluation import JUDGED, LABELLED, Run, find_benchmark, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation
@@ -69,10 +69,9 @@ def judge(
     """
     source = RunFolder(run)
     about = source.meta()
-    if about.spec.benchmark == JUDGED:
-        raise UsageError(
-            f"{run} holds verdicts; a judge's replies are not judged again", "Give the run they are about."
-        )
+    if about.spec.benchmark in (JUDGED, LABELLED):
+        held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
+        raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
     given = model if model is not None else setting(MODEL)
     if given is None:
         raise JudgeError("no judge is named", f"Give --model api:NAME, or set {MODEL}.")

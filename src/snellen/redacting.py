@@ -18,7 +18,7 @@ from snellen.engine.journal import storage_error
 from snellen.engine.judge import UNANSWERED
 from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
-from snellen.evaluation import JUDGED, Run, summary_json
+from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
 from snellen.scoring.judge import WITHHELD, gold_forms, quotes
 from snellen.types import Sample
 
@@ -45,8 +45,9 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
         UsageError: the run is a judge's, or the folder holds other files.
         SnellenError: the run's samples cannot be read again, or the folder cannot be written.
     """
-    if run.meta.spec.benchmark == JUDGED:
-        raise UsageError(f"{run.path} holds verdicts", "Give the run that they are about; its verdicts come along.")
+    if run.meta.spec.benchmark in (JUDGED, LABELLED):
+        held = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
+        raise UsageError(f"{run.path} holds {held}", "Give the run that they are about; its verdicts come along.")
     target = RunFolder(folder)
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))

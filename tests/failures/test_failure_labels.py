@@ -191,6 +191,17 @@ def test_a_judges_run_has_no_failures_of_its_own(capsys):
         assert "is a judge's run" in capsys.readouterr().err
 
 
+def test_labels_are_neither_judged_nor_published_as_if_they_were_answers(capsys):
+    run("run")
+    label()
+    capsys.readouterr()
+    assert main(["judge", "run_failures", "-m", "stub-judge", "--base-url", "http://127.0.0.1:9/v1"]) == 2
+    assert "run_failures holds labels of failures" in capsys.readouterr().err
+    assert not Path("run_failures_judged").exists()
+    assert main(["report", "run_failures", "--redact", "public"]) == 2
+    assert "run_failures holds labels of failures" in capsys.readouterr().err and not Path("public").exists()
+
+
 def test_of_several_runs_a_decision_names_its_own(capsys):
     run("run")
     run("other", made.OTHER, "plain", right=())
