@@ -67,8 +67,8 @@ LOGGED = {
     "mmsi-video-bench": {
         "target": "B",
         "overall_accuracy": {"score": 1, "total": 1},
-        "cross_video_accuracy": {"score": 0, "total": 0},
-        "planning_accuracy": {"score": 1, "total": 1},
+        "cross_video_memory_update": {"score": 0, "total": 0},
+        "planning": {"score": 1, "total": 1},
     },
     "omnispatial": {"target": "B", "omnispatial": {**OMNI, "is_correct": True}},
     "spar-bench": {"target": "3", "sparbench_score": {**SPAR, "prediction": "3", "MRA:.5:.95:.05": 1.0}},
@@ -146,3 +146,22 @@ def test_such_a_file_is_scored_on_the_command_line_s_way(tmp_path):
     found = results(path, Data(), problems)
     assert found is not None and [one.id for one, _ in found] == ["mp3d_7", "mp3d_8"]
     assert problems.count == 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "main", "sub"),
+    [
+        ("cross_video_multi_view", "Cross-Video", "multi view"),
+        ("motion_camera", "Motion Understanding", "camera"),
+        ("spatial_instance_scene", "Spatial Construction", "instance scene"),
+        ("planning", "Planning", "Planning"),
+        ("prediction", "Prediction", "Prediction"),
+        ("", "unknown", "unknown"),
+    ],
+)
+def test_the_type_of_a_question_about_videos_is_told_by_the_metric_that_counts_it(metric, main, sub):
+    others = {name: {"score": 0, "total": 0} for name in ("motion_instance", "spatial_attribute")}
+    own = {metric: {"score": 1, "total": 1}} if metric else {}
+    logged = {"target": "B", "overall_accuracy": {"score": 1, "total": 1}, **others, **own, "input": ASKED}
+    question = official.QUESTIONS["mmsi-video-bench"](row_of("mmsi-video-bench", logged), 0)
+    assert (question.groups["task_type"], question.groups["sub_task_type"]) == (main, sub)
