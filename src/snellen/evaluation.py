@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, Headline
+from snellen.engine.caveats import caveats
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
 from snellen.engine.loop import in_loop
@@ -233,26 +234,13 @@ class Run:
         return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark)
 
     @property
-    def _writable(self) -> bool:
+    def writable(self) -> bool:
         """Scores can be had of a run on a disk that cannot be written too."""
         return os.access(self.path, os.W_OK)
 
     def notes(self) -> list[str]:
         """What a reader of the scores must know, one line each; of judged replies also who judged them."""
-        lines, totals, coverage = [], self.meta.totals, self.meta.coverage
-        if not self._writable:
-            lines.append(f"{self.path} cannot be written: its summary.json stays as it is")
-        if not coverage.full:
-            lines.append(f"only the first {coverage.limit:,} samples were asked; they lower the coverage")
-        if totals.error or totals.timeout:
-            lines.append(f"{totals.error + totals.timeout:,} samples have no answer and count as wrong")
-        if self.meta.state != "complete":
-            lines.append(f"the run is not at its end ({self.meta.state})")
-        recorded = self.meta.identity.get("benchmark_version")
-        if recorded is not None and recorded != self.benchmark.version:
-            lines.append(
-                f"the run was made with version {recorded} of {self.benchmark.name}; this is {self.benchmark.version}"
-            )
+        lines = [one.text for one in caveats(self.meta, self.benchmark)]
         return [*lines, *([judge] if (judge := self.judged_by()) else [])]
 
     def judged_by(self) -> str:
@@ -390,7 +378,7 @@ class Run:
             rows.append(verdict_row(scored.sample, scored.record, score))
 
         self.summarize("all", each=each)
-        if self._writable:
+        if self.writable:
             content = b"".join(
                 msgspec.json.encode(row) + b"\n" for row in sorted(rows, key=lambda row: row["sample_id"])
             )
@@ -405,7 +393,7 @@ class Run:
 
     def _save(self, summary: Summary, judge: Verdicts | None) -> None:
         """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
-        if not self._writable:
+        if not self.writable:
             return
         head: dict[str, Any] = {
             "fingerprint": self.meta.fingerprint,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import rescore
+from snellen.engine.caveats import caveats
 from snellen.engine.journal import storage_error
 from snellen.engine.state import Key, key
 from snellen.errors import DataError, RunError, UsageError
@@ -81,18 +82,9 @@ def export(
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
-    return Exported(files, (*_notes(moved), *written.notes))
-
-
-def _notes(run: Run) -> Iterator[str]:
-    """What the files cannot say of the run themselves."""
-    if not run.meta.coverage.full:
-        yield f"only the first {run.meta.coverage.limit:,} samples were asked; the others are in none of the files"
-    if run.meta.state != "complete":
-        yield f"the run is not at its end ({run.meta.state})"
-    made_with = run.meta.identity.get("benchmark_version")
-    if made_with is not None and made_with != run.benchmark.version:
-        yield f"the run was made with version {made_with} of {run.benchmark.name}; this is {run.benchmark.version}"
+    # What is without an answer each writer says itself: it alone knows what stands there instead.
+    told = [one.text for one in caveats(moved.meta, moved.benchmark) if one.about != "lost"]
+    return Exported(files, (*told, *written.notes))
 
 
 def _moved(path: Path, folder: Path, target: Path) -> Path:

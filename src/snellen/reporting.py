@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from snellen.comparing import compare
+from snellen.engine.caveats import GOLD_HELD_BACK, sentence
 from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
@@ -138,24 +139,9 @@ def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
     """What a reader of the scores must know first."""
-    meta = run.meta
-    coverage, totals = meta.coverage, meta.totals
-    found = []
-    if not coverage.full:
-        of = "" if coverage.of is None else f" of {coverage.of:,}"
-        found.append(f"Only the first {coverage.limit:,}{of} questions were asked.")
-    if meta.state != "complete":
-        found.append(f"The run is not complete (state: {meta.state}).")
-    if totals.error or totals.timeout:
-        found.append(f"{totals.error + totals.timeout:,} questions have no answer and count as wrong.")
-    if meta.spec.options.media.blank:
-        found.append("Blind control: every picture was replaced by a grey one.")
-    if worse := meta.spec.options.media.corrupt:
-        found.append(f"Every picture was corrupted before it was asked about ({worse}); shown are the originals.")
-    if meta.spec.repeats > 1:
-        found.append(f"Each question was asked {meta.spec.repeats} times.")
-    if judged_by := run.judged_by():
-        found.append(f"{judged_by[0].upper()}{judged_by[1:]}.")
+    found = [sentence(line) for line in run.notes()]
+    if run.meta.spec.options.media.corrupt:
+        found.append("Shown are the pictures as they were before.")
     if not show_target:
-        found.append("The gold answers of this benchmark are restricted and not shown.")
+        found.append(GOLD_HELD_BACK)
     return found

@@ -70,7 +70,8 @@ def score_answers(
         said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
         summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
         headline = moved.headline(summary.metrics)
-        lines = [*([] if headline is None else [headline.text]), *moved.notes()]
+        kept = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
+        lines = [*([] if headline is None else [headline.text]), *kept, *moved.notes()]
         return summary, [*lines, *(said.notes() if said is not None else ())]
     if benchmark is None:
         raise UsageError(

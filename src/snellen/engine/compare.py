@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import judge, rescore, verdicts
+from snellen.engine.caveats import caveats
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
@@ -213,10 +214,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if a.spec.repeats != b.spec.repeats:
         notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a question: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
-        if meta.state != "complete":
-            notes.append(f"the {name} is not at its end ({meta.state})")
-        if lost := meta.totals.error + meta.totals.timeout:
-            notes.append(f"{lost:,} samples of the {name} have no answer and count as wrong")
+        notes += [one.text for one in caveats(meta, name=name) if one.about in ("state", "lost")]
     return notes
 
 

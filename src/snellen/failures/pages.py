@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.fika import reply as replies
 from snellen.engine import failed, journal
+from snellen.engine.caveats import GOLD_HELD_BACK
 from snellen.engine.failed import Key
 from snellen.engine.rescore import final_records
 from snellen.engine.verdicts import beside
@@ -186,7 +187,7 @@ def _notes(told: Told, sealed: bool) -> list[str]:
     if told.away:
         found.append("The data set is not where it was, so that question, picture and gold answer cannot be shown.")
     if sealed:
-        found.append("The gold answers of this benchmark are restricted and not shown.")
+        found.append(GOLD_HELD_BACK)
     return found
 
 

@@ -1,0 +1,52 @@
+"""What a reader of a run's scores, of its page, or of files made from it must know first: said in one place, in one wording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.folder import RunMeta
+
+GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not shown."
+
+
+class Caveat(NamedTuple):
+    """One line without a capital and a full stop, and what it is about, for places that have room for some only."""
+
+    about: Literal["part", "state", "lost", "pictures", "repeats", "version"]
+    text: str
+
+
+def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, name: str = "run") -> Iterator[Caveat]:
+    """What a run's meta says against taking its figures as they stand; nothing of a whole and plain run.
+
+    Args:
+        meta: the run's.
+        benchmark: the one that scores it now; None: its version is not looked at.
+        name: what the run is called beside another one.
+    """
+    coverage, totals, media = meta.coverage, meta.totals, meta.spec.options.media
+    if not coverage.full:
+        of = "" if coverage.of is None else f" of {coverage.of:,}"
+        yield Caveat("part", f"only the first {coverage.limit:,}{of} questions were asked")
+    if meta.state != "complete":
+        yield Caveat("state", f"the {name} is not at its end ({meta.state})")
+    if lost := totals.error + totals.timeout:
+        yield Caveat("lost", f"{lost:,} questions of the {name} have no answer and count as wrong")
+    if media.blank:
+        yield Caveat("pictures", "blind control: every picture was replaced by a grey one")
+    if media.corrupt:
+        yield Caveat("pictures", f"every picture was corrupted before it was asked about ({media.corrupt})")
+    if meta.spec.repeats > 1:
+        yield Caveat("repeats", f"each question was asked {meta.spec.repeats} times")
+    made_with = meta.identity.get("benchmark_version")
+    if benchmark is not None and made_with is not None and made_with != benchmark.version:
+        yield Caveat(
+            "version", f"the run was made with version {made_with} of {benchmark.name}; this is {benchmark.version}"
+        )
+
+
+def sentence(text: str) -> str:
+    """A caveat's text as it stands on a page."""
+    return f"{text[:1].upper()}{text[1:]}."
