@@ -138,3 +138,48 @@ def test_a_report_is_written_when_asked_for(snellen):
     said = snellen("run", "lights", "-m", "pixels", "--limit", 6, "--out", "seen", "--report")
     assert said.status == 0 and "report seen/report.html" in said.out
     assert "<html" in Path("seen/report.html").read_text()
+
+
+def test_a_bound_on_dollars_without_prices_is_refused_before_anything_is_asked(snellen, stub):
+    asked = ["run", "lights", "-m", f"api:{MODEL}", "--base-url", stub.url, "--max-cost", 1, "--out", "run"]
+    said = snellen(*asked)
+    assert said.status == 2 and "--prices FILE" in said.err and "--max-tokens-total" in said.err
+    assert stub.stats()["served"] == 0 and not Path("run").exists()
+    Path("prices.toml").write_text(f'["{MODEL}"]\ninput = 1.0\noutput = 1.0\n')
+    assert snellen(*asked, "--prices", "prices.toml").status == 0
+    assert stub.stats()["served"] == 60
+
+
+def test_a_bound_on_dollars_is_nothing_to_a_model_that_nobody_is_paid_for(snellen):
+    said = snellen("run", "lights", "-m", "embedded", "--max-cost", 1)
+    assert said.status == 2 and "nobody is paid" in said.err and "--prices" not in said.err
+
+
+def test_json_of_a_single_run_that_breaks_off_says_how_far_it_came_and_why(snellen, stub):
+    asked = ["run", "lights", "-m", f"api:{MODEL}", "--base-url", stub.url, "-c", 1, "--out", "run", "--json"]
+    said = snellen(*asked, "--max-tokens-total", 1)
+    (run,) = json.loads(said.out)["runs"]
+    assert said.status == 7 and run["error"]["exit_code"] == 7 and "used up" in run["error"]["message"]
+    assert (run["path"], run["benchmark"], run["model"], run["state"]) == ("run", "lights", f"api:{MODEL}", "failed")
+    assert run["totals"]["ok"] == stub.stats()["served"] == 1 and run["coverage"] == {"limit": None, "of": 60}
+    assert "snellen: the budget is used up" in said.err
+
+
+def test_json_of_a_refused_run_counts_nothing_of_the_run_that_was_there_before(snellen, stub):
+    assert snellen("run", "lights", "-m", "pixels", "--out", "run").status == 0
+    said = snellen("run", "lights", "-m", f"api:{MODEL}", "--base-url", stub.url, "--out", "run", "--json")
+    (run,) = json.loads(said.out)["runs"]
+    assert said.status == run["error"]["exit_code"] == 5 and "totals" not in run and "fingerprint" not in run
+    assert "model" in run["error"]["message"]
+
+
+def test_json_of_a_rerun_and_of_a_judge_that_fail_is_an_object_too(snellen, monkeypatch):
+    for name in ("JUDGE_MODEL", "JUDGE_API_KEY", "JUDGE_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    said = snellen("rerun", "nothing", "--json")
+    (run,) = json.loads(said.out)["runs"]
+    assert said.status == run["error"]["exit_code"] == 5 and run["path"] == "nothing" and run["benchmark"] is None
+    assert snellen("run", "lights", "-m", "pixels", "--out", "run").status == 0
+    said = snellen("judge", "run", "-m", "api:judge", "--json")
+    (run,) = json.loads(said.out)["runs"]
+    assert said.status == run["error"]["exit_code"] == 4 and run["path"] == "run_judged" and run["model"] == "api:judge"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.outcome import Outcome, finish
+from snellen.cli.outcome import Outcome, failures_as_json, finish
 from snellen.cli.output import note
 
 
@@ -57,30 +57,33 @@ def judge(
     import msgspec
 
     from snellen.engine.progress import display
+    from snellen.engine.verdicts import default_folder
+    from snellen.evaluation import JUDGED
+    from snellen.judging import MODEL, setting, verdicts
     from snellen.judging import judge as ask
-    from snellen.judging import verdicts
 
-    done = ask(
-        run,
-        model,
-        rubric=rubric,
-        out=out,
-        base_url=base_url,
-        key_env=key_env,
-        with_images=with_images,
-        rule=rule,
-        limit=limit,
-        seed=seed,
-        concurrency=concurrency,
-        generation=given.generation(max_tokens, temperature, top_p, None),
-        display=display(as_json=as_json, quiet=quiet),
-        max_attempts=max_attempts,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-        timeout_s=timeout,
-        extra_body=given.json_object(extra_body, "--extra-body"),
-        prices=None if prices is None else str(prices),
-    )
+    with failures_as_json(out or default_folder(run), JUDGED, model or setting(MODEL), wanted=as_json):
+        done = ask(
+            run,
+            model,
+            rubric=rubric,
+            out=out,
+            base_url=base_url,
+            key_env=key_env,
+            with_images=with_images,
+            rule=rule,
+            limit=limit,
+            seed=seed,
+            concurrency=concurrency,
+            generation=given.generation(max_tokens, temperature, top_p, None),
+            display=display(as_json=as_json, quiet=quiet),
+            max_attempts=max_attempts,
+            max_cost=max_cost,
+            max_tokens_total=max_tokens_total,
+            timeout_s=timeout,
+            extra_body=given.json_object(extra_body, "--extra-body"),
+            prices=None if prices is None else str(prices),
+        )
     status = finish(Outcome([done]), profile=None, report=False, as_json=as_json)
     line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(done)).decode()}"
     note(line) if as_json else print(line)

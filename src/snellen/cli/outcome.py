@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
 from msgspec import structs
 
+from snellen.cli.faults import tell
 from snellen.cli.output import show, show_json
-from snellen.errors import SnellenError
+from snellen.engine.folder import RunFolder
+from snellen.errors import FingerprintError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.types import Metric
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.engine.folder import RunSpec
     from snellen.evaluation import Run
 
 UNANSWERED = 9
 """Exit status of a run that came to its end and has questions without an answer."""
+
+
+class Failure(NamedTuple):
+    """A run that did not come to its end; what is not known of it is None."""
+
+    path: Path
+    benchmark: str | None
+    model: str | None
+    error: SnellenError
 
 
 @dataclass
@@ -27,14 +40,43 @@ class Outcome:
     """The runs that came to an end, and those that did not."""
 
     runs: list[Run] = field(default_factory=list)
-    failures: list[tuple[RunSpec, Path, SnellenError]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
 
     @property
     def status(self) -> int:
         """The first failure's exit code, else 9 where an answer is missing, else 0."""
         if self.failures:
-            return self.failures[0][2].exit_code
+            return self.failures[0].error.exit_code
         return UNANSWERED if any(run.meta.totals.error or run.meta.totals.timeout for run in self.runs) else 0
+
+
+@contextlib.contextmanager
+def failures_as_json(folder: Path, benchmark: str | None, model: str | None, *, wanted: bool) -> Iterator[None]:
+    """With `--json` an error of the one run in this block is an object on stdout too; the exit status is the error's."""
+    try:
+        yield
+    except SnellenError as error:
+        if not wanted:
+            raise
+        failure = Failure(folder, benchmark, model, error)
+        raise typer.Exit(tell_failure(Outcome(), failure)) from error
+
+
+def names(run: Path) -> tuple[str | None, str | None]:
+    """Benchmark and model of a run, as its folder has them; None and None where it does not say."""
+    try:
+        spec = RunFolder(run).meta().spec
+    except RunError:
+        return None, None
+    return spec.benchmark, spec.model
+
+
+def tell_failure(outcome: Outcome, failure: Failure) -> int:
+    """Print an error, and the JSON of all runs up to it; return its exit status."""
+    status = tell(failure.error)
+    outcome.failures.append(failure)
+    finish(outcome, profile=None, report=False, as_json=True)
+    return status
 
 
 def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
@@ -47,7 +89,7 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
             write([run], run.folder.report)
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
-        show_json({"runs": runs + [_failure_json(*failure) for failure in outcome.failures]})
+        show_json({"runs": runs + [_failure_json(failure) for failure in outcome.failures]})
         return outcome.status
     by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
     for run, metrics in zip(outcome.runs, summaries, strict=True):
@@ -77,13 +119,31 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
     }
 
 
-def _failure_json(spec: RunSpec, folder: Path, error: SnellenError) -> dict[str, Any]:
+def _failure_json(failure: Failure) -> dict[str, Any]:
+    path, benchmark, model, error = failure
     return {
-        "path": str(folder),
-        "benchmark": spec.benchmark,
-        "model": spec.model,
+        "path": str(path),
+        "benchmark": benchmark,
+        "model": model,
         "state": "failed",
+        **_so_far(path, error),
         "error": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
+    }
+
+
+def _so_far(path: Path, error: SnellenError) -> dict[str, Any]:
+    """What a run that broke off has on disk; nothing where the folder was refused, since it holds another run then."""
+    folder = RunFolder(path)
+    if isinstance(error, (FingerprintError, RunLockedError, UsageError)) or not folder.exists():
+        return {}
+    try:
+        meta = folder.meta()
+    except RunError:
+        return {}
+    return {
+        "fingerprint": meta.fingerprint,
+        "coverage": structs.asdict(meta.coverage),
+        "totals": structs.asdict(meta.totals),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.outcome import Outcome, finish
+from snellen.cli.outcome import Outcome, failures_as_json, finish, names
 
 
 def rerun(
@@ -37,5 +37,6 @@ def rerun(
     from snellen.engine.progress import display
     from snellen.evaluation import rerun as again
 
-    done = again(run, out=out, display=display(as_json=as_json, quiet=quiet))
+    with failures_as_json(out or run, *names(run), wanted=as_json):
+        done = again(run, out=out, display=display(as_json=as_json, quiet=quiet))
     raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from snellen.cli import options as given
 from snellen.cli.faults import tell
-from snellen.cli.outcome import Outcome, finish
+from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
 from snellen.cli.serve import ended_by_signals, parse_vllm
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
@@ -173,13 +173,15 @@ def run(
                     for line in find_benchmark(spec).notices(spec.data):
                         note(f"note: {line}")
                 outcome.runs.append(perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet)))
-            except InterruptedRunError:
-                raise
             except SnellenError as error:
-                if len(specs) == 1:
+                failure = Failure(folder, spec.benchmark, spec.model, error)
+                last = len(specs) == 1 or isinstance(error, InterruptedRunError)
+                if last and as_json:
+                    raise typer.Exit(tell_failure(outcome, failure)) from error
+                if last:
                     raise
                 tell(error)
-                outcome.failures.append((spec, folder, error))
+                outcome.failures.append(failure)
     raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
 
 

@@ -10,8 +10,13 @@ from collections.abc import Iterator
 
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
-from snellen.errors import BudgetError, TooManyFailuresError
+from snellen.errors import BudgetError, TooManyFailuresError, UsageError
+from snellen.models.base import Model
+from snellen.models.registry import KINDS
 from snellen.types import Record
+
+UNPRICED = ("local", "embedded", "replay")
+"""Kinds of models that refuse --prices: what they say is not paid for by the token."""
 
 
 class Stop:
@@ -61,6 +66,30 @@ class Stop:
         self.interrupted = True
         self.ask()
         self._progress.note = "stopping: waiting for what is in flight; once more to give it up"
+
+
+def require_price(spec: RunSpec, model: Model) -> None:
+    """A bound on dollars needs to know what a token costs, before the first one is paid for.
+
+    Only the package's own kinds are held to it: another model may put a cost on its replies by itself, and is stopped at
+    the first one that has none.
+
+    Raises:
+        UsageError: there is a bound, and no price.
+    """
+    kind = spec.model.partition(":")[0]
+    if spec.max_cost is None or spec.options.prices or getattr(model, "price", None) or kind not in KINDS:
+        return
+    if kind in UNPRICED:
+        raise UsageError(
+            f"--max-cost {spec.max_cost:g} was given, and {spec.model} has no price: nobody is paid for its tokens",
+            "Leave it away, or bound --max-tokens-total.",
+        )
+    raise UsageError(
+        f"--max-cost {spec.max_cost:g} was given, and no file of prices: what {spec.model} costs is not known. Nothing was "
+        "asked",
+        "Name one (--prices FILE, docs/models-api.md says what stands in it), or bound --max-tokens-total.",
+    )
 
 
 class Budget:

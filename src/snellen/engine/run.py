@@ -17,7 +17,7 @@ from snellen.engine.ask import Asker
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.gate import Backoff, Gate
 from snellen.engine.journal import Journal
-from snellen.engine.limits import Budget, Failing, Stop
+from snellen.engine.limits import Budget, Failing, Stop, require_price
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
 from snellen.engine.state import Work, all_recorded, expected, pending, read_state
@@ -45,11 +45,13 @@ async def run(
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile.
 
     Raises:
+        UsageError: a bound on dollars without prices; nothing was asked, and the folder is as it was.
         FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
         PreflightError: the model or the data is not ready; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
     """
     display = display or Silent()
+    require_price(spec, model)
     with folder.locked():
         what = fingerprint.identity(spec, benchmark, model)
         widest = spec.limit
