@@ -6,10 +6,12 @@ where its tasks look for the authors' repositories, in folders of the same names
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -17,7 +19,16 @@ from msgspec import structs
 from benchmarks.spatial.official_drawn import draw
 from servers import fast
 from snellen.backends import Settings, run_backend
+from snellen.backends.settings import HALVES
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.spatial import lmms_rows, official, results
+from snellen.benchmarks.spatial.question import sample
+from snellen.benchmarks.spatial.scorers import SCORERS
+from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.benchmarks.spatial.where import source
 from snellen.evaluation import load_run
+from snellen.interop.answers import Problems
+from snellen.interop.lines import table_rows
 
 PYTHON = os.environ.get("SNELLEN_TEST_LMMS_PYTHON", "")
 REPLIES = ("A", "B.", "(C)", "I would say D", "The answer is B")
@@ -104,3 +115,51 @@ def test_a_model_that_cannot_be_reached_is_no_result(home):
     assert outcome.exit_status == 0
     assert (outcome.state, outcome.folder, outcome.theirs) == ("failed", None, None)
     assert any(line.startswith("none of 12 requests was answered") for line in outcome.errors)
+
+
+SAID = (
+    *("A", "B.", "(C)", "D", "The answer is B", "I think it is 3 metres", "2.5", "", "Answer: C", "`A`", "7"),
+    *("<answer>B</answer>", "about twelve", "move_right:0.3", "A. left"),
+)
+NOT_LOADED = ("omnispatial",)
+"""Whose scorer asks the hub for a judge's prompt while it is loaded."""
+
+
+def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path, monkeypatch):
+    cases: dict[str, list[tuple[dict[str, Any], str]]] = {}
+    for name, task in TASKS.items():
+        rows: list[dict[str, Any]] = []
+
+        def seen(row, at, *, reader=official.QUESTIONS[name], rows=rows):
+            rows.append({key: value for key, value in row.items() if not isinstance(value, bytes)})
+            return reader(row, at)
+
+        monkeypatch.setitem(official.QUESTIONS, name, seen)
+        data = Data(path=draw(name, tmp_path / "drawn", each=3))
+        for part in HALVES if name == "site" else ("",):
+            list(source(task, part, data).questions())
+        monkeypatch.undo()
+        cases[name] = [(row, SAID[at % len(SAID)]) for at, row in enumerate(rows * 4)]
+    (tmp_path / "cases.json").write_text(json.dumps(cases, default=str))
+    script = Path(__file__).with_name("ask_real_scorers.py")
+    subprocess.run(
+        [PYTHON, str(script), str(tmp_path / "cases.json"), str(tmp_path)], check=True, capture_output=True, timeout=300
+    )
+    compared = 0
+    for name, task in TASKS.items():
+        path = tmp_path / f"samples_{name}.jsonl"
+        if name in NOT_LOADED and not path.exists():
+            continue
+        given = {where: lmms_rows.score_of(row) for where, row in table_rows(path, Problems())}
+        assert len(given) == len(cases[name])
+        for where, question, (reply,) in results.asked(task, path, "lmms", Problems()):
+            score = SCORERS[name]["lmms-eval"](sample(question), reply)
+            if name == "site" and score.extracted is None:
+                continue  # it draws an option there
+            if name == "blink" and "answer" in reply.lower():
+                continue  # read otherwise since the version that our profile is of
+            if name == "spar-bench" and question.kind == "number" and given[where] == 0.0:
+                continue  # 0.7.3 forgets to import `partial` there, and takes the error for a wrong answer
+            compared += 1
+            assert score.value == pytest.approx(given[where], abs=1e-9), (name, where, reply)
+    assert compared > 800
