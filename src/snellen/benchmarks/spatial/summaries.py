@@ -45,7 +45,8 @@ def summary(task: Task) -> Summary:
         elif figures := composite(task, profile):
             values = figures(rows)
             ends = _intervals(figures, rows, scores) if values else {}
-            plain = {metric.name: metric for metric in _parts(task, scores)}
+            # A category of SITE is adjusted for chance too, and no mean over its rows.
+            plain = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
             made = {
                 _key(task, name): plain.get(_key(task, name))
                 or _metric(_key(task, name), value, ends.get(name), _members(scores, task, name))
@@ -115,8 +116,9 @@ def _parts(task: Task, scores: Scores) -> list[Metric]:
 
 
 def _key(task: Task, group: str) -> str:
-    """The payload's key of a group; of one that it does not know the group's own name with `_accuracy` behind."""
-    return group if group == "overall" else task.groups.get(group, f"{group}_accuracy")
+    """The payload's key of a group; of one that it does not know the group's own name with `_accuracy` or `_caa` behind."""
+    unknown = f"{group}_caa" if task.name == "site" else f"{group}_accuracy"
+    return group if group == "overall" else task.groups.get(group, unknown)
 
 
 def _members(scores: Scores, task: Task, name: str) -> Scores:
