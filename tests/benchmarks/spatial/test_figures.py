@@ -106,7 +106,7 @@ def test_segments_share_fifty_frames() -> None:
     assert (kit[0], kit[1][:4], kit[1][-1], len(kit[1])) == ([0], [9, 19, 29, 39], 499, 49)
     assert frames.mmsi_video_vlmevalkit([2, 3]) == frames.mmsi_video_lmms_eval([2, 3]) == [[0, 1], [0, 1, 2]]
     assert frames.mmsi_video_vlmevalkit([100, 1, 100])[1] == [] != frames.mmsi_video_lmms_eval([100, 1, 100])[1]
-    assert frames.mmsi_video_lmms_eval([100])[0][-1] == 99
+    assert frames.mmsi_video_lmms_eval([100])[0][-1] == 98
 
 
 def test_a_video_without_frames_is_an_error() -> None:

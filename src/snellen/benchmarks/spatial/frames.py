@@ -61,7 +61,8 @@ def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> lis
     total = sum(lengths)
     if total <= count:
         return [list(range(length)) for length in lengths]
-    chosen = [int(place * (total - 1) / max(count - 1, 1)) for place in range(count)]
+    step = (total - 1) / max(count - 1, 1)
+    chosen = [int(place * step) for place in range(count)]
     return [found or [0][:length] for found, length in zip(_split(chosen, lengths), lengths, strict=True)]
 
 
