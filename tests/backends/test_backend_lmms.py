@@ -255,9 +255,10 @@ def test_where_it_is_not_installed_the_hint_says_how_to(ask, monkeypatch):
         {"model": "sk-abcdefghijklmnopqrst"},
     ],
 )
-def test_keys_are_refused_among_arguments(ask, changes):
+def test_keys_are_refused_among_arguments_before_anything_is_written(ask, changes, tmp_path):
     with pytest.raises(UsageError, match="arguments"):
         ask({}, ["embspatial"], **changes)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

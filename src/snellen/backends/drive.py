@@ -20,7 +20,7 @@ from snellen.backends import faults, figures, keeping, kit, lmms, outcomes, proc
 from snellen.backends.keeping import Answers
 from snellen.backends.outcomes import Found, Harness
 from snellen.backends.process import Ended
-from snellen.backends.settings import Job, Outcome, Settings, jobs, no_keys
+from snellen.backends.settings import Job, Outcome, Settings, jobs
 from snellen.benchmarks.spatial.aggregated import Theirs
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
@@ -64,7 +64,6 @@ def run_backend(
         raise UsageError(f"there is no backend {name!r}", f"There are native, {', '.join(BACKENDS)}.")
     if settings.nproc < 1 or (settings.time_limit_s is not None and settings.time_limit_s <= 0):
         raise UsageError("--nproc and the time limit must be above 0")
-    no_keys((settings.model, settings.model_args, *settings.extra))
     backend = BACKENDS[name]
     backend.check(settings)
     wanted = jobs(benchmarks, name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.backends.settings import Settings
+from snellen.backends.settings import Settings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.lines import separated_rows
@@ -33,10 +33,10 @@ JUDGE_KEY = "OPENAI_API_KEY"
 FORMS = (".xlsx", ".tsv", ".csv")
 OUT_OF_USE = re.compile(r"exact_matching_backup|bak_.*")
 INSTALL = (
-    "It is run from a checkout, in an environment of its own: `git clone https://github.com/EvolvingLMMs-Lab/VLMEvalKit`, "
+    "It is run from a checkout, in an environment of its own: `git clone https://github.com/open-compass/VLMEvalKit`, "
     "`python -m venv ~/vlmevalkit && ~/vlmevalkit/bin/pip install -e VLMEvalKit`, then name both: "
-    "--backend-home VLMEvalKit --backend-python ~/vlmevalkit/bin/python (or VLMEVALKIT_HOME for the first). "
-    "EASI's fork of it has all twelve benchmarks; the model's own packages go into that environment too."
+    "--backend-home VLMEvalKit --backend-python ~/vlmevalkit/bin/python (or VLMEVALKIT_HOME for the first). EASI's own fork, "
+    "a submodule of its repository, has all twelve benchmarks. The model's own packages go into that environment too."
 )
 
 
@@ -46,6 +46,7 @@ def check(settings: Settings) -> None:
         raise MissingExtraError(
             "VLMEvalKit writes .xlsx, which openpyxl reads, and it is not installed", "pip install 'snellen[excel]'"
         )
+    no_keys((settings.model, settings.model_args, *settings.extra))
     if not settings.judge_model:
         return
     if settings.judge_model not in JUDGES:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.backends.settings import Settings
+from snellen.backends.settings import Settings, no_keys
 from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 
@@ -44,6 +44,7 @@ INSTALL = (
 
 def check(settings: Settings) -> None:
     """Raises UsageError for settings that it cannot be driven with."""
+    no_keys((settings.model, settings.model_args, *settings.extra))
     if not settings.model_args:
         raise UsageError(
             "lmms-eval needs --model-args: --model is a model's type there, and does not say which weights",
