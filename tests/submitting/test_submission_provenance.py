@@ -97,3 +97,11 @@ def test_each_score_has_its_interval_count_and_making_beside_it(runs: Path, tmp_
         (source,) = one["sources"]
         assert source["fingerprint"] and source["data"] and source["prompts"] and source["generation"] is not None
         assert source["frames"] == (32 if name == "vsi_bench" else None)
+
+
+def test_frames_that_were_taken_by_the_second_are_named_as_they_were_asked_for(tmp_path: Path, capsys):
+    data = drawn.draw("vsi-bench", tmp_path / "data")
+    evaluate("vsi-bench", Wavering(), data=data, out=tmp_path / "run", benchmark_options={"sample-frames": "2fps"})
+    _, folder = dry(capsys, tmp_path / "run", tmp_path / "a")
+    (source,) = json.loads((folder / "easi_provenance.json").read_text())["benchmarks"]["vsi_bench"]["sources"]
+    assert source["frames"] == "2fps"

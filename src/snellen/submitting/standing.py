@@ -237,13 +237,14 @@ def _judge(one: Given, profile: str) -> dict[str, str] | None:
     return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{regraded.RUBRIC} {rubric.digest}"}
 
 
-def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | None:
-    """How many frames of a video were shown at most; None where no video is."""
+def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:
+    """How many frames of a video were shown at most, or how many a second (`2fps`); None where no video is."""
     own = CONSTANTS["frames"]
     shown = {"vsi-bench": "video", "vsi-debiased": "video", "site": "video", "mmsi-video-bench": "mmsi_video"}
     if task.name not in shown or half == "image":
         return None
-    return int(options.get("sample-frames") or own[shown[task.name]])
+    asked = options.get("sample-frames") or str(own[shown[task.name]])
+    return int(asked) if asked.isdecimal() else asked
 
 
 def file_stem(name: str) -> str:
