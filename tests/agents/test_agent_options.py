@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+from msgspec import structs
 
 from snellen.errors import PreflightError, UsageError
+from snellen.models.agents import equip
+from snellen.models.agents.equip import Equipment
 from snellen.models.agents.question import furnish
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
+from snellen.models.tools.settings import Settings
 from snellen.types import Image, MediaSettings, Prompt, Text, Video
 
 from agents.conftest import picture  # isort: skip
@@ -81,3 +88,22 @@ def test_the_command_line_takes_an_agent_and_says_what_is_missing(tmp_path, monk
 def test_a_video_is_refused(tmp_path):
     with pytest.raises(Exception, match="no video"):
         furnish(Prompt((Video(Bytes(b"")), Text("What?"))), MediaSettings(), tmp_path)
+
+
+def test_a_sandbox_shows_no_folder_that_holds_data_or_results_and_a_replayed_record_to_read_alone(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
+    for name in ("pages", "calls", "results/run"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "pages" / "page.txt").write_text("A page.")
+    settings = Settings(pages=str(tmp_path / "pages"), record=str(tmp_path / "calls"))
+    data, run = tmp_path / "fika.zip", tmp_path / "results" / "run"
+    shown = equip.ready(Equipment(settings), [data, run])
+    assert shown.written == (tmp_path / "calls",) and tmp_path / "pages" in shown.read
+    replayed = equip.ready(Equipment(structs.replace(settings, replay=True)), [data, run])
+    assert replayed.written == () and tmp_path / "calls" in replayed.read
+    for holding in (data, run, Path(sys.prefix) / "lib" / "data.zip"):
+        wrong = structs.replace(settings, record=str(tmp_path)) if holding.is_relative_to(tmp_path) else settings
+        with pytest.raises(PreflightError, match="lies in it, where its answers could be found"):
+            equip.ready(Equipment(wrong), [holding])

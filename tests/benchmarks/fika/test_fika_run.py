@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.fika import made
 from benchmarks.fika.made import FikaJudge, Scripted, answer
+from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import BadRequestError, UsageError
@@ -272,6 +273,25 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
         redact(load_run("run"), "run")
     with pytest.raises(UsageError, match="holds verdicts"):
         redact(load_run("run_judged"), "judged-public")
+
+
+def test_tools_are_not_given_a_folder_in_which_the_answers_or_the_results_lie(tmp_path, capsys):
+    pages = tmp_path / "pages"
+    made.unpacked(pages, made.files([made.row(i) for i in range(2)]))
+    (pages / "page.txt").write_text("A page.")
+    (tmp_path / "elsewhere").mkdir()
+    made.whole(tmp_path / "elsewhere" / "fika.zip", 2)
+    Path("tools.json").write_text('{"pages": "pages"}')
+    with ScriptedServer({"mock": [Say(answer("right"))]}) as server:
+        common = ["-m", "tools:mock", "--tools", "tools.json", "--base-url", server.url, "--key-env", "JUDGE_API_KEY"]
+        assert main(["run", "fika", "--data", "pages/data", *common, "--out", "run"]) == 4
+        assert "pages/data lies in it, where its answers could be found" in capsys.readouterr().err
+        (pages / "data").rename(tmp_path / "data")
+        assert main(["run", "fika", "--data", "elsewhere/fika.zip", *common, "--out", "pages/run"]) == 4
+        assert "pages/run lies in it" in capsys.readouterr().err
+        assert server.asked == []
+        assert main(["run", "fika", "--data", "elsewhere/fika.zip", *common, "--out", "run"]) == 0
+        assert server.asked != []
 
 
 def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch, capsys):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 import snellen
 from snellen.models.agents.room import Room
-from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, write
+from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, require_apart, write
 from snellen.models.tools.skill import NAME, write_skill
 
 _CONFIG = "tools.json"
@@ -42,18 +43,27 @@ def find(file: str | None) -> Equipment | None:
     return Equipment(settings)
 
 
-def ready(equipment: Equipment) -> Equipment:
-    """With the index of its pages built, and the folders named. May take minutes for a large collection."""
+def ready(equipment: Equipment, hidden: Sequence[Path] = ()) -> Equipment:
+    """With the index of its pages built, and the folders named. May take minutes for a large collection.
+
+    Raises:
+        PreflightError: a folder that would be shown holds one of the hidden paths.
+    """
+    require_apart(needed(equipment.settings), hidden)
     settings = prepare(equipment.settings)
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(snellen.__file__).parent}
     # A program in a virtual environment is a link to the interpreter, which may lie elsewhere.
     python.add(Path(sys.executable).resolve().parent.parent)
-    kept = {Path(settings.record).absolute()} if settings.record is not None else set[Path]()
+    kept = set[Path]()
+    if settings.record is not None and not settings.replay:  # what is only replayed, nobody may change
+        kept.add(Path(settings.record).absolute())
     for folder in kept:
         folder.mkdir(parents=True, exist_ok=True)
     read = {path.absolute() for path in needed(settings)} - kept
     outside = (path for path in (*read, *python) if not path.is_relative_to("/usr"))
-    return Equipment(settings, tuple(sorted(outside)), tuple(sorted(kept)))
+    shown = Equipment(settings, tuple(sorted(outside)), tuple(sorted(kept)))
+    require_apart((*shown.read, *shown.written), hidden)
+    return shown
 
 
 def described(equipment: Equipment | None) -> dict[str, object]:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class AgentModel:
         if options.sandbox not in ("auto", *sandbox.KINDS):
             sandbox.choose(options.sandbox)
         self._sessions: Path | None = None
+        self._hidden: tuple[Path, ...] = ()
         self._equipment = equip.find(options.tools)
         self._site: Site | None = None
         # More would only be slower: start-up is a matter of cores.
@@ -99,6 +100,10 @@ class AgentModel:
         """Where the raw transcripts go: sessions/ of this folder."""
         self._sessions = folder / SESSIONS
 
+    def hide(self, paths: Sequence[Path]) -> None:
+        """What no agent may see: preflight refuses tools whose folders hold one of these."""
+        self._hidden = tuple(paths)
+
     async def preflight(self) -> None:
         """Installation, sandbox, key and endpoint; the first start in a sandbox is made here, and takes a minute.
 
@@ -121,7 +126,7 @@ class AgentModel:
         kind = sandbox.choose(options.sandbox)
         key = find_key(options.key_env) or NO_KEY
         await _reachable(self._endpoint.base)
-        equipment = self._equipment and await asyncio.to_thread(equip.ready, self._equipment)
+        equipment = self._equipment and await asyncio.to_thread(equip.ready, self._equipment, self._hidden)
         site = Site(found, kind, options.sif, key, options.media, equipment)
         try:
             await site.start_once(self._asked)

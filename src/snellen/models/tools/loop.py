@@ -11,8 +11,9 @@ import asyncio
 import sys
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -73,18 +74,24 @@ class ToolsModel:
         self._settings = settings
         self._settings.given()
         self._media = options.media
+        self._hidden: tuple[Path, ...] = ()
         self._tools: list[Tool] | None = None
 
     def identity(self) -> Mapping[str, Any]:
         """As of the API model, and the tools."""
         return {**self._api.identity(), "kind": "tools", "tools": tool_settings.identity(self._settings)}
 
+    def hide(self, paths: Sequence[Path]) -> None:
+        """What no tool may show: preflight refuses settings whose folders hold one of these."""
+        self._hidden = tuple(paths)
+
     async def preflight(self) -> None:
         """Is the server there, and can the tools be had? Builds the index of a local collection.
 
         Raises:
-            PreflightError: no.
+            PreflightError: no, or a tool could find what is hidden.
         """
+        tool_settings.require_apart(tool_settings.needed(self._settings), self._hidden)
         for notice in self._settings.notices():
             print(f"snellen: {notice}", file=sys.stderr)
         try:

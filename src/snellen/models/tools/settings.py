@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from snellen.errors import UsageError
+from snellen.errors import PreflightError, UsageError
 
 VARIABLE = "SNELLEN_TOOLS"
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
@@ -176,6 +177,21 @@ def prepare(settings: Settings) -> Settings:
 def needed(settings: Settings) -> list[Path]:
     """Folders that a sandbox must show, for reading; `record` also for writing."""
     return [Path(place) for place in (settings.pages, settings.index, settings.record) if place is not None]
+
+
+def require_apart(shown: Iterable[Path], hidden: Iterable[Path]) -> None:
+    """What tools and agents are shown must not hold what they must not see: the data with its answers, the results.
+
+    Raises:
+        PreflightError: a shown folder is, or holds, a hidden path.
+    """
+    for place in hidden:
+        for folder in shown:
+            if place.resolve().is_relative_to(folder.resolve()):
+                raise PreflightError(
+                    f"{folder} is shown to the model, and {place} lies in it, where its answers could be found",
+                    "Move one of them: the folders of the tool settings hold pages and calls, and nothing else.",
+                )
 
 
 def identity(settings: Settings) -> dict[str, Any]:
