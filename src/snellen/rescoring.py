@@ -56,12 +56,14 @@ def score_answers(
     path = Path(answers)
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)
-    if own and (benchmark is None or path.is_dir()) and id_field is None and reply_field is None:
+    if own and (benchmark is None or path.is_dir()):
+        given = {"--id-field": id_field, "--reply-field": reply_field, "--id-is": None if id_is == "id" else id_is}
+        _only_for_files([name for name, value in given.items() if value is not None], folder)
         elsewhere = isinstance(benchmark, str) and Path(benchmark).is_dir()  # a built set that has moved since
-        given = benchmarks.find(str(benchmark)) if elsewhere else benchmark
-        run = load_run(folder.path, benchmark=given if isinstance(given, Benchmark) else None)
+        named = benchmarks.find(str(benchmark)) if elsewhere else benchmark
+        run = load_run(folder.path, benchmark=named if isinstance(named, Benchmark) else None)
         moved = run.moved(data, images, benchmark_options)
-        if given is not None and moved.benchmark.name != getattr(given, "name", given):
+        if named is not None and moved.benchmark.name != getattr(named, "name", named):
             raise UsageError(
                 f"{folder.path} is a run of {moved.benchmark.name}, not of {benchmark}",
                 f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
@@ -98,6 +100,16 @@ def score_answers(
         verdicts=verdicts,
     )
     return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
+
+
+def _only_for_files(given: list[str], folder: RunFolder) -> None:
+    """Raises UsageError for what says how to read another program's file: a run's own records need no such thing."""
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for files of other programs, and {folder.path} is a "
+            "run: it knows which reply answers which question",
+            f"Leave that away; or give the file {folder.results} and its --benchmark, to read it as another program's.",
+        )
 
 
 def _same_set(run: Run) -> None:

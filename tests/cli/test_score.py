@@ -212,3 +212,16 @@ def test_json_has_the_class_table_of_each_profile_up_to_2000_classes(snellen: Sn
         assert {row["dataset"] for row in rows} == {"sevens"}
     many = snellen("score", file, "--benchmark", "many", "--json")
     assert "classes" not in json.loads(many.out)["profiles"][0] and "more than 2,000 classes" in many.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--id-is", "position"), ("--id-field", "sample_id"), ("--reply-field", "text")],
+    ids=lambda words: words[0],
+)
+def test_how_to_read_a_file_is_refused_for_a_run_and_not_passed_over(snellen: Snellen, words: tuple[str, str]):
+    evaluate(SUMS, Calculator(), out="run", limit=5)
+    for place in ("run", "run/results.jsonl"):
+        said = snellen("score", place, *words)
+        assert said.status == 2 and f"{words[0]} is for files of other programs" in said.err
+        assert "Leave that away" in said.err and said.out == ""
