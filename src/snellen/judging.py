@@ -9,10 +9,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import judge as room
 from snellen.engine import verdicts as returning
+from snellen.engine.fingerprint import identity
 from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.grown import go_on
 from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
 from snellen.errors import JudgeError, PreflightError, UsageError
@@ -46,6 +50,8 @@ def judge(
     **model_options: Any,
 ) -> Run:
     """Let a model judge the replies of a run, or go on with that; the verdicts are a run of their own.
+
+    Of a run that has got further answers since, only these are judged (see engine.grown).
 
     Args:
         run: the folder of the run to judge.
@@ -110,7 +116,14 @@ def judge(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    done = perform(spec, folder, benchmark=judged, model=room.Asking(judging, folder.path), display=display)
+    asking = room.Asking(judging, folder.path)
+
+    def judging_of(source: RunFolder) -> Mapping[str, Any]:
+        there = structs.replace(spec, data=structs.replace(data, path=source.path))
+        return identity(there, room.benchmark(there.data, asked), asking)
+
+    go_on(folder, source, judging_of)
+    done = perform(spec, folder, benchmark=judged, model=asking, display=display)
     scored = Run(source, about, asked)
     if asked.rubric is not None and not scored.summary_is_current():
         scored.summarize("all")
