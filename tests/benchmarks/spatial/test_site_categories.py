@@ -53,3 +53,14 @@ def test_a_category_of_site_that_nobody_knows_is_named_for_what_its_figure_is(tm
     found = {metric.name: metric for metric in site.summarize(builder.build(), "easi")}
     assert found["gravity_caa"].value == pytest.approx(found["overall"].value)
     assert "gravity_accuracy" not in found
+
+
+def test_figures_that_nothing_varied_have_no_interval_of_no_width(tmp_path: Path) -> None:
+    """Every reply to a category is wrong: drawn anew it is the same figure, but for the rounding of its sums."""
+    site = registry.find("site")
+    builder = ScoreBuilder()
+    for sample in site.samples(given_data(site, drawn.draw("site", tmp_path, each=5), None, {})):
+        builder.add(sample, site.score["easi"](sample, "B" if sample.meta["gold"] == "A" else "A"))
+    found = site.summarize(builder.build(), "easi")
+    assert all(metric.ci95 is None or metric.ci95[1] - metric.ci95[0] > 0.001 for metric in found)
+    assert any(metric.ci95 is None for metric in found)

@@ -53,13 +53,17 @@ def resampled_sums(
         yield weights.astype(np.float64) @ patterns
 
 
+ROUNDING = 1e-12
+"""Replicates of a statistic that differ by less differ by the order in which they were summed."""
+
+
 def percentile_interval(replicates: NDArray[np.float64], clusters: int) -> tuple[float, float] | None:
     """Expanded percentile interval (see `expanded_levels`); replicates that are not finite are left out.
 
     None where nothing varied, or fewer than half of the replicates have a value: the sample cannot say.
     """
     usable = replicates[np.isfinite(replicates)]
-    if clusters < 2 or len(usable) * 2 < len(replicates) or len(usable) < 2 or np.ptp(usable) == 0.0:
+    if clusters < 2 or len(usable) * 2 < len(replicates) or len(usable) < 2 or np.ptp(usable) < ROUNDING:
         return None
     low, high = np.quantile(usable, expanded_levels(clusters))
     return float(low), float(high)
