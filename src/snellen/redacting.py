@@ -19,6 +19,7 @@ from snellen.engine.judge import UNANSWERED
 from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
+from snellen.models.base import ModelOptions
 from snellen.scoring.judge import WITHHELD, gold_forms, quotes
 from snellen.types import Sample
 
@@ -153,6 +154,7 @@ def _meta(run: Run) -> dict[str, Any]:
         "benchmark": run.benchmark.name,
         "benchmark_version": run.benchmark.version,
         "model": _model(spec.model),
+        **_agent(spec.options),
         "fingerprint": meta.fingerprint,
         "data": meta.identity.get("data"),
         "prompts": meta.identity.get("prompts"),
@@ -174,6 +176,15 @@ def _model(name: str) -> str:
     kind, colon, rest = name.partition(":")
     own = Path(rest).name if Path(rest).is_absolute() or rest.startswith((".", "~")) else rest
     return f"{kind}{colon}{own}"
+
+
+def _agent(options: ModelOptions) -> dict[str, str]:
+    """Of an agent also the model that it was put around, and its sandbox: without them nobody knows what was measured."""
+    if options.agent_model is None:
+        return {}
+    provider, _, model = options.agent_model.partition("/")
+    own = Path(model).name if model.startswith(("/", ".", "~")) else model
+    return {"agent_model": f"{provider}/{own}", "sandbox": options.sandbox}
 
 
 def _pretty(content: dict[str, Any]) -> bytes:

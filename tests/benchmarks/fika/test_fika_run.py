@@ -275,6 +275,25 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
         redact(load_run("run_judged"), "judged-public")
 
 
+@pytest.mark.parametrize(
+    ("model", "told"), [("here/org/Model-8B", "here/org/Model-8B"), ("here//home/me/Model-8B", "here/Model-8B")]
+)
+def test_a_redacted_run_of_an_agent_says_which_model_was_in_it_and_not_where_that_lies(tmp_path, model, told):
+    from snellen.benchmarks.base import Data
+    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.evaluation import perform
+    from snellen.models.base import ModelOptions
+
+    options = ModelOptions(agent_model=model, sandbox="bubblewrap")
+    spec = RunSpec(
+        benchmark="fika", model="agent:opencode", data=Data(made.whole(Path("fika.zip"), 2)), options=options
+    )
+    perform(spec, RunFolder("run"), model=scripted(wrong=range(2)))
+    redact(load_run("run"), "public")
+    meta = json.loads(Path("public/run_meta.json").read_text())
+    assert (meta["model"], meta["agent_model"], meta["sandbox"]) == ("agent:opencode", told, "bubblewrap")
+
+
 def test_tools_are_not_given_a_folder_in_which_the_answers_or_the_results_lie(tmp_path, capsys):
     pages = tmp_path / "pages"
     made.unpacked(pages, made.files([made.row(i) for i in range(2)]))
