@@ -117,6 +117,7 @@ def run(
         model = [f"api:{started.public}"]
     said = variables.filled(variables.Given(data, limit, out, tuple(model or ())), benchmark)
     data, limit, out = said.data, said.limit, said.out
+    image = variables.sandbox_image(sif, sandbox, benchmark)
     settings = ModelOptions(
         generation=given.generation(max_tokens, temperature, top_p, stop),
         media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video, corrupt),
@@ -134,7 +135,7 @@ def run(
         seed=seed,
         agent_model=agent_model,
         sandbox=sandbox,
-        sif=None if sif is None else str(sif),
+        sif=None if image is None else str(image),
         tools=None if tools is None else str(tools),
     )
     asked = RunSpec(

@@ -119,7 +119,7 @@ def serve(
     """
     given = context.params
     if model[0] == "vllm":
-        serve_vllm(vllm_settings(given))
+        serve_vllm(vllm_settings(_with_variables(context)))
     if len(model) > 1:
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
     _refuse(given, THEIRS, "is for `snellen serve vllm MODEL`.")
@@ -161,6 +161,17 @@ def serve(
 def _refuse(given: Mapping[str, Any], usual: Mapping[str, Any], why: str) -> None:
     if changed := [f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value]:
         raise UsageError(f"{', '.join(changed)} {why}", "Leave it away.")
+
+
+def _with_variables(context: Any) -> dict[str, Any]:
+    """The values by parameter; for vLLM those of the environment where an option is not given."""
+    from snellen.cli import variables
+
+    given: dict[str, Any] = context.params
+    if list(given["model"])[:1] != ["vllm"]:
+        return given
+    sources = {name: context.get_parameter_source(name) for name in given}
+    return variables.serving(given, {name for name, source in sources.items() if source and source.name != "DEFAULT"})
 
 
 def vllm_settings(given: Mapping[str, Any]) -> Settings:
@@ -206,7 +217,7 @@ def parse_vllm(line: str) -> Settings:
     command = get_command(alone)
     try:
         words = shlex.split(line)
-        given = command.make_context("serve", words).params
+        given = _with_variables(command.make_context("serve", words))
     except ValueError as error:
         raise UsageError(f"--serve {line!r}: {error}") from None
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -311,6 +312,60 @@ def test_tools_are_not_given_a_folder_in_which_the_answers_or_the_results_lie(tm
         assert server.asked == []
         assert main(["run", "fika", "--data", "elsewhere/fika.zip", *common, "--out", "run"]) == 0
         assert server.asked != []
+
+
+def test_the_variables_of_the_server_script_stand_in_for_options_that_are_not_given(monkeypatch, capsys):
+    from snellen.cli.serve import parse_vllm
+
+    for name, value in {
+        "GPU": "0,1,2",
+        "PORT": "8010",
+        "DATA_PARALLEL_SIZE": "3",
+        "SIF": "c/vllm.sif",
+        "VLLM_DOCKER_IMAGE": "i:latest",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HF_CACHE_DIR", "cache")
+    monkeypatch.setenv("HF_HOME", "own")
+    read = parse_vllm("vllm org/model")
+    assert (read.gpus, read.port, read.data_parallel, read.sif, read.docker) == ("0,1,2", 8010, 3, "c/vllm.sif", "")
+    assert "note: PORT=8010 is used, from the environment" in capsys.readouterr().err
+    read = parse_vllm("vllm org/model --gpu 4 --port 8000 --data-parallel 1 --docker mine")
+    assert (read.gpus, read.port, read.data_parallel, read.sif, read.docker) == ("4", 8000, 1, "", "mine")
+    assert capsys.readouterr().err == ""
+    monkeypatch.delenv("SIF")
+    assert parse_vllm("vllm org/model").docker == "i:latest"
+    monkeypatch.setenv("PORT", "http")
+    with pytest.raises(UsageError, match="PORT=http"):
+        parse_vllm("vllm org/model")
+
+
+def test_the_image_of_the_agent_script_counts_where_apptainer_is_the_sandbox(monkeypatch, tmp_path):
+    from snellen.cli.variables import sandbox_image
+
+    monkeypatch.setenv("SIF", "c/agents.sif")
+    assert sandbox_image(None, "apptainer", ["fika"]) == Path("c/agents.sif")
+    assert sandbox_image(Path("own.sif"), "apptainer", ["fika"]) == Path("own.sif")
+    assert sandbox_image(None, "bubblewrap", ["fika"]) is None and sandbox_image(None, "apptainer", ["chart"]) is None
+
+
+def test_the_folders_of_the_scripts_hold_agents_and_what_a_search_needs(monkeypatch, tmp_path):
+    from snellen.errors import MissingExtraError
+    from snellen.models.agents import install
+    from snellen.models.tools import engines
+
+    monkeypatch.setenv("OPENCLAW_RUNTIME_DIR", "runtime")
+    assert install.root() == tmp_path / "runtime"
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if "site-packages" not in one])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "PicImageSearch"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(MissingExtraError):
+        engines.require()
+    (tmp_path / "deps" / "PicImageSearch").mkdir(parents=True)
+    (tmp_path / "deps" / "PicImageSearch" / "__init__.py").write_text("MARK = 'of the folder'")
+    monkeypatch.setenv("PICS_DEPS_DIR", str(tmp_path / "deps"))
+    assert engines.require().MARK == "of the folder"
+    sys.modules.pop("PicImageSearch")
 
 
 def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch, capsys):

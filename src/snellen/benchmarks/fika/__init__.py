@@ -19,6 +19,7 @@ VARIABLES = {
     "OUT_DIR": "out",
     "MODEL_PATH": "model",
     "HF_CACHE_DIR": "hub cache",
+    "SIF": "image",
 }
 
 FIKA = Benchmark(

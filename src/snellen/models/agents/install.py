@@ -32,6 +32,7 @@ from snellen.sources.digests import cache_folder
 
 NODE = "22"
 NPM_SECONDS = 1800
+RUNTIME = "OPENCLAW_RUNTIME_DIR"
 _RECORD = "installed.json"
 
 
@@ -105,8 +106,9 @@ def recipe_of(name: str) -> tuple[Recipe, str]:
 
 
 def root() -> Path:
-    """Where all of them lie."""
-    return cache_folder() / "agents"
+    """Where all of them lie: in the folder that OPENCLAW_RUNTIME_DIR names, else in the cache folder."""
+    named = os.environ.get(RUNTIME)
+    return Path(named).absolute() if named else cache_folder() / "agents"
 
 
 def find(name: str) -> Installation | None:

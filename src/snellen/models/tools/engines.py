@@ -7,15 +7,22 @@ an engine that fails is told in the result and does not hold up the others.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from snellen.errors import MissingExtraError
 from snellen.models.tools.base import ImageHit, ToolError
 
+DEPENDENCIES = "PICS_DEPS_DIR"
+
 
 def require() -> Any:
-    """The module PicImageSearch. Raises MissingExtraError with what to install."""
+    """The module PicImageSearch, also from the folder that PICS_DEPS_DIR names. Raises MissingExtraError with what to install."""
+    folder = os.environ.get(DEPENDENCIES)
+    if folder and folder not in sys.path:
+        sys.path.append(folder)  # behind all else: it adds what is missing, and replaces nothing
     try:
         import PicImageSearch
     except ImportError:
