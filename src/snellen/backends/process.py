@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from msgspec import Struct
 
 from snellen import secrets
 from snellen.errors import PreflightError, StorageError
-from snellen.models.agents import guard
+from snellen.models import group
 
 GRACE_S = 20.0
 LONGEST = 64 << 10
@@ -54,27 +52,11 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: floa
     Raises:
         PreflightError: it cannot be started.
     """
-    reading, leash, whole = None, None, list(argv)
-    if sys.platform == "linux":
-        reading, leash = os.pipe()
-        whole = [sys.executable, "-I", guard.__file__, str(reading), *argv]
     try:
-        process = subprocess.Popen(  # noqa: S603 - the harness that the user asked for, no shell
-            whole,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=() if reading is None else (reading,),
-        )
+        started = group.start(argv, env, subprocess.PIPE)
     except OSError as error:
-        if leash is not None:
-            os.close(leash)
         raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Is the path right?") from error
-    finally:
-        if reading is not None:
-            os.close(reading)
+    process = started.process
     failed: list[OSError] = []
     copier = threading.Thread(target=_copy, args=(process.stdout, log, tell, failed), daemon=True)
     copier.start()
@@ -85,35 +67,12 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: floa
         except subprocess.TimeoutExpired:
             timed_out = True
     finally:
-        _end(process, leash)
+        group.end(started, GRACE_S)
         copier.join(GRACE_S)
     if failed:
         raise StorageError(f"cannot write {log}: {failed[0].strerror}", "Make room, or choose another output folder.")
     status = process.returncode
     return Ended(128 - status if status < 0 else status, timed_out)
-
-
-def _end(process: subprocess.Popen[bytes], leash: int | None) -> None:
-    """Nothing is left when this returns. A second Ctrl-C shortens the grace and nothing else."""
-    try:
-        if process.poll() is None:
-            _signal(process.pid, signal.SIGTERM)
-            process.wait(GRACE_S)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        pass  # it had its time
-    finally:
-        if leash is not None:
-            os.close(leash)  # the guard ends what is left, also what has left the group
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_S)
-        if process.poll() is None or leash is None:
-            _signal(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[OSError]) -> None:

@@ -15,6 +15,7 @@ from typing import IO, Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
+from snellen.models import group
 from snellen.secrets import redact
 
 POLL_S = 0.2
@@ -154,26 +155,22 @@ def first_lines(path: Path) -> str:
 
 async def _start(shut: Shut, out: IO[bytes], err: IO[bytes]) -> tuple[asyncio.subprocess.Process, int | None]:
     """The process, and our end of the pipe that a guard holds on to."""
-    reading, leash = os.pipe() if shut.guarded else (None, None)
-    argv = [str(reading) if word == "{leash}" else word for word in shut.argv]
+    argv = shut.argv
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            env=shut.env,
-            cwd=shut.cwd,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-            pass_fds=() if reading is None else (reading,),
-        )
+        with group.leashed(shut.guarded) as (reading, leash):
+            argv = [str(reading) if word == "{leash}" else word for word in argv]
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env=shut.env,
+                cwd=shut.cwd,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=() if reading is None else (reading,),
+            )
     except OSError as error:
-        if leash is not None:
-            os.close(leash)
         raise AgentAbortedError(f"{argv[0]} cannot be started: {error.strerror}") from error
-    finally:
-        if reading is not None:
-            os.close(reading)
     return process, leash
 
 
@@ -204,16 +201,11 @@ async def _end(process: asyncio.subprocess.Process, leash: int | None) -> None:
 
     The leader may be gone and the group not: it is ended in either case. Cancelling cannot interrupt this.
     """
-    _signal(process.pid, signal.SIGTERM)
+    group.tell(process.pid, signal.SIGTERM)
     if process.returncode is None and not await asyncio.shield(_wait(process, GRACE_S)) and leash is None:
-        _signal(process.pid, signal.SIGKILL)
+        group.tell(process.pid, signal.SIGKILL)
     if leash is not None:
         os.close(leash)
         await asyncio.shield(_wait(process, 2 * GRACE_S))
-    _signal(process.pid, signal.SIGKILL)
+    group.tell(process.pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)

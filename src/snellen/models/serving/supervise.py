@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import PreflightError, UsageError
-from snellen.models.agents import guard
+from snellen.models import group
 from snellen.models.server.run import bind
 from snellen.models.serving.vllm import Launch, Settings, launch
 from snellen.secrets import redact
@@ -79,32 +77,15 @@ def serving(settings: Settings, tell: Callable[[str], None]) -> Iterator[Server]
 
 @contextlib.contextmanager
 def _process(chosen: Launch, output: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    argv, leash, reading = chosen.argv, None, None
-    if sys.platform == "linux":
-        reading, leash = os.pipe()
-        argv = [sys.executable, "-I", guard.__file__, str(reading), *argv]
     try:
-        process = subprocess.Popen(  # noqa: S603 - the program that the user asked for, no shell
-            argv,
-            env=chosen.env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=() if reading is None else (reading,),
-        )
+        server = group.start(chosen.argv, chosen.env, output)
     except OSError as error:
-        if leash is not None:
-            os.close(leash)
         raise PreflightError(f"{chosen.argv[0]} cannot be started: {error.strerror}") from error
-    finally:
-        if reading is not None:
-            os.close(reading)
     stopper = _stopper(chosen) if chosen.container else None
     try:
-        yield process
+        yield server.process
     finally:
-        _end(process, leash, stopper)
+        group.end(server, GRACE_S, None if stopper is None else lambda: _stop(stopper))
 
 
 def _stopper(chosen: Launch) -> subprocess.Popen[bytes]:
@@ -115,29 +96,10 @@ def _stopper(chosen: Launch) -> subprocess.Popen[bytes]:
     )
 
 
-def _end(process: subprocess.Popen[bytes], leash: int | None, stopper: subprocess.Popen[bytes] | None) -> None:
-    """Nothing is left when this returns. A second Ctrl-C shortens the grace and nothing else."""
-    try:
-        if stopper is not None and stopper.stdin is not None:
-            stopper.stdin.close()
-            stopper.wait(2 * GRACE_S)
-        else:
-            _signal(process.pid, signal.SIGTERM)
-        process.wait(GRACE_S)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        pass  # it had its time
-    finally:
-        if leash is not None:
-            os.close(leash)  # the guard ends what is left, also what has left the group
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_S)
-        _signal(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def _stop(stopper: subprocess.Popen[bytes]) -> None:
+    if stopper.stdin is not None:
+        stopper.stdin.close()
+    stopper.wait(2 * GRACE_S)
 
 
 def _healthy(

@@ -1,0 +1,96 @@
+"""A command in a process group of its own, and on Linux behind a guard: started, signalled, ended with all its children."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
+
+from msgspec import Struct
+
+from snellen.models.agents import guard
+
+
+class Group(Struct, frozen=True):
+    """A process that leads its group. `leash` is our end of the pipe that its guard holds on to; None: no guard."""
+
+    process: subprocess.Popen[bytes]
+    leash: int | None
+
+
+@contextlib.contextmanager
+def leashed(wanted: bool) -> Iterator[tuple[int | None, int | None]]:
+    """The two ends of a guard's pipe, (None, None) where none is wanted, while a process is started that inherits one.
+
+    The reading end, which is the guard's, is closed after the block; ours only if the block raises.
+    """
+    reading, leash = os.pipe() if wanted else (None, None)
+    try:
+        yield reading, leash
+    except BaseException:
+        if leash is not None:
+            os.close(leash)
+        raise
+    finally:
+        if reading is not None:
+            os.close(reading)
+
+
+def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) -> Group:
+    """Start a command, which reads nothing and writes both its streams to `output`.
+
+    Args:
+        argv, env: the command and its whole environment.
+        output: a file, or subprocess.PIPE.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with leashed(sys.platform == "linux") as (reading, leash):
+        guarded = [] if reading is None else [sys.executable, "-I", guard.__file__, str(reading)]
+        process = subprocess.Popen(  # noqa: S603 - a program that the user asked for, no shell
+            [*guarded, *argv],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if reading is None else (reading,),
+        )
+    return Group(process, leash)
+
+
+def end(group: Group, grace_s: float, ask: Callable[[], object] | None = None) -> None:
+    """Nothing is left when this returns. A second Ctrl-C shortens the grace and nothing else.
+
+    Args:
+        group: what to end; its leader may be gone already.
+        grace_s: seconds between being asked to end and being killed.
+        ask: asks it to end, in place of SIGTERM to the group; may raise subprocess.TimeoutExpired.
+    """
+    process = group.process
+    try:
+        if ask is not None:
+            ask()
+        else:
+            tell(process.pid, signal.SIGTERM)
+        process.wait(grace_s)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass  # it had its time
+    finally:
+        if group.leash is not None:
+            os.close(group.leash)  # the guard ends what is left, also what has left the group
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace_s)
+        tell(process.pid, signal.SIGKILL)  # the leader may be gone and the group not
+        process.wait()
+
+
+def tell(group: int, number: signal.Signals) -> None:
+    """Send a signal to all of a process group, if there still is one."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
