@@ -215,6 +215,31 @@ def test_rooms_of_a_run_that_died_are_removed_and_those_of_a_living_one_are_not(
     assert not mine.exists()
 
 
+LOCKED = """
+import os, sys, tempfile
+from pathlib import Path
+from snellen.models.agents.room import remove_tree
+if os.getuid() == 0:
+    os.setgid(65534), os.setuid(65534)  # root may enter everywhere
+root = Path(tempfile.mkdtemp())
+outside = Path(tempfile.mkdtemp())
+outside.chmod(0o500)
+(root / "a" / "b" / "c").mkdir(parents=True)
+(root / "a" / "b" / "c" / "file").write_text("x")
+(root / "a" / "link").symlink_to(outside)
+(root / "a" / "b" / "c").chmod(0)
+(root / "a" / "b").chmod(0)
+remove_tree(root)
+print(root.exists(), oct(outside.stat().st_mode & 0o777))
+outside.rmdir()
+"""
+
+
+def test_folders_that_an_agent_has_locked_are_removed_and_what_its_links_lead_to_is_left_as_it_is(tmp_path):
+    done = subprocess.run([sys.executable, "-c", LOCKED], capture_output=True, text=True, env={"TMPDIR": "/tmp"})
+    assert done.stdout.split() == ["False", "0o500"], done.stderr
+
+
 def test_no_sandbox_is_only_had_by_its_name(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PreflightError, match="say --sandbox none"):

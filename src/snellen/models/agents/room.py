@@ -110,7 +110,7 @@ class Room(Struct, frozen=True):
             os.close(folder)
 
     def remove(self) -> None:
-        shutil.rmtree(self.host, ignore_errors=True)
+        remove_tree(self.host)
 
 
 class Rooms:
@@ -142,7 +142,20 @@ class Rooms:
 
     def close(self) -> None:
         self._lock.release()
-        shutil.rmtree(self._root, ignore_errors=True)
+        remove_tree(self._root)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that an agent has written to, also what it has locked: a folder that may not be entered."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    for at, folders, _ in os.walk(folder):
+        for inner in (Path(at) / name for name in folders):
+            if not inner.is_symlink():
+                with contextlib.suppress(OSError):  # what is not ours stays
+                    inner.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_left_over(parent: Path) -> None:
@@ -151,7 +164,7 @@ def _remove_left_over(parent: Path) -> None:
         with contextlib.suppress(filelock.Timeout, OSError):  # somebody lives in it, or it is another user's
             lock.acquire(timeout=0)
             lock.release()
-            shutil.rmtree(root, ignore_errors=True)
+            remove_tree(root)
 
 
 def _roots(parent: Path) -> Iterator[Path]:
