@@ -32,6 +32,7 @@ COMMANDS = {
     "score": Command("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
     "compare": Command("snellen.cli.compare:compare", "Compare runs question by question.", SCORES),
     "report": Command("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
+    "query": Command("snellen.cli.query:query", "Ask runs in SQL.", SCORES),
     "failures": Command("snellen.cli.failures:failures", "Say why answers were not correct.", SCORES),
     "export": Command("snellen.cli.export:export", "Write a run in another program's result format.", SCORES),
     "submit": Command("snellen.cli.submit:group", "Send results to a leaderboard.", SCORES),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from snellen.engine.folder import RunFolder
 from snellen.engine.rescore import Scored, final_records
-from snellen.types import Metric
+from snellen.types import Metric, Record, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,27 +59,41 @@ METRICS = pa.schema(
 
 def records_table(folder: RunFolder) -> pa.Table:
     """The final records of a run; see RECORDS for the columns."""
-    return _table(
-        RECORDS,
-        (
-            {
-                "sample_id": record.sample_id,
-                "repeat": record.repeat,
-                "status": record.status,
-                "text": None if (response := record.response) is None else response.text,
-                "error_kind": None if record.error is None else record.error.kind,
-                "error": None if record.error is None else record.error.message,
-                "attempts": record.attempts,
-                "latency_s": None if response is None else response.latency_s,
-                "input_tokens": None if response is None else response.usage.input_tokens,
-                "output_tokens": None if response is None else response.usage.output_tokens,
-                "cost": None if response is None else response.usage.cost,
-                "started_at": record.started_at,
-                "finished_at": record.finished_at,
-            }
-            for record in final_records(folder.results)
-        ),
-    )
+    return _table(RECORDS, map(record_row, final_records(folder.results)))
+
+
+def record_row(record: Record) -> dict[str, Any]:
+    """One row of RECORDS."""
+    response = record.response
+    return {
+        "sample_id": record.sample_id,
+        "repeat": record.repeat,
+        "status": record.status,
+        "text": None if response is None else response.text,
+        "error_kind": None if record.error is None else record.error.kind,
+        "error": None if record.error is None else record.error.message,
+        "attempts": record.attempts,
+        "latency_s": None if response is None else response.latency_s,
+        "input_tokens": None if response is None else response.usage.input_tokens,
+        "output_tokens": None if response is None else response.usage.output_tokens,
+        "cost": None if response is None else response.usage.cost,
+        "started_at": record.started_at,
+        "finished_at": record.finished_at,
+    }
+
+
+def score_rows(sample_id: str, repeat: int, scores: Mapping[str, Score]) -> Iterator[dict[str, Any]]:
+    """Rows of SCORES, one a profile."""
+    for profile, score in scores.items():
+        yield {
+            "sample_id": sample_id,
+            "repeat": repeat,
+            "profile": profile,
+            "value": score.value,
+            "extracted": None if score.extracted is None else str(score.extracted),
+            "verdict": score.verdict,
+            "reason": score.reason,
+        }
 
 
 class ScoreRows:
@@ -89,18 +103,7 @@ class ScoreRows:
         self._rows: list[dict[str, Any]] = []
 
     def add(self, scored: Scored) -> None:
-        for profile, score in scored.scores.items():
-            self._rows.append(
-                {
-                    "sample_id": scored.sample.id,
-                    "repeat": scored.record.repeat,
-                    "profile": profile,
-                    "value": score.value,
-                    "extracted": None if score.extracted is None else str(score.extracted),
-                    "verdict": score.verdict,
-                    "reason": score.reason,
-                }
-            )
+        self._rows += score_rows(scored.sample.id, scored.record.repeat, scored.scores)
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self._rows, schema=SCORES)
@@ -108,10 +111,14 @@ class ScoreRows:
 
 def metrics_table(metrics: Mapping[str, Sequence[Metric]]) -> pa.Table:
     """Metrics by profile; see METRICS for the columns."""
-    return _table(
-        METRICS,
-        (
-            {
+    return _table(METRICS, metric_rows(metrics))
+
+
+def metric_rows(metrics: Mapping[str, Sequence[Metric]]) -> Iterator[dict[str, Any]]:
+    """Rows of METRICS."""
+    for profile, rows in metrics.items():
+        for metric in rows:
+            yield {
                 "profile": profile,
                 "name": metric.name,
                 "value": metric.value,
@@ -122,10 +129,6 @@ def metrics_table(metrics: Mapping[str, Sequence[Metric]]) -> pa.Table:
                 "coverage": metric.coverage,
                 "chance": metric.chance,
             }
-            for profile, rows in metrics.items()
-            for metric in rows
-        ),
-    )
 
 
 def _table(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> pa.Table:
