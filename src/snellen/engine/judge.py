@@ -22,7 +22,7 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import rescore
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
-from snellen.errors import JudgeError, ModelError
+from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
@@ -361,9 +361,13 @@ class Asking:
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         try:
             response = await self._model.answer(structs.replace(prompt, parts=opened))
-        except ModelError as error:  # servers quote requests that they do not like, and the error is written down
+        except SnellenError as error:  # servers quote requests that they do not like, and the error is written down
             error.message = strike(error.message, forms)
+            if isinstance(error, ModelError) and forms:
+                error.trace = None
             raise
+        except Exception as error:  # so may a model of somebody else
+            raise ModelError(strike(f"{type(error).__name__}: {error}", forms)) from error
         said = redact(strike(response.text, forms))
         outputs.append({**line, "text": said, "model": response.model, "finish_reason": response.finish_reason})
         return response

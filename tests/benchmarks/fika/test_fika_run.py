@@ -221,7 +221,8 @@ def test_gold_is_in_no_file_of_a_run_its_verdicts_report_scores_and_redacted_fol
     assert planted("shown") == ["shown/report.html"]
 
 
-def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_without_the_gold(tmp_path):
+@pytest.mark.parametrize("kind", [BadRequestError, ValueError])
+def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_without_the_gold(tmp_path, kind):
     class Quoting:
         name = "quoting"
 
@@ -233,14 +234,16 @@ def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_witho
         async def answer(self, prompt: Prompt) -> Response:
             text = "".join(part.text for part in prompt.parts if isinstance(part, Text))
             assert "Zyxgold" in text
-            raise BadRequestError(f"this is not accepted: {text}")
+            error = kind(f"this is not accepted: {text}")
+            error.trace = [{"role": "user", "text": text}]
+            raise error
 
         async def close(self) -> None: ...
 
     data = made.whole(tmp_path / "fika.zip", 2)
     evaluate("fika", Scripted(lambda i: answer("right")), out="out/run", data=data)
     judge("out/run", Quoting())
-    assert lines("out/run_judged/results.jsonl")[0]["error"]["message"].startswith("this is not accepted")
+    assert lines("out/run_judged/results.jsonl")[0]["error"]["message"].count("this is not accepted") == 1
     assert planted("out") == []
 
 
