@@ -183,6 +183,7 @@ def test_the_line_of_serve_is_read_as_the_command_reads_it():
     [
         ({"gpus": "0; rm"}, "no list of GPU ids"),
         ({"extra": ("--api-key=x",)}, "--api-key behind --"),
+        ({"extra": ("--api_key", "x")}, "--api-key behind --"),
         ({"sif": "/no/such.sif"}, "no such file"),
         ({"sif": "a", "docker": "b"}, "exclude each other"),
     ],

@@ -75,8 +75,8 @@ def launch(settings: Settings, port: int, environment: Mapping[str, str] = os.en
         raise UsageError("--docker and --apptainer exclude each other")
     if settings.gpus and not _GPUS.fullmatch(settings.gpus):
         raise UsageError(f"--gpu {settings.gpus!r} is no list of GPU ids", "Example: --gpu 0,1,2")
-    if named := [word for word in settings.extra if word.partition("=")[0] in _OURS]:
-        flag = named[0].partition("=")[0]
+    flags = (word.partition("=")[0].replace("_", "-") for word in settings.extra)  # vLLM takes --api_key, too
+    if (flag := next((one for one in flags if one in _OURS), None)) is not None:
         raise UsageError(f"{flag} behind -- would contradict what we set", f"Say it with {_OURS[flag]}.")
     env = dict(environment)
     if settings.key is not None:
