@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.constants import CONSTANTS
@@ -143,14 +144,14 @@ def _scored(
     if one.run is not None:
         yield from _of_judged(one, one.run) if _judged(one, profile) else _of_rules(one, one.run, profile)
     elif one.files is not None:
-        score = benchmark.score[profile]
+        own = registry.find(f"{one.task.name}/{one.half}") if one.half else benchmark
+        score = own.score[profile]
         for path in one.files.paths:
-            # SITE's files say themselves which half they are of.
-            pairs = benchmark.results(path, Data(), problems) if benchmark.results is not None else None
+            pairs = own.results(path, Data(), problems) if own.results is not None else None
             if pairs is None:
                 raise DataError(f"{path}: no answers of lmms-eval or VLMEvalKit are in it")
             for sample, record in pairs:
-                yield sample, record, rescore.score_record(sample, record, score)
+                yield (*_in_half(one.half, sample, record), rescore.score_record(sample, record, score))
 
 
 def _of_rules(one: Given, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
@@ -242,9 +243,38 @@ docs = st.dictionaries(columns, cells | known, max_size=22)
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(list(TASKS)), st.lists(st.tuples(docs, cells), min_size=1, max_size=4))
 def test_no_row_does_more_than_be_told(tmp_path_factory, name, rows):
-    path = tmp_path_factory.mktemp("rows") / "x_samples_site_bench_image.jsonl"
+    path = tmp_path_factory.mktemp("rows") / ("x_samples_site_bench_image.jsonl" if name == "site" else "rows.jsonl")
     write(path, *({"doc_id": at, "doc": doc, "resps": [[reply]]} for at, (doc, reply) in enumerate(rows)))
     try:
         score_answers(path, benchmark=SPATIAL[name], profile="all")
     except DataError as error:
         assert "no row answers" in str(error)
+
+
+def test_a_file_named_after_another_benchmark_is_refused_though_its_columns_would_do(tmp_path):
+    row = {"index": 0, "question": "Which?", "A": "a", "B": "b", "answer": "A", "category": "Jigsaw", "prediction": "A"}
+    path = tmp_path / "m_BLINK.csv"
+    path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+    own, _ = score_answers(path, benchmark=SPATIAL["blink"], profile="easi")
+    assert own.metrics["easi"][0].value == 1.0
+    for name in ("mmsi-bench", "mindcube-tiny", "3dsrbench", "site/image", "vsi-debiased"):
+        with pytest.raises(DataError, match="by its name these are answers to blink, not to"):
+            score_answers(path, benchmark=registry.find(name), profile="easi")
+    path = path.rename(tmp_path / "answers.csv")
+    renamed, _ = score_answers(path, benchmark=SPATIAL["mmsi-bench"], profile="easi")
+    assert renamed.metrics["easi"][0].n == 1
+
+
+def test_answers_to_one_half_of_site_are_never_the_other_halfs_nor_the_whole_in_silence(tmp_path):
+    doc = {"question": "Q", "options": ["1", "2"], "answer": "A", "category": "c", "dataset": "d"}
+    for half, shown in (("image", "a.png"), ("video", "a.mp4")):
+        other = "video" if half == "image" else "image"
+        named, plain = tmp_path / f"t_samples_site_bench_{half}.jsonl", tmp_path / f"{shown[2:]}.jsonl"
+        for path in (named, plain):
+            write(path, {"doc_id": 0, "doc": {**doc, "visual": [shown]}, "resps": [["A"]]})
+            with pytest.raises(DataError, match=f"SITE's {half}s, not to its {other}s"):
+                score_answers(path, benchmark=registry.find(f"site/{other}"), profile="easi")
+            own, told = score_answers(path, benchmark=registry.find(f"site/{half}"), profile="easi")
+            assert own.metrics["easi"][0].value == 1.0 and not any("alone" in line for line in told)
+            _, told = score_answers(path, benchmark=SPATIAL["site"], profile="easi")
+            assert any(f"there are answers to the {half}s alone" in line for line in told)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 from snellen.interop.answers import Problems
 
+HALVES = ("image", "video")
 SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")
 OTHER_SETS = ("debiased", "pruned", "tiny")
 _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
@@ -33,7 +34,7 @@ def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[P
 
 def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
     """The same of files in order of their names."""
-    at = ("image", "video").index(part) if part else 0
+    at = HALVES.index(part) if part else 0
     lmms = _samples(task.lmms.split(", ")[at], files, problems)
     kit = _tables(task.kit.split(", ")[at], files)
     if lmms and kit:
@@ -42,6 +43,29 @@ def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> li
             "Give one of the files.",
         )
     return lmms or kit
+
+
+def require_own(task: Task, path: Path) -> None:
+    """Refuse a file that a harness named after another benchmark: many tables have the columns of several.
+
+    Args:
+        task: whose answers are asked for; of SITE either half's.
+        path: one file; a name that is no harness's says nothing.
+
+    Raises:
+        DataError: it is named after another benchmark, and not after this one.
+    """
+    named = [other for other, half in _names() if of_files(TASKS[other], half, [path], Problems())]
+    if not named or task.name in named:
+        return
+    raise DataError(
+        f"{path}: by its name these are answers to {' or '.join(named)}, not to {task.name}",
+        f"Score it with --benchmark {named[0]}, or give it another name if that one is wrong.",
+    )
+
+
+def _names() -> list[tuple[str, str]]:
+    return [(name, half) for name in TASKS for half in (HALVES if name == "site" else ("",))]
 
 
 def is_variant(name: str, task: str) -> bool:

@@ -20,7 +20,7 @@ from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.spatial import kit, lmms_rows, official
 from snellen.benchmarks.spatial.constants import CONSTANTS
 from snellen.benchmarks.spatial.question import Question, sample
-from snellen.benchmarks.spatial.result_files import of_folder
+from snellen.benchmarks.spatial.result_files import HALVES, of_folder, require_own
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
 from snellen.interop.answers import Problems, missing
@@ -34,7 +34,6 @@ PEEKED = 20
 Row: TypeAlias = tuple[str, Question, list[Any]]
 """(where, question, replies, one a repeat)."""
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
-HALVES = ("image", "video")
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 
 
@@ -63,6 +62,12 @@ def of_task(task: Task, part: str = "") -> ResultReader:
         form = kind_of(path)
         if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
             return None
+        require_own(task, path)
+        if part and (other := _told_half(path, form)) not in (part, ""):
+            raise DataError(
+                f"{path}: these are answers to SITE's {other}s, not to its {part}s",
+                f"Score it with --benchmark site/{other}.",
+            )
         return _answered(asked(task, path, form, problems), problems)
 
     return read
@@ -73,13 +78,16 @@ def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
     task = TASKS["site"]
     if not path.is_dir():
         form = kind_of(path)
-        return (
-            None if form is None else _half(part_of(path, form), _answered(asked(task, path, form, problems), problems))
-        )
+        if form is None:
+            return None
+        require_own(task, path)
+        part = part_of(path, form)
+        problems.add(str(path), _alone(part))
+        return _half(part, _answered(asked(task, path, form, problems), problems))
     halves = {part: of_folder(task, part, path, problems) for part in HALVES}
     there = [part for part, files in halves.items() if files]
     if len(there) == 1:
-        problems.add(str(path), f"there are answers to the {there[0]}s alone; the figures are of this half")
+        problems.add(str(path), _alone(there[0]))
     parts = [_half(part, _of_files(task, halves[part], problems)) for part in there]
     return itertools.chain.from_iterable(parts) if parts else None
 
@@ -138,6 +146,20 @@ def part_of(path: Path, form: str) -> str:
     Raises:
         DataError: neither says.
     """
+    if half := _told_half(path, form):
+        return half
+    raise DataError(
+        f"{path}: neither its name nor its rows say whether it is SITE's images or videos",
+        "Name the half: --benchmark site/image or --benchmark site/video.",
+    )
+
+
+def _alone(part: str) -> str:
+    return f"there are answers to the {part}s alone; the figures are of this half"
+
+
+def _told_half(path: Path, form: str) -> str:
+    """The half that a file says it is of, or empty."""
     lower = path.name.lower()
     named = [part for part in HALVES if part in lower.replace("multiimage", "")]
     if len(named) == 1:
@@ -149,10 +171,7 @@ def part_of(path: Path, form: str) -> str:
             return "video"
         if shown or given.get("image_path") or given.get("image"):
             return "image"
-    raise DataError(
-        f"{path}: neither its name nor its rows say whether it is SITE's images or videos",
-        "Name the half: --benchmark site/image or --benchmark site/video.",
-    )
+    return ""
 
 
 def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
