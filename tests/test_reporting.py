@@ -40,6 +40,16 @@ def test_notes_say_what_a_reader_must_know_first(lights, tmp_path):
     ]
 
 
+def test_scores_pages_and_exported_files_say_the_same_of_a_run(lights, tmp_path):
+    from snellen.exporting import export
+
+    media = MediaSettings(blank=True)
+    run = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "run", limit=9, repeats=2, media=media)
+    lines = [line.lower().rstrip(".") for line in reporting.notes(run)]
+    assert [line.lower() for line in run.notes()] == lines and len(lines) == 3
+    assert [line.lower() for line in export(run, "jsonl").notes][:3] == lines
+
+
 def test_a_whole_run_needs_no_note(lights, tmp_path):
     run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")
     assert reporting.notes(run) == []
