@@ -23,8 +23,9 @@ from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
 from snellen.evaluation import perform
+from snellen.judging import MODEL as JUDGE_MODEL
+from snellen.judging import appointed, setting
 from snellen.judging import judge as judge_run
-from snellen.judging import require_key, setting, spelled
 from snellen.models.base import ModelOptions
 
 Correct = Literal["reading", "judge"]
@@ -62,7 +63,7 @@ def filter_hard(
         raise UsageError(
             f"--max-correct-of-k {max_correct} with --repeats {repeats} drops nothing", f"At most {repeats - 1}."
         )
-    if correct == "judge" and judge is None and setting("JUDGE_MODEL") is None:
+    if correct == "judge" and judge is None and setting(JUDGE_MODEL) is None:
         raise UsageError("no judge is named", "Give --judge KIND:NAME, or set JUDGE_MODEL.")
     benchmark = hard.benchmark(work)
     said: dict[str, list[hard.Tries]] = {one.id: [] for one in work.candidates}
@@ -80,7 +81,7 @@ def filter_hard(
         "repeats": repeats,
         "max_correct": max_correct,
         "correct": correct,
-        "judge": (judge or setting("JUDGE_MODEL")) if correct == "judge" else None,
+        "judge": (judge or setting(JUDGE_MODEL)) if correct == "judge" else None,
     }
     decisions = [hard.decide(one, said[one.id], max_correct) for one in work.candidates]
     return _decided(work, "hard", settings, decisions)
@@ -178,16 +179,11 @@ def check_evidence(
     if judge is not None and chosen is not None:
         benchmark = pages.benchmark(work, entering, known, chosen)
         judged = {}
-        name = spelled(judge)
-        asked = structs.replace(
-            options or ModelOptions(),
-            base_url=base_url or setting("JUDGE_BASE_URL"),
-            key_env=require_key(name, key_env),
-        )
+        who = appointed(judge, options or ModelOptions(), base_url, key_env, option="--evidence-judge")
         # Pages that came later are other questions: their answers are a run of their own.
-        mark = blake2b(f"{name}\0{benchmark.digest(Data())}".encode(), digest_size=6).hexdigest()
+        mark = blake2b(f"{who.name}\0{benchmark.digest(Data())}".encode(), digest_size=6).hexdigest()
         folder = RunFolder(work.folder("evidence") / f"judged-{mark}")
-        spec = RunSpec(benchmark=benchmark.name, model=name, options=asked)
+        spec = RunSpec(benchmark=benchmark.name, model=who.name, options=who.options)
 
         def each(scored: Scored) -> None:
             (score,) = scored.scores.values()

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import judge as room
@@ -78,19 +78,8 @@ def judge(
     if about.spec.benchmark in (JUDGED, LABELLED):
         held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
-    given = model if model is not None else setting(MODEL)
-    if given is None:
-        raise JudgeError("no judge is named", f"Give --model api:NAME, or set {MODEL}.")
-    name = spelled(given) if isinstance(given, str) else given.name
-    address = base_url or setting(BASE_URL)
-    options = ModelOptions(
-        generation=generation or Generation(),
-        base_url=address,
-        key_env=require_key(name, key_env) if isinstance(given, str) else key_env,
-        concurrency=concurrency,
-        seed=seed,
-        **model_options,
-    )
+    options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
+    who = appointed(model, options, base_url, key_env, option="--model")
     asked = benchmark or find_benchmark(about.spec)
     if rubric is None:
         rubric = "match" if asked.rubric is None else room.OWN
@@ -105,12 +94,12 @@ def judge(
             "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
         )
     folder = RunFolder(out if out is not None else returning.default_folder(source.path))
-    judging = models.open_model(name, options) if isinstance(given, str) else given
+    judging = who.opened()
     spec = RunSpec(
         benchmark=JUDGED,
-        model=name,
+        model=who.name,
         data=data,
-        options=options,
+        options=who.options,
         limit=limit,
         max_attempts=max_attempts,
         max_cost=max_cost,
@@ -161,6 +150,42 @@ def verdicts(run: Run) -> dict[str, Any]:
         "ci95": metric.ci95,
         "coverage": metric.coverage,
     }
+
+
+class Judge(Struct, frozen=True):
+    """Who judges: KIND:NAME, how it is asked, and the model itself where it came from Python."""
+
+    name: str
+    options: ModelOptions
+    model: Model | None = None
+
+    def opened(self) -> Model:
+        """The model that is asked."""
+        return models.open_model(self.name, self.options) if self.model is None else self.model
+
+
+def appointed(
+    model: str | Model | None, options: ModelOptions, base_url: str | None, key_env: str | None, *, option: str
+) -> Judge:
+    """The judge that was named, else that of JUDGE_MODEL; at JUDGE_BASE_URL and with JUDGE_API_KEY where none is given.
+
+    Args:
+        model: KIND:NAME, or a model, which has its key; None: JUDGE_MODEL.
+        options: all else about it.
+        base_url, key_env: as for `judge`.
+        option: what names a judge on the command line, for the message.
+
+    Raises:
+        JudgeError: no judge, or no key.
+    """
+    given = model if model is not None else setting(MODEL)
+    if given is None:
+        raise JudgeError("no judge is named", f"Give {option} api:NAME, or set {MODEL}.")
+    address = base_url or setting(BASE_URL)
+    if not isinstance(given, str):
+        return Judge(given.name, structs.replace(options, base_url=address, key_env=key_env), given)
+    name = spelled(given)
+    return Judge(name, structs.replace(options, base_url=address, key_env=require_key(name, key_env)))
 
 
 def spelled(name: str) -> str:

@@ -17,8 +17,7 @@ from snellen.engine.progress import Display
 from snellen.errors import FingerprintError, JudgeError
 from snellen.evaluation import LABELLED, Run, perform
 from snellen.failures.rules import labels
-from snellen.judging import BASE_URL, MODEL, require_key, setting, spelled
-from snellen.models import registry as models
+from snellen.judging import appointed
 from snellen.models.base import Model, ModelOptions
 from snellen.scoring.judge import Schema, read_verdict
 from snellen.types import Generation
@@ -57,21 +56,11 @@ def ask(
             was asked.
         SnellenError: see snellen.errors; labels that were given are on disk.
     """
-    given = model if model is not None else setting(MODEL)
-    if given is None:
-        raise JudgeError("no judge is named", f"Give --judge api:NAME, or set {MODEL}.")
     strange = sorted(set(labelling.rubric_of(rubric).verdict.labels) - set(labels()))
     if strange:
         raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
-    name = spelled(given) if isinstance(given, str) else given.name
-    options = ModelOptions(
-        generation=generation or Generation(),
-        base_url=base_url or setting(BASE_URL),
-        key_env=require_key(name, key_env) if isinstance(given, str) else key_env,
-        concurrency=concurrency,
-        seed=seed,
-        **model_options,
-    )
+    options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
+    who = appointed(model, options, base_url, key_env, option="--judge")
     data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
     asked = labelling.benchmark(data, run.benchmark)
     if next(asked.samples(data), None) is None:
@@ -79,12 +68,12 @@ def ask(
             f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
         )
     folder = RunFolder(out) if out is not None else labelling.default_folder(run.folder)
-    judging = models.open_model(name, options) if isinstance(given, str) else given
+    judging = who.opened()
     spec = RunSpec(
         benchmark=LABELLED,
-        model=name,
+        model=who.name,
         data=data,
-        options=options,
+        options=who.options,
         limit=limit,
         max_attempts=max_attempts,
         max_cost=max_cost,
