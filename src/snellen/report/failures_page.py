@@ -15,7 +15,7 @@ from msgspec import Struct
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.report.labels import Labelled, label_rows, spoken
-from snellen.report.page import asset, policy, templates
+from snellen.report.page import asset, filled
 from snellen.report.pictures import Album
 from snellen.report.plots import draw_labels
 from snellen.report.text import clipped, json_for_page, plain, visible
@@ -124,9 +124,6 @@ def row_of(view: FailureView, *, right: bool) -> Row:
 
 def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
     """The page of one answer. The same answer gives the same text, byte for byte."""
-    from markupsafe import Markup
-
-    style = _style()
     album = Album(limits)
     shown: list[dict[str, str]] = []
     texts: list[str] = []
@@ -139,27 +136,24 @@ def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
             pictures += len(found)
             shown += [{"p": album.uris[one["p"]]} if "p" in one else one for one in found]
     steps, left_out = _steps(view.steps or ())
-    return (
-        templates()
-        .get_template("failure.html.jinja")
-        .render(
-            policy=policy(style, ""),
-            style=Markup(style),
-            view=view,
-            answer=view.answer,
-            shown=shown,
-            question=clipped(view.question, limits.characters),
-            texts=texts,
-            target=plain(view.answer.target),
-            reply=None if view.answer.reply is None else clipped(view.answer.reply, limits.characters),
-            reasoning=clipped(view.answer.reasoning, limits.characters),
-            said=None if view.said is None else clipped(view.said, 2_000),
-            facts=_facts(view),
-            steps=steps,
-            left_out=left_out,
-            spoken=spoken,
-            clip=clipped,
-        )
+    return filled(
+        "failure.html.jinja",
+        _style(),
+        script="",
+        view=view,
+        answer=view.answer,
+        shown=shown,
+        question=clipped(view.question, limits.characters),
+        texts=texts,
+        target=plain(view.answer.target),
+        reply=None if view.answer.reply is None else clipped(view.answer.reply, limits.characters),
+        reasoning=clipped(view.answer.reasoning, limits.characters),
+        said=None if view.said is None else clipped(view.said, 2_000),
+        facts=_facts(view),
+        steps=steps,
+        left_out=left_out,
+        spoken=spoken,
+        clip=clipped,
     )
 
 
@@ -222,28 +216,23 @@ def render_index(title: str, rows: Sequence[Row], labelled: Sequence[Labelled], 
     """
     from markupsafe import Markup
 
-    style, script = _style(), asset("failures.js")
     counted = [one for one in labelled if one.labels.answers]
     ordered = sorted(rows, key=lambda one: (not one.review, one.right, one.label == ""))
-    return (
-        templates()
-        .get_template("failures.html.jinja")
-        .render(
-            policy=policy(style, script),
-            style=Markup(style),
-            script=Markup(script),
-            title=title,
-            rows=ordered,
-            runs=list(dict.fromkeys((one.run, one.model) for one in rows)),
-            verdicts=sorted({one.verdict for one in rows}),
-            held=[label for label in labels if any(one.label == label for one in rows)],
-            labels=labels,
-            spoken=spoken,
-            labelled=counted,
-            label_rows=label_rows(counted),
-            label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(counted, linked=True)],
-            data=Markup(json_for_page([[one.run, one.sample_id, one.repeat] for one in ordered])),
-        )
+    return filled(
+        "failures.html.jinja",
+        _style(),
+        asset("failures.js"),
+        title=title,
+        rows=ordered,
+        runs=list(dict.fromkeys((one.run, one.model) for one in rows)),
+        verdicts=sorted({one.verdict for one in rows}),
+        held=[label for label in labels if any(one.label == label for one in rows)],
+        labels=labels,
+        spoken=spoken,
+        labelled=counted,
+        label_rows=label_rows(counted),
+        label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(counted, linked=True)],
+        data=Markup(json_for_page([[one.run, one.sample_id, one.repeat] for one in ordered])),
     )
 
 

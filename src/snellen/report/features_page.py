@@ -14,7 +14,7 @@ from snellen.features.says_sees import ClassPoint, SaysSees
 from snellen.report import features_plots as drawn
 from snellen.report.canvas import SERIES, Plot
 from snellen.report.features_plots import Strength
-from snellen.report.page import asset, policy
+from snellen.report.page import asset, filled
 from snellen.report.pictures import Album
 from snellen.report.svg import SETTINGS
 from snellen.report.tables import percent, quantity, span
@@ -74,27 +74,18 @@ def render(stores: Sequence[StoreView], joined: Sequence[JoinedView] = (), limit
     Raises:
         UsageError: no store, or two of one name.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     names = [one.name for one in stores]
     if not stores or len(set(names)) != len(names):
         raise UsageError(f"a report needs one or more stores with different names; found {names}")
-    style = asset("report.css") + asset("features.css")
-    environment = Environment(
-        loader=PackageLoader("snellen.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["visible"] = visible
     album = Album(limits)
     sheets = [(one, [_asked(asked, one, album) for asked in one.sheet]) for one in stores if one.sheet]
     overview, classes, relations = _plots(stores, joined)
-    return environment.get_template("features.html.jinja").render(
-        policy=policy(style, ""),
-        style=Markup(style),
+    return filled(
+        "features.html.jinja",
+        asset("report.css") + asset("features.css"),
+        script="",
         title="What it sees" + (", what it says" if joined else ""),
         stores=[(one, number % SERIES + 1, list(one.facts.items())) for number, one in enumerate(stores)],
         groups=_groups(stores),

@@ -72,6 +72,14 @@ def templates() -> Environment:
     return found
 
 
+def filled(template: str, style: str, script: str, **fields: object) -> str:
+    """A page from one of the templates, with its style and script and the policy that lets nothing else run."""
+    from markupsafe import Markup
+
+    page = templates().get_template(template)
+    return page.render(policy=policy(style, script), style=Markup(style), script=Markup(script), **fields)
+
+
 def gallery(runs: Sequence[RunView], gathered: Gathered, limits: Limits) -> tuple[dict[str, Any], Album]:
     """The answers as data for the page's script; wrong answers get their pictures before right ones do."""
     album = Album(limits)
@@ -148,7 +156,6 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     gathered = gather(runs, limits)
     data, album = gallery(runs, gathered, limits)
     every, first = series_of(runs, gathered)
-    style, script = asset("report.css"), asset("report.js")
     heads = [
         {
             "run": run,
@@ -167,31 +174,27 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
         for run, one in zip(runs, first, strict=True)
         if run.labels is not None and run.labels.answers
     ]
-    return (
-        templates()
-        .get_template("page.html.jinja")
-        .render(
-            policy=policy(style, script),
-            style=Markup(style),
-            script=Markup(script),
-            title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
-            heads=heads,
-            every=every,
-            rows=[row for row in table if not is_diagnosis(row.name)],
-            diagnosis=[row for row in table if is_diagnosis(row.name)],
-            bars=[(one, tables.verdict_bars(one)) for one in every],
-            plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
-            labelled=labelled,
-            label_rows=label_rows(labelled),
-            label_plots=[(plot, Markup(plot.svg)) for plot in plots.draw_labels(labelled)],
-            beside=tables.beside(every, runs),
-            paired=tables.paired_rows(comparisons),
-            profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
-            left_out=left_out(gathered, limits),
-            no_room=album.left_out,
-            data=Markup(json_for_page(data)),
-            pictures=Markup(json_for_page(album.uris)),
-        )
+    return filled(
+        "page.html.jinja",
+        asset("report.css"),
+        asset("report.js"),
+        title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
+        heads=heads,
+        every=every,
+        rows=[row for row in table if not is_diagnosis(row.name)],
+        diagnosis=[row for row in table if is_diagnosis(row.name)],
+        bars=[(one, tables.verdict_bars(one)) for one in every],
+        plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
+        labelled=labelled,
+        label_rows=label_rows(labelled),
+        label_plots=[(plot, Markup(plot.svg)) for plot in plots.draw_labels(labelled)],
+        beside=tables.beside(every, runs),
+        paired=tables.paired_rows(comparisons),
+        profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
+        left_out=left_out(gathered, limits),
+        no_room=album.left_out,
+        data=Markup(json_for_page(data)),
+        pictures=Markup(json_for_page(album.uris)),
     )
 
 
