@@ -19,12 +19,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="RUN/exports/NAME")] = None,
     data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie, if they have moved.")] = None,
     images: Annotated[Path | None, typer.Option(help="Where its pictures lie, if they have moved.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
-        ),
-    ] = None,
+    option: given.BenchmarkOptions = None,
     show_gold: Annotated[
         bool, typer.Option("--show-gold", help="Write the gold answers of a restricted benchmark too.")
     ] = False,

@@ -17,6 +17,14 @@ AGENTS = "Agents (agent:)"
 SCALE = "Several GPUs or hosts"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
+DataPath = Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")]
+ImagesPath = Annotated[Path | None, typer.Option(help="Where its pictures lie.")]
+BenchmarkOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
+    ),
+]
 BaseUrl = Annotated[
     str | None,
     typer.Option(help="OpenAI-compatible endpoint, up to and including /v1.", rich_help_panel=ENDPOINT),
@@ -173,6 +181,15 @@ Prices = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="TOML or JSON: model to US dollars per million tokens.", rich_help_panel=BUDGET),
 ]
+Profiles = Annotated[
+    str | None,
+    typer.Option(
+        help="Scoring profiles of the table, by comma, or all.",
+        show_default="the benchmark's first",
+        rich_help_panel=SHOWING,
+    ),
+]
+WriteReport = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=SHOWING)]
 AsJson = Annotated[
     bool,
     typer.Option(

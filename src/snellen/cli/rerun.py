@@ -19,17 +19,8 @@ def rerun(
             help="Do it all again in this folder.", show_default="go on in RUN with what is missing or failed"
         ),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Scoring profiles of the table, by comma, or all.",
-            show_default="the benchmark's first",
-            rich_help_panel=given.SHOWING,
-        ),
-    ] = None,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=given.SHOWING)
-    ] = False,
+    profile: given.Profiles = None,
+    report: given.WriteReport = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:

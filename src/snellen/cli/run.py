@@ -32,14 +32,9 @@ def run(
             show_default="results/BENCHMARK-MODEL",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
-        ),
-    ] = None,
+    data: given.DataPath = None,
+    images: given.ImagesPath = None,
+    option: given.BenchmarkOptions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Ask each question so often.")] = 1,
     seed: given.Seed = 0,
@@ -82,17 +77,8 @@ def run(
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Scoring profiles of the table, by comma, or all.",
-            show_default="the benchmark's first",
-            rich_help_panel=given.SHOWING,
-        ),
-    ] = None,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=given.SHOWING)
-    ] = False,
+    profile: given.Profiles = None,
+    report: given.WriteReport = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:

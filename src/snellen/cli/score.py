@@ -32,14 +32,9 @@ def score(
     benchmark: Annotated[
         str | None, typer.Option(help="Whose questions were answered.", show_default="the run's own")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Where its pictures lie.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
-        ),
-    ] = None,
+    data: given.DataPath = None,
+    images: given.ImagesPath = None,
+    option: given.BenchmarkOptions = None,
     profile: Annotated[
         str | None,
         typer.Option(help="Scoring profiles, by comma, or all.", show_default="the benchmark's first"),
