@@ -176,7 +176,7 @@ def appointed(
         option: what names a judge on the command line, for the message.
 
     Raises:
-        JudgeError: no judge, or no key.
+        JudgeError: no judge, one with tools, or no key.
     """
     given = model if model is not None else setting(MODEL)
     if given is None:
@@ -185,6 +185,11 @@ def appointed(
     if not isinstance(given, str):
         return Judge(given.name, structs.replace(options, base_url=address, key_env=key_env), given)
     name = spelled(given)
+    if name.partition(":")[0] in ("agent", "tools"):
+        raise JudgeError(
+            f"{name} is no judge: it would be shown the gold answers, and hand them to its tools and whoever those ask",
+            f"Name a model that answers by itself: {option} api:NAME.",
+        )
     return Judge(name, structs.replace(options, base_url=address, key_env=require_key(name, key_env)))
 
 

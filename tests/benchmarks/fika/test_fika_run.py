@@ -17,7 +17,7 @@ from benchmarks.fika.made import FikaJudge, Scripted, answer
 from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, load_run
 from snellen.cli import main
-from snellen.errors import BadRequestError, UsageError
+from snellen.errors import BadRequestError, JudgeError, UsageError
 from snellen.judging import judge
 from snellen.redacting import redact
 from snellen.types import Prompt, Response, Text
@@ -245,6 +245,14 @@ def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_witho
     judge("out/run", Quoting())
     assert lines("out/run_judged/results.jsonl")[0]["error"]["message"].count("this is not accepted") == 1
     assert planted("out") == []
+
+
+@pytest.mark.parametrize("name", ["tools:stub-judge", "agent:opencode"])
+def test_the_gold_is_not_handed_to_a_judge_that_has_tools(server, tmp_path, name):
+    evaluate("fika", Scripted(lambda i: answer("right")), out="run", data=made.whole(tmp_path / "fika.zip", 1))
+    with pytest.raises(JudgeError, match="is no judge: it would be shown the gold answers"):
+        judge("run", name, base_url=server.url, agent_model="here/stub-judge" if name.startswith("agent") else None)
+    assert server.asked == [] and not Path("run_judged").exists()
 
 
 def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_and_metrics(server, tmp_path):
