@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,18 @@ def test_what_npm_says_when_it_fails_is_passed_on_and_nothing_is_left(npm):
         install.install("opencode")
     assert install.find("opencode") is None
     assert [path for path in install.root().iterdir() if path.is_dir()] == []
+
+
+def test_what_a_killed_installation_left_is_removed_by_the_next_one(npm, tmp_path):
+    npm(fail="kill -9 $PPID; sleep 5")
+    code = "from snellen.models.agents import install; install.install('opencode')"
+    killed = subprocess.run([sys.executable, "-c", code], env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = [path for path in install.root().iterdir() if path.is_dir()]
+    assert install.installed() == [] and left.name.startswith(".opencode-")
+    npm()
+    found, new = install.install("opencode")
+    assert new and [path for path in install.root().iterdir() if path.is_dir()] == [found.folder]
 
 
 def test_an_installation_without_the_program_is_an_error(npm):

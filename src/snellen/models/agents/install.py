@@ -154,6 +154,8 @@ def install(name: str) -> tuple[Installation, bool]:
                 raise AgentInstallError(
                     f"{target} is there and has no {_RECORD}", "It is not an installation of ours; move it away."
                 )
+            for left in root().glob(f".{target.name}.*/"):  # of one that was killed: we hold the lock
+                shutil.rmtree(left, ignore_errors=True)
             part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=root()))
             try:
                 made = _build(recipe, version, part)
