@@ -7,7 +7,7 @@ from snellen.sources.digests import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
 from snellen.sources.rows import numbered, rows, salvaged
 from snellen.sources.tars import TarBlob, TarTree
-from snellen.sources.trees import FolderTree, Tree, open_tree
+from snellen.sources.trees import FolderTree, Tree, kept_tree, open_tree
 
 __all__ = [
     "Base64Blob",
@@ -28,6 +28,7 @@ __all__ = [
     "digest",
     "download",
     "download_file",
+    "kept_tree",
     "locate",
     "member_name",
     "numbered",

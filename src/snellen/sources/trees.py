@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -77,6 +78,26 @@ def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool
         return TarTree(where, limits, leave_out=leave_out)
     hint = "Unpack it first, and give the folder." if name.endswith(NOT_IN_PLACE) else "Give the folder that holds it."
     raise DataError(f"{where}: a folder, .zip, .tar, .tar.gz or .tgz was expected", hint)
+
+
+def kept_tree(path: Path) -> Tree:
+    """A folder or archive; the directory of an archive is read once a process, as long as the file stays the same.
+
+    Members that are not safe to read are left out (`Tree.left_out`).
+
+    Raises:
+        DataError: as `open_tree`.
+    """
+    if path.is_dir():
+        return FolderTree(path)
+    found = regular_file(path)
+    return _kept(path, found.st_mtime_ns, found.st_size, os.getpid())
+
+
+@lru_cache(maxsize=64)
+def _kept(path: Path, changed: int, size: int, process: int) -> Tree:
+    # By process, too: a forked one must not share the position in the file.
+    return open_tree(path, leave_out=True)
 
 
 class FolderTree:

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk.catalogue import datasets
-from snellen.benchmarks.fgbmk.where import ARCHIVES, tree_of
+from snellen.benchmarks.fgbmk.where import ARCHIVES
 from snellen.errors import DataError
-from snellen.sources import FolderTree, Tree, Unreadable, locate, member_name
+from snellen.sources import FolderTree, Tree, Unreadable, kept_tree, locate, member_name
 from snellen.sources.rows import stream
 from snellen.types import Blob
 
@@ -140,11 +140,11 @@ def shelf(dataset: str, data: Data) -> Shelf:
 def _trees(dataset: str, root: Path) -> list[Tree]:
     """Folders and archives that may hold the data set, those named after it first."""
     if not root.is_dir():
-        return [tree_of(root)]
+        return [kept_tree(root)]
     named = _named(dataset, root)
     for folder in [one for one in named if one.is_dir()]:
         named += _named(dataset, folder, only_archives=True)
-    return [*(FolderTree(one) if one.is_dir() else tree_of(one) for one in named), FolderTree(root)]
+    return [*(kept_tree(one) for one in named), FolderTree(root)]
 
 
 def _named(dataset: str, folder: Path, *, only_archives: bool = False) -> list[Path]:

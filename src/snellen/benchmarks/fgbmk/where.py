@@ -17,7 +17,7 @@ from msgspec import Struct
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, released_name
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, Tree, locate, open_tree, salvaged
+from snellen.sources import FileBlob, Tree, kept_tree, locate, salvaged
 from snellen.sources.confine import regular_file
 from snellen.sources.rows import Row, stream
 from snellen.sources.trees import TARS
@@ -127,9 +127,9 @@ def _searched(path: Path) -> Iterator[tuple[str, Blob]]:
         if not any(of_path(_full(path, name)) for name, _ in own):
             for archive in sorted(path.iterdir()):
                 if archive.name.lower().endswith(ARCHIVES) and "image" not in archive.name.lower():
-                    yield from _inside(tree_of(archive))
+                    yield from _inside(kept_tree(archive))
     elif path.name.lower().endswith(ARCHIVES):
-        yield from _inside(tree_of(path))
+        yield from _inside(kept_tree(path))
     else:
         regular_file(path)
         yield path.absolute().as_posix(), FileBlob(path)
@@ -170,15 +170,3 @@ def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[Found, ...]]:
         shallowest = [one[2] for one in copies if one[0] == copies[0][0]]
         chosen[key] = tuple(shallowest if shallowest[0].member.ask == "attribute" else shallowest[:1])
     return chosen
-
-
-def tree_of(path: Path) -> Tree:
-    """An archive; its directory is read once a process, as long as the file stays the same. Unsafe members are left out."""
-    found = regular_file(path)
-    return _opened(path, found.st_mtime_ns, found.st_size, os.getpid())
-
-
-@lru_cache(maxsize=16)
-def _opened(path: Path, changed: int, size: int, process: int) -> Tree:
-    # By process, too: a forked one must not share the position in the file.
-    return open_tree(path, leave_out=True)

@@ -5,7 +5,6 @@ Member names of the zip may hold labels, so none of them stands in a message tha
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import msgspec
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika.fields import Fields
 from snellen.errors import DataError, UsageError
-from snellen.sources import BytesBlob, FolderTree, Tree, digest, locate, open_tree, salvaged
+from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, locate, salvaged
 from snellen.sources.confine import regular_file
 from snellen.sources.rows import JSON_BYTES, Row
 from snellen.sources.trees import TARS
@@ -86,7 +85,7 @@ def questions(data: Data) -> Questions:
     if data.path is None:
         raise UsageError("fika needs its data, and none was given", HINT)
     found = _found(_on_disk(str(data.path)), data.options.get("manifest"))
-    return found if data.images is None else replace(found, images=_tree(data.images))
+    return found if data.images is None else replace(found, images=kept_tree(data.images))
 
 
 def _found(given: Path, wanted: str | None) -> Questions:
@@ -122,20 +121,7 @@ def _archive_in(folder: Path) -> Path | None:
 
 def _in_archive(path: Path, wanted: str | None) -> Questions:
     checked = check_side_file(path)
-    return _in_tree(_tree(path), wanted, checked)
-
-
-def _tree(path: Path) -> Tree:
-    if path.is_dir():
-        return FolderTree(path)
-    found = regular_file(path)
-    return _opened(path, found.st_mtime_ns, found.st_size, os.getpid())
-
-
-@lru_cache(maxsize=4)
-def _opened(path: Path, changed: int, size: int, process: int) -> Tree:
-    # By process, too: a forked one must not share the position in the file.
-    return open_tree(path, leave_out=True)
+    return _in_tree(kept_tree(path), wanted, checked)
 
 
 def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> Questions:

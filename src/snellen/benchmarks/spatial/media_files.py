@@ -13,11 +13,10 @@ meant neither is taken: another question's picture is worse than none.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from pathlib import Path
 
 from snellen.errors import DataError
-from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, member_name, open_tree, within
+from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, kept_tree, member_name, within
 from snellen.types import Blob
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
@@ -84,7 +83,7 @@ class MediaFiles:
             self._opened = []
             for path in archives(self.root):
                 try:
-                    self._opened.append(archive(path))
+                    self._opened.append(kept_tree(path))
                 except DataError as error:
                     self.faults.append(error.message)
         return self._opened
@@ -172,19 +171,3 @@ def near(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def archives(root: Path) -> list[Path]:
     """The archive itself, or those in a folder and a few folders down, sorted by name."""
     return near(root, ARCHIVES) if root.is_dir() else [root]
-
-
-def archive(path: Path) -> Tree:
-    """An archive's tree; its list of members is read once a process for as long as the file stays as it is.
-
-    Raises:
-        DataError: it cannot be opened.
-    """
-    found = path.stat()
-    return _kept(path, found.st_mtime_ns, found.st_size, os.getpid())
-
-
-@lru_cache(maxsize=64)
-def _kept(path: Path, changed: int, size: int, process: int) -> Tree:
-    # By process, too: a forked one must not share the position in an archive.
-    return open_tree(path, leave_out=True)

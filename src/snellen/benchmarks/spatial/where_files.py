@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.benchmarks.spatial.media_files import ARCHIVES, archive, archives, near
+from snellen.benchmarks.spatial.media_files import ARCHIVES, archives, near
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
+from snellen.sources import kept_tree
 from snellen.types import Blob
 
 TABLES = (".parquet", ".jsonl", ".ndjson", ".json")
@@ -77,7 +78,7 @@ def packed_table(task: Task, path: Path) -> Blob:
 def _packed(task: Task, root: Path) -> Blob | None:
     for path in archives(root) if task.files else ():
         try:
-            tree = archive(path)
+            tree = kept_tree(path)
         except DataError:
             if path == root:
                 raise

@@ -6,17 +6,14 @@ a folder that somebody put on top. A picture that cannot be had is an `Unreadabl
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
 from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
 from snellen.errors import DataError
-from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, ZipBlob, member_name, open_tree
-from snellen.sources.confine import regular_file
+from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, ZipBlob, kept_tree, member_name
 from snellen.sources.trees import TARS
 from snellen.types import Blob
 
@@ -84,23 +81,6 @@ def _is_empty(blob: Blob) -> bool:
     return isinstance(blob, FileBlob) and blob.path.stat().st_size == 0
 
 
-def tree_of(path: Path) -> Tree:
-    """A folder or archive; the directory of an archive is read once a process, as long as the file stays the same.
-
-    Members that are not safe to read are left out (`Tree.left_out`).
-    """
-    if path.is_dir():
-        return FolderTree(path)
-    found = regular_file(path)
-    return _opened(path, found.st_mtime_ns, found.st_size, os.getpid())
-
-
-@lru_cache(maxsize=4)
-def _opened(path: Path, changed: int, size: int, process: int) -> Tree:
-    # By process, too: a forked one must not share the position in the file.
-    return open_tree(path, leave_out=True)
-
-
 def question_file(tree: Tree, subtask: Subtask) -> str | None:
     """The name of a subtask's question file; None where there is none.
 
@@ -136,7 +116,7 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
 
 def given_pictures(images: Path, subtask: Subtask) -> Pictures:
     """Pictures under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
-    tree = tree_of(images)
+    tree = kept_tree(images)
     inner = subtask.media.removeprefix("data/")
     return Pictures(
         tree, (f"{subtask.media}/", f"{inner}/", ""), f"Is --images {images} the folder that holds {subtask.media}?"

@@ -17,7 +17,7 @@ from snellen.benchmarks.vlm2 import contents, kit_tsv, layout
 from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, FolderTree, Tree, locate, salvaged
+from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, locate, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.confine import regular_file
 from snellen.sources.kit_table import KitPicture
@@ -68,7 +68,7 @@ def questions(subtask: Subtask, data: Data) -> Questions:
     if path.is_dir():
         return _in_folder(path, subtask, data)
     if name.endswith(layout.ARCHIVES):
-        return _in_tree(layout.tree_of(path), subtask, data)
+        return _in_tree(kept_tree(path), subtask, data)
     if name.endswith(layout.QUESTIONS):
         return _in_file(path, subtask, data)
     if name.endswith(".tsv"):
@@ -97,7 +97,7 @@ def _in_folder(folder: Path, subtask: Subtask, data: Data) -> Questions:
     if layout.question_file(tree, subtask) is not None:
         return _in_tree(tree, subtask, data)
     if archive := layout.inside(folder, layout.ARCHIVES, "vlm2"):
-        return _in_tree(layout.tree_of(archive), subtask, data)
+        return _in_tree(kept_tree(archive), subtask, data)
     if table := layout.inside(folder, (".tsv",), "vlm2"):
         return _in_table(table, subtask, data)
     return _in_tree(tree, subtask, data)
