@@ -1,15 +1,13 @@
 """The hub's real client against a stand-in for the hub: the paths that the client calls, on loopback."""
 
 import hashlib
-import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from servers.hub import HubHandler, standing_in
 from snellen.errors import DataError
 from snellen.sources import download, download_file, locate, rows
 
@@ -21,24 +19,8 @@ FILES = {
 REFS = {"main": NEW, "v1": OLD, OLD: OLD, NEW: NEW}
 
 
-class Hub(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Hub(HubHandler):
     seen: list[tuple[str, str]]
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_GET(self) -> None:
         self.seen.append((self.path, self.headers.get("Authorization", "")))
@@ -61,7 +43,7 @@ class Hub(BaseHTTPRequestHandler):
                 {"type": "file", "path": each, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
                 for each, data in files.items()
             ]
-            self.reply(200, json.dumps(listing).encode(), Content_Type="application/json")
+            self.reply_json(listing)
         elif file := re.fullmatch(r"/datasets/\w+/\w+/resolve/(\w+)/(\S+)", path):
             self.file(REFS[file[1]], file[2])
         else:
@@ -72,17 +54,7 @@ class Hub(BaseHTTPRequestHandler):
             self.reply(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id")
             return
         commit = REFS[revision]
-        siblings = [{"rfilename": each} for each in FILES[commit]]
-        about = {
-            "id": name,
-            "sha": commit,
-            "siblings": siblings,
-            "private": False,
-            "tags": [],
-            "downloads": 0,
-            "likes": 0,
-        }
-        self.reply(200, json.dumps(about).encode(), Content_Type="application/json")
+        self.reply_about(name, commit, FILES[commit])
 
     def file(self, commit: str, name: str) -> None:
         data = FILES[commit].get(name)
@@ -96,17 +68,8 @@ class Hub(BaseHTTPRequestHandler):
 def hub(monkeypatch, tmp_path) -> Iterator[list[tuple[str, str]]]:
     """The requests that the stand-in has seen: (path, authorization)."""
     seen: list[tuple[str, str]] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Stand", (Hub,), {"seen": seen}))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    yield seen
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
+    with standing_in(Hub, {"seen": seen}, monkeypatch, tmp_path):
+        yield seen
 
 
 def test_a_repository_is_fetched_at_a_commit_that_is_written_down(hub, tmp_path):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from benchmarks.spatial import kit_drawn
 from benchmarks.spatial import official_drawn as drawn
+from servers.hub import HubHandler, standing_in
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import where
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
@@ -24,27 +22,11 @@ from snellen.types import Image, Video
 COMMIT = "c" * 40
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(HubHandler):
     """One commit of any repository: the files of the folder that bears its owner's name under `root`."""
 
-    protocol_version = "HTTP/1.1"
     root: Path
     fetched: list[str]
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
@@ -62,7 +44,7 @@ class Hub(BaseHTTPRequestHandler):
                 {"type": "file", "path": each, "size": file.stat().st_size, "oid": "0" * 40}
                 for each, file in files.items()
             ]
-            self.reply(200, json.dumps(listing).encode(), Content_Type="application/json")
+            self.reply_json(listing)
         elif kind == "resolve":
             data = files[name].read_bytes()
             if self.command == "GET":
@@ -70,29 +52,18 @@ class Hub(BaseHTTPRequestHandler):
             tag = f'"{hashlib.sha1(data, usedforsecurity=False).hexdigest()}"'
             self.reply(200, data, ETag=tag, X_Repo_Commit=COMMIT, Accept_Ranges="bytes")
         else:
-            about = {"id": path[14:], "sha": COMMIT, "siblings": [{"rfilename": each} for each in files]}
-            about |= {"private": False, "tags": [], "downloads": 0, "likes": 0}
-            self.reply(200, json.dumps(about).encode(), Content_Type="application/json")
+            self.reply_about(path[14:], COMMIT, files)
 
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """The names of files that were fetched, in order; the repositories lie in tmp_path."""
     names: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Stand", (Hub,), {"root": tmp_path, "fetched": names}))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    where.on_disk.cache_clear()
-    yield names
-    where.on_disk.cache_clear()
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
+    with standing_in(Hub, {"root": tmp_path, "fetched": names}, monkeypatch, tmp_path):
+        where.on_disk.cache_clear()
+        yield names
+        where.on_disk.cache_clear()
 
 
 def lost(name: str, data: Data) -> tuple[int, int]:
