@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from snellen.benchmarks.spatial import literals, vsi
 from snellen.benchmarks.spatial.official import (
     SPAR_TASKS,
@@ -21,6 +23,7 @@ from snellen.benchmarks.spatial.official import (
     text,
     texts,
 )
+from snellen.benchmarks.spatial.question import LETTERS as ALPHABET
 from snellen.benchmarks.spatial.question import Question, lettered, options_in
 
 LETTERS = "ABCDEFGH"
@@ -55,19 +58,8 @@ def _vsi(row: Row, at: int) -> Question:
 
 
 def _mmsi(row: Row, at: int) -> Question:
-    question = maybe(row, "question")
-    return Question(
-        id=text(row, "index"),
-        text=question,
-        gold=text(row, "answer"),
-        kind="choice",
-        options=columns_as_options(row, LETTERS) or options_in(question),
-        groups={"category": text(row, "category")},
-        pieces={"hint": maybe(row, "hint")} if maybe(row, "hint") else {},
-        row=at,
-        index=text(row, "index"),
-        count=4,
-    )
+    found = _lettered_columns(row, at)
+    return structs.replace(found, options=found.options or options_in(found.text), count=4)
 
 
 def _mindcube(row: Row, at: int) -> Question:
@@ -112,7 +104,7 @@ def _site(row: Row, at: int) -> Question:
         text=maybe(row, "question"),
         gold=text(row, "answer"),
         kind="choice",
-        options=dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", map(str, options), strict=False)),
+        options=dict(zip(ALPHABET, map(str, options), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
         cluster=shown[0] if shown else "",
         media=shown,

@@ -162,7 +162,7 @@ def _site(row: Row, at: int) -> Question:
         text=text(row, "question"),
         gold=text(row, "answer"),
         kind="choice",
-        options=dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", texts(row.get("options")), strict=False)),
+        options=dict(zip(LETTERS, texts(row.get("options")), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
         cluster=shown[0] if shown else "",
         media=shown,
