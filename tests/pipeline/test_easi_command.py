@@ -267,3 +267,14 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
     kept = sum(ids.total() for ids in answers(out / "embedded").values())
     assert process.returncode == 130 and 0 < kept < sum(map(drawn.count, EIGHT))
     assert "To go on:" in said and "snellen easi --model embedded" in said
+
+
+def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(
+    data: Path, tmp_path: Path, capsys
+):
+    where = ("--dataset-dir", data, "--output-dir", tmp_path / "out", "--no-rich", "--benchmarks", "embspatial")
+    assert easi(*where) == 0
+    capsys.readouterr()
+    assert easi(*where, "--seed", 7) == 5
+    said = capsys.readouterr().out
+    assert "--rerun, or another --output-dir" in " ".join(said.split()) and "To go on:" not in said

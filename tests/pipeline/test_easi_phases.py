@@ -124,6 +124,8 @@ def test_other_settings_are_refused_by_each_run_that_is_there(data: Path, tmp_pa
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)
     assert [row.state for row in board.rows] == ["complete", "failed"]
     assert board.status == 5 and "seed" in str(board.failed[0].error)
+    error = board.failed[0].error
+    assert error is not None and "--rerun, or another --output-dir" in error.hint and "--out " not in error.hint
 
 
 def test_fewer_prompts_in_a_batch_after_memory_ran_out_are_recorded(data: Path, tmp_path: Path, monkeypatch):

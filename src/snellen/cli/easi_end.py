@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from snellen.errors import SnellenError, UsageError
+from snellen.errors import FingerprintError, SnellenError, UsageError
 
 if TYPE_CHECKING:
     from snellen.interop.easi_payload import Metadata
@@ -103,6 +103,8 @@ def _tell(
     from snellen.pipeline.board import entry
 
     left = [] if dry_run else board.unfinished
+    # Runs with other settings refuse the same command again; each says what to do.
+    settled = all(isinstance(row.error, FingerprintError) for row in left)
     # With its limit the same command would end where it ended.
     limited = ("limit",) if all(row.capped for row in left) else ()
     command = again(context, drop=("rerun", "dry_run", *limited))
@@ -116,7 +118,7 @@ def _tell(
                 "average": {"value": average, "benchmarks": known, "of": 8},
                 "log": str(log.path),
                 "exit_code": board.status,
-                **({"go_on": command} if left else {}),
+                **({} if settled else {"go_on": command}),
                 **({} if sent is None else {"submission": {"text": sent.text, "folder": sent.folder}}),
             }
         )
@@ -128,7 +130,8 @@ def _tell(
     if sent is not None:
         print(f" leaderboard  {sent.text}" + (f"\n              {sent.folder}" if sent.folder else ""))
     if left:
-        print(f"\n{len(left)} of {len(board.rows)} benchmarks are not complete. To go on:\n  {command}")
+        said = f"\n{len(left)} of {len(board.rows)} benchmarks are not complete."
+        print(said if settled else f"{said} To go on:\n  {command}")
 
 
 def _width() -> int:

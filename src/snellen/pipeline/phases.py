@@ -19,7 +19,7 @@ from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
 from snellen.engine.run import looked_at, run
 from snellen.engine.state import expected, pending
-from snellen.errors import DataError, InterruptedRunError, SnellenError, WorkersGoneError
+from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.evaluation import Run, given_data
 from snellen.models.base import Model, ModelOptions
 from snellen.pipeline import judged
@@ -201,6 +201,9 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
     before = getattr(model, "batch_limit", None)
     try:
         meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch))
+    except FingerprintError as error:  # the ways out that it names are those of `snellen run`
+        ways = f"To go on as it was: snellen rerun {row.folder}     To start anew: --rerun, or another --output-dir"
+        raise FingerprintError(error.message, ways) from error
     finally:
         after = getattr(model, "batch_limit", None)
         if before is not None and after is not None and after < before:
