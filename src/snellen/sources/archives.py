@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -174,10 +174,25 @@ class ZipTree:
         return BufferedReader(_Watched(raw, self.path, name, most, info.compress_size, self.limits), 1 << 16)
 
 
-class ZipBlob(Struct, frozen=True):
-    """One member of a zip file."""
+class Packed(Protocol):
+    """What a member needs of its archive."""
 
-    tree: ZipTree
+    path: Path
+
+    def quick(self, name: str) -> bool: ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def open(self, name: str) -> IO[bytes]: ...
+
+
+P = TypeVar("P", bound=Packed)
+
+
+class MemberBlob(Struct, Generic[P], frozen=True):
+    """One member of an archive."""
+
+    tree: P
     name: str
 
     @property
@@ -193,6 +208,10 @@ class ZipBlob(Struct, frozen=True):
 
     def open(self) -> IO[bytes]:
         return self.tree.open(self.name)
+
+
+class ZipBlob(MemberBlob[ZipTree], frozen=True):
+    """One member of a zip file."""
 
 
 class _Watched(RawIOBase):

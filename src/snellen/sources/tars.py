@@ -14,12 +14,11 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
-
 from snellen.errors import DataError
 from snellen.sources.archives import (
     QUICK_STORED,
     Limits,
+    MemberBlob,
     afresh,
     check_unpacked,
     damaged,
@@ -175,25 +174,8 @@ class TarTree:
         return place
 
 
-class TarBlob(Struct, frozen=True):
+class TarBlob(MemberBlob[TarTree], frozen=True):
     """One member of a tar file."""
-
-    tree: TarTree
-    name: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.tree.path}!{self.name}"
-
-    @property
-    def quick(self) -> bool:
-        return self.tree.quick(self.name)
-
-    def read(self) -> bytes:
-        return self.tree.read(self.name)
-
-    def open(self) -> IO[bytes]:
-        return self.tree.open(self.name)
 
 
 class _Member(RawIOBase):
