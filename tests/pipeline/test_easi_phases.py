@@ -177,3 +177,14 @@ def test_models_have_folders_of_their_own(tmp_path: Path):
         for name in ("local:a/b", "api:a-c", "embedded")
     ]
     assert names == ["a-b", "a-c", "embedded"]
+
+
+def test_the_average_of_the_manifest_is_over_what_earlier_calls_came_to_as_well(
+    data: Path, tmp_path: Path, monkeypatch
+):
+    for one in ("embspatial", "blink"):
+        board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", one))
+    manifest = json.loads((board.folder / "easi.json").read_bytes())
+    overall = [entry["metrics"][0]["value"] for entry in manifest["benchmarks"].values()]
+    assert manifest["average"] == {"value": pytest.approx(sum(overall) / 2), "benchmarks": 2, "of": 8}
+    assert board.average()[1] == 1, "the table of this call has one row"

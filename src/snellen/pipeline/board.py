@@ -154,7 +154,7 @@ class Board:
         except (OSError, msgspec.DecodeError):
             before = {}
         entries = {**before, **{row.name: entry(row) for row in self.rows}}
-        average, known = self.average()
+        average, known = _average(entries)
         content = {
             "model": self.model,
             "profile": self.profile,
@@ -164,6 +164,13 @@ class Board:
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         RunFolder(self.folder).write(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def _average(entries: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, int]:
+    """`Board.average` over all entries of a manifest, those of earlier calls too."""
+    metrics = [metric for name in EIGHT for metric in entries.get(name, {}).get("metrics", ())]
+    values = [one["value"] for one in metrics if one["name"] == "overall" and one["value"] is not None]
+    return (sum(values) / len(values) if values else None), len(values)
 
 
 def whole_runs(folder: Path) -> list[Path]:
