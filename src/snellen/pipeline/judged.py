@@ -11,7 +11,8 @@ from snellen.engine.progress import Display
 from snellen.engine.verdicts import default_folder
 from snellen.errors import RunError, UsageError
 from snellen.evaluation import Run
-from snellen.judging import judge, require_key, spelled
+from snellen.judging import appointed, judge
+from snellen.models.base import ModelOptions
 
 __all__ = ["aside_of", "ask", "checked", "default_folder", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
@@ -21,7 +22,7 @@ def checked(name: str | None) -> str | None:
     """The judge as KIND:NAME, known to have a key; None where none was named.
 
     Raises:
-        UsageError: the name is that of a rule. JudgeError: there is no key; nothing was asked.
+        UsageError: the name is that of a rule. JudgeError: it has tools, or there is no key; nothing was asked.
     """
     if name is None:
         return None
@@ -30,9 +31,7 @@ def checked(name: str | None) -> str | None:
             f"--judge {name} names a rule, and a rule judges nothing that it could not read.",
             "Leave --judge away, or write --no-judge.",
         )
-    who = spelled(name)
-    require_key(who, None)
-    return who
+    return appointed(name, ModelOptions(), None, None, option="--judge").name
 
 
 def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
