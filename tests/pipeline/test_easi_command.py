@@ -278,3 +278,25 @@ def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_re
     assert easi(*where, "--seed", 7) == 5
     said = capsys.readouterr().out
     assert "--rerun, or another --output-dir" in " ".join(said.split()) and "To go on:" not in said
+
+
+def test_what_a_submission_cannot_have_is_told_before_anybody_is_asked(data: Path, tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdefghij")
+    where = (
+        "--dataset-dir",
+        data,
+        "--output-dir",
+        tmp_path,
+        "--no-rich",
+        "--benchmarks",
+        "embspatial,blink",
+        "--submit",
+    )
+    configs = ("--submission-configs", '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}')
+    assert easi(*where, *configs, "--dry-run") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not asked: vsi-bench, mmsi-bench, mindcube-tiny, viewspatial, site, 3dsrbench" in said
+    assert "fewer questions than the whole set has: blink, embspatial" in said
+    assert easi(*where, *configs, "--limit", 1) == 9
+    told = capsys.readouterr().err
+    assert told.index("--limit asks a part") < told.index("running"), "before the first question"

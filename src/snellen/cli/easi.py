@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.easi_end import again, end, shown, typed
+from snellen.cli.easi_end import again, end, foreseen, shown, typed
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -251,6 +251,8 @@ def easi(
         log.said(again(context, drop=()))
         with shown(board, log, plain=no_rich, as_json=as_json) as watch:
             prepare(settings, board, watch)
+            if details is not None and (why := foreseen(board, limit)):
+                watch.said(f"nothing will be sent at the end, because the results cannot be whole: {why}")
             if not dry_run:
                 work(settings, board, watch)
         end(context, board, details, log, as_json=as_json, dry_run=dry_run)

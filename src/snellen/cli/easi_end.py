@@ -47,7 +47,9 @@ def _sent(
     from snellen.pipeline.board import whole_runs
 
     if dry_run:
-        sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order")
+        why = foreseen(board, context.params["limit"])
+        less = f", but the results would not be whole ({why})" if why else ""
+        sent = _Sent(f"not sent (--dry-run): what it says of {details.model_name} is in order{less}")
     elif status:
         sent = _Sent("not sent: not everything is complete")
     elif context.params["no_judge"] and (judged := _judged(board)):
@@ -74,6 +76,31 @@ def _sent(
             sent = _Sent(f"not sent: {error}\nBy hand: snellen submit easi {board.folder}", None, error.exit_code)
     log.said(f"submission {sent.text}")
     return sent
+
+
+def foreseen(board: Board, limit: int | None) -> str:
+    """Why the leaderboard would be sent nothing at the end, as far as options and data tell; empty where nothing says so."""
+    from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+    from snellen.pipeline.board import whole_runs
+
+    there = {row.name for row in board.rows} | {path.name for path in whole_runs(board.folder)}
+    left_out = [name for name in EIGHT if name not in there]
+    short = [
+        row.name
+        for row in board.rows
+        if row.name in TASKS
+        and row.total is not None
+        and TASKS[row.name].rows
+        and row.total < min(TASKS[row.name].rows)
+    ]
+    failed = [row.name for row in board.failed]
+    reasons = {
+        "--limit asks a part": ["of each benchmark"] if limit is not None else [],
+        "not asked": left_out,
+        "without data": failed,
+        "fewer questions than the whole set has": [] if limit is not None else short,
+    }
+    return "; ".join(f"{why}: {', '.join(names)}" for why, names in reasons.items() if names)
 
 
 def _judged(board: Board) -> list[str]:
