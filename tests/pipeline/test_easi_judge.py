@@ -208,3 +208,12 @@ def test_a_judge_needs_a_key_before_anything_else_and_a_rule_is_none(tmp_path: P
     with pytest.raises(UsageError, match="names a rule"):
         checked("exact_matching")
     assert checked(None) is None
+
+
+def test_a_judge_with_tools_is_refused_before_anything_else_even_with_a_key(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUDGE_API_KEY", "any")
+    for name in ("tools:api:gpt-4o", "agent:opencode"):
+        with pytest.raises(JudgeError, match=f"{name} is no judge"):
+            checked(name)
+    assert checked("gpt-4o") == "api:gpt-4o"
