@@ -23,7 +23,8 @@ from snellen.benchmarks.spatial import (
     viewspatial,
     vsi,
 )
-from snellen.types import Score
+from snellen.benchmarks.spatial.strict import strict
+from snellen.types import Prompt, Sample, Score, Text
 
 _PIECES = """<answer> </answer> </think> answer is Answer: A (B) c. [ ] ' 1e999 -0 twenty thousand hundred move_up: nan , { } ` ²
 ٣ 選"""
@@ -72,3 +73,14 @@ def test_frames_lie_within_their_segments_and_in_order(lengths: list[int]) -> No
             assert found == sorted(set(found))
             assert all(0 <= frame < length for frame in found)
     assert sum(map(len, frames.mmsi_video_vlmevalkit(lengths))) <= 50
+
+
+@given(reply=REPLIES, kind=st.sampled_from(["number", "choice", "open"]))
+@example(reply="1e999", kind="number")
+@example(reply="1 x 10^99 and 1e300 million", kind="number")
+def test_the_careful_rule_has_a_score_or_a_reason_for_every_reply(reply: str, kind: str) -> None:
+    sample = Sample("1", Prompt((Text("How many?"),)), 5.0 if kind == "number" else "A", kind, meta={"gold": "5"})
+    score = strict(sample, reply)
+    assert (score.value is not None and 0.0 <= score.value <= 1.0) or score.reason
+    if reply == "1e999":
+        assert (score.verdict, score.value) == ("invalid", 0.0), "no number of this world"

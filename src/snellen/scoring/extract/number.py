@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -214,9 +215,12 @@ def _value(match: re.Match[str]) -> float | None:
     exponent = match.group("exponent") or match.group("exponent2")
     value = float(value)
     if exponent:
-        value *= 10.0 ** int(exponent.replace(" ", ""))
+        power = int(exponent.replace(" ", ""))
+        value *= 10.0**power if power <= 308 else math.inf
     if match.group("scale"):
         value *= _SCALE[match.group("scale").strip().lower()]
+    if not math.isfinite(value):
+        return None
     sign = (match.group("sign") or "").strip()
     return -value if sign in ("-", "minus", "negative") else value
 
