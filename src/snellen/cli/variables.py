@@ -1,7 +1,7 @@
 """Environment variables in the place of options of `snellen run`, for benchmarks whose own scripts are driven by them.
 
-A benchmark names them (`Benchmark.variables`); they count where it is the only one that is run, and only where the option
-is not given. What they may stand for:
+A benchmark names them (`Benchmark.variables`); they count where all benchmarks that are run name the same, and only where
+the option is not given. What they may stand for:
 
     data       --data
     limit      --limit; 0 is all
@@ -122,11 +122,10 @@ def serving(
 
 
 def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:
-    if len(set(benchmarks)) != 1:
-        return {}
     from snellen.benchmarks import registry
 
-    return registry.find(benchmarks[0]).variables
+    first, *others = (registry.find(name).variables for name in dict.fromkeys(benchmarks))
+    return first if all(other == first for other in others) else {}
 
 
 def _limit(name: str, value: str) -> int | None:

@@ -299,3 +299,9 @@ def test_the_kits_folder_stands_in_for_data_where_none_is_given(tmp_path: Path) 
     with pytest.raises(DataError) as error:
         asked("blink", tmp_path)
     assert "BLINK.tsv" in error.value.hint
+
+
+def test_lmudata_stands_in_for_several_benchmarks_of_the_kits_and_not_beside_another(tmp_path: Path) -> None:
+    given, variable = Given(model=("embedded",)), {"LMUData": str(tmp_path)}
+    assert filled(given, ["vsi-bench", "blink", "site"], dict(variable)).data == tmp_path
+    assert filled(given, ["blink", "chart"], dict(variable)).data is None
