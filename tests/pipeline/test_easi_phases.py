@@ -188,3 +188,14 @@ def test_the_average_of_the_manifest_is_over_what_earlier_calls_came_to_as_well(
     overall = [entry["metrics"][0]["value"] for entry in manifest["benchmarks"].values()]
     assert manifest["average"] == {"value": pytest.approx(sum(overall) / 2), "benchmarks": 2, "of": 8}
     assert board.average()[1] == 1, "the table of this call has one row"
+
+
+def test_a_command_that_each_run_refuses_leaves_what_is_said_of_them(data: Path, tmp_path: Path, monkeypatch):
+    board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", "embspatial"))
+    before = (board.folder / "easi.json").read_bytes()
+    other = Settings(
+        "speaker:one", ModelOptions(seed=7), ("embspatial",), tmp_path / "out", data, {"sample-frames": "2"}
+    )
+    board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)
+    assert board.status == 5
+    assert (board.folder / "easi.json").read_bytes() == before

@@ -13,7 +13,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Progress
 from snellen.engine.regraded import PROFILE, Judgement
-from snellen.errors import SnellenError
+from snellen.errors import FingerprintError, SnellenError
 from snellen.evaluation import Run
 from snellen.pipeline.keys import HALVES, ORDER, task_of
 from snellen.pipeline.unread import Unread
@@ -147,13 +147,16 @@ class Board:
         return (sum(values) / len(values) if values else None), len(values)
 
     def write(self) -> None:
-        """easi.json: an entry a benchmark; those of benchmarks that are not among the rows stay as they are."""
+        """easi.json: an entry a benchmark; those of benchmarks that are not among the rows, or whose run is not theirs, stay."""
+        rows = [row for row in self.rows if not isinstance(row.error, FingerprintError)]
+        if not rows:
+            return  # each run that is there is another model's, or was made with other settings
         path = self.folder / MANIFEST
         try:
             before = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("benchmarks", {})
         except (OSError, msgspec.DecodeError):
             before = {}
-        entries = {**before, **{row.name: entry(row) for row in self.rows}}
+        entries = {**before, **{row.name: entry(row) for row in rows}}
         average, known = _average(entries)
         content = {
             "model": self.model,
