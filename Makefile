@@ -3,7 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-JOBS ?= 2
+# More than there are cores: many tests wait for servers, workers and agents.
+JOBS ?= 3
 
 .PHONY: demo test test-browser test-agents bench lint docs chromium sandbox clean
 

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import psutil
 import pytest
-from two_hosts import TwoHosts, end, family
+from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
+from two_hosts import TwoHosts
 
 from snellen.features import open_store
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytest.importorskip("transformers", reason="the extra `local` is not installed")
-
-RUN = (
-    "run",
-    "chart",
-    "--model",
-    "embedded",
-    "-o",
-    "questions=40",
-    "--batch-size",
-    "4",
-    "--concurrency",
-    "1",
-    "--quiet",
-)
-PATIENCE_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -48,58 +28,10 @@ def hosts() -> Iterator[TwoHosts]:
         made.close()
 
 
-def start(words: tuple[str | Path, ...], environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "snellen", *map(str, words)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-
-
-def finished(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
-    try:
-        out, err = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        end(family(process.pid))
-        raise
-    assert process.returncode == status, (process.returncode, err[-3000:])
-    return out, err
-
-
-def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def wait_for(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
-    """Until it happened; a process that ends before that is a failure."""
-    latest = time.monotonic() + PATIENCE_S
-    while not happened():
-        if process.poll() is not None or time.monotonic() > latest:
-            end(family(process.pid))
-            raise AssertionError(f"ended before it was killed: {process.communicate()}")
-        time.sleep(0.01)
-
-
-def answers(folder: Path) -> dict[str, tuple[str, str]]:
-    """Sample to (status, text). Each sample is there once."""
-    records = [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
-    found = {one["sample_id"]: (one["status"], one["response"]["text"]) for one in records}
-    assert len(found) == len(records)
-    return found
-
-
-def executor(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run_meta.json").read_bytes())["environment"]["executor"]
-    return found
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
     """The answers of one process."""
-    folder = tmp_path_factory.mktemp("alone")
-    finished(start((*RUN, "--out", folder)))
-    found = answers(folder)
-    assert {status for status, _ in found.values()} == {"ok"}
-    return found
+    return alone(tmp_path_factory.mktemp("alone"))
 
 
 def test_a_host_that_is_lost_in_the_middle_of_a_run_costs_no_answer_and_doubles_none(tmp_path, hosts, undisturbed):
@@ -168,27 +100,6 @@ def test_an_extraction_that_loses_a_host_and_then_its_driver_gives_the_same_byte
         assert np.array_equal(alone.values, scattered.values)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undisturbed, number):
-    folder = tmp_path / "run"
-    run = start((*RUN, "--nproc", "2", "--out", folder))
-    wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
-    started = family(run.pid)
-    assert any("raylet" in one.name() for one in started)
-    os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)  # the terminal tells them all
-    finished(run, -signal.SIGKILL if number == signal.SIGKILL else 130)
-    left = psutil.wait_procs(started, timeout=30)[1]
-    # Where all was killed at once, two agents of Ray try for a minute to tell the others, who are no more.
-    assert {one.name() for one in left} <= (
-        {"ray::RuntimeEnvAgent", "ray::DashboardAgent"} if number == signal.SIGKILL else set()
-    )
-    left = psutil.wait_procs(left, timeout=150)[1]
-    assert not left, [one.name() for one in left]
-    if number == signal.SIGINT:
-        finished(start((*RUN, "--out", folder)))  # without workers this time
-        assert answers(folder) == undisturbed
-
-
 def test_a_stranger_without_the_token_is_not_let_in(tmp_path, hosts):
     stranger = {name: value for name, value in hosts.environment.items() if not name.startswith("RAY_AUTH")}
     stranger["HOME"] = "/nonexistent"
@@ -197,9 +108,3 @@ def test_a_stranger_without_the_token_is_not_let_in(tmp_path, hosts):
     assert "RAY_AUTH_TOKEN" in err
     assert "Traceback" not in err
     assert not (tmp_path / "run" / "results.jsonl").exists()
-
-
-def test_an_address_where_nobody_listens_is_told_at_once(tmp_path):
-    _, err = finished(start((*RUN, "--ray", "127.0.0.1:1", "--out", tmp_path / "run")), 4)
-    assert "there is no Ray at 127.0.0.1:1" in err
-    assert "ray start --head" in err
