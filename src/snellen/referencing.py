@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.spatial import average, faults, published
-from snellen.benchmarks.spatial.average import Average
+from snellen.benchmarks.spatial.reference import average, faults, published
+from snellen.benchmarks.spatial.reference.average import Average
+from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, Status, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
-from snellen.benchmarks.spatial.verification import HARNESSES, Check, Status, of_data, same_model, status
 from snellen.errors import UsageError
 from snellen.interop.easi_payload import Figures, points
 from snellen.reporting import conditions
@@ -144,7 +144,7 @@ def beside_easi(
     Args:
         results: run folders, folders of runs, or folders and files of lmms-eval's or VLMEvalKit's results.
         model: which of the tables' models answered, where its name does not say so.
-        fault_names: of `snellen.benchmarks.spatial.faults.OF_FIGURES`: what EASI would have printed with them.
+        fault_names: of `snellen.benchmarks.spatial.reference.faults.OF_FIGURES`: what EASI would have printed with them.
 
     Raises:
         UsageError: no spatial benchmark there, two results for one, no such fault or model.

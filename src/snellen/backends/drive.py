@@ -21,7 +21,7 @@ from snellen.backends.keeping import Answers
 from snellen.backends.outcomes import Found, Harness
 from snellen.backends.process import Ended
 from snellen.backends.settings import Job, Outcome, Settings, jobs
-from snellen.benchmarks.spatial.aggregated import Theirs
+from snellen.benchmarks.spatial.exchange.aggregated import Theirs
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError

@@ -9,8 +9,9 @@ from typing import Any
 from snellen.backends import kit, lmms
 from snellen.backends.keeping import Answers
 from snellen.backends.settings import Job
-from snellen.benchmarks.spatial import aggregated, lmms_rows, results
-from snellen.benchmarks.spatial.aggregated import Theirs
+from snellen.benchmarks.spatial.exchange import aggregated, results
+from snellen.benchmarks.spatial.exchange.aggregated import Theirs
+from snellen.benchmarks.spatial.layouts import lmms_rows
 from snellen.engine.rescore import Scored
 from snellen.evaluation import Run
 from snellen.interop.answers import Problems

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from snellen.backends import figures, keeping, kit, lmms
 from snellen.backends.keeping import Answers, Read
 from snellen.backends.settings import Job, Outcome, Settings
-from snellen.benchmarks.spatial.aggregated import Theirs
+from snellen.benchmarks.spatial.exchange.aggregated import Theirs
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunError

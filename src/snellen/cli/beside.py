@@ -20,7 +20,7 @@ HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
 
 def beside(results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool) -> None:
     """Print what `snellen.referencing.beside_easi` finds."""
-    from snellen.benchmarks.spatial.verification import ACCEPTABLE, STRONG
+    from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
     from snellen.referencing import beside_easi
 
     names = [name.strip() for name in (faults or "").split(",") if name.strip()]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.result_files import of_files
+from snellen.benchmarks.spatial.exchange.result_files import of_files
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.interop.answers import Problems
 from snellen.interop.lines import JSON_LINES

@@ -17,7 +17,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
-from snellen.benchmarks.spatial.constants import CONSTANTS
+from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS
 from snellen.engine import regraded, rescore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial import (
+from snellen.benchmarks.spatial.rules import (
     blink,
     embspatial,
     mindcube,

@@ -15,7 +15,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen.backends.lmms import free_port
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.faults import FAULTS
+from snellen.benchmarks.spatial.reference.faults import FAULTS
 from snellen.types import Text
 
 ROOT = Path(__file__).parents[3]

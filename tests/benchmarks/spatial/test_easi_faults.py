@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from snellen.benchmarks.spatial import aggregated, average
-from snellen.benchmarks.spatial.faults import FAULTS, OF_FIGURES, with_faults
+from snellen.benchmarks.spatial.exchange import aggregated
+from snellen.benchmarks.spatial.reference import average
+from snellen.benchmarks.spatial.reference.faults import FAULTS, OF_FIGURES, with_faults
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.errors import UsageError
 from snellen.interop.easi_payload import Figures, points

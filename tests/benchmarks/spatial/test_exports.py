@@ -14,9 +14,10 @@ import openpyxl
 import pytest
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import official, spar, vsi
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial.layouts import official
 from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.rules import spar, vsi
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.rescoring import score_answers
 from snellen.types import Failure, Prompt, Record, Response, Sample, Text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial import frames, groups, site, spar, vsi
-from snellen.benchmarks.spatial.rows import Row, macro, micro, micro_summary
+from snellen.benchmarks.spatial.rules import frames, groups, site, spar, vsi
+from snellen.benchmarks.spatial.rules.rows import Row, macro, micro, micro_summary
 from snellen.errors import DataError
 
 

@@ -13,8 +13,8 @@ from benchmarks.spatial import kit_drawn
 from benchmarks.spatial import official_drawn as drawn
 from servers.hub import HubHandler, standing_in
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import where
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial.layouts import where
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Image, Video

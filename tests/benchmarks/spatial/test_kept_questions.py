@@ -6,7 +6,7 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.kept import NAME, Head, Kept, encode
+from snellen.benchmarks.spatial.layouts.kept import NAME, Head, Kept, encode
 from snellen.benchmarks.spatial.question import Question
 from snellen.errors import DataError
 from snellen.types import Image

@@ -14,8 +14,8 @@ import pytest
 from benchmarks.spatial import kit_drawn as drawn
 from benchmarks.spatial import official_drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import where_kit
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial.layouts import where_kit
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli.variables import Given, filled
 from snellen.errors import DataError

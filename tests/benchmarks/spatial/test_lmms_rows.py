@@ -8,8 +8,8 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import official
-from snellen.benchmarks.spatial.lmms_rows import row_of, score_of
+from snellen.benchmarks.spatial.layouts import official
+from snellen.benchmarks.spatial.layouts.lmms_rows import row_of, score_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 from snellen.interop.answers import Problems

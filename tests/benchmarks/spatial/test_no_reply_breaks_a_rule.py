@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.spatial import (
+from snellen.benchmarks.spatial.rules import (
     blink,
     embspatial,
     frames,
@@ -23,7 +23,7 @@ from snellen.benchmarks.spatial import (
     viewspatial,
     vsi,
 )
-from snellen.benchmarks.spatial.strict import strict
+from snellen.benchmarks.spatial.rules.strict import strict
 from snellen.types import Prompt, Sample, Score, Text
 
 _PIECES = """<answer> </answer> </think> answer is Answer: A (B) c. [ ] ' 1e999 -0 twenty thousand hundred move_up: nan , { } ` ²

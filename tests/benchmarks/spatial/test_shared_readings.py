@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial import kit_choice, kit_number, kit_option, letters, mra
+from snellen.benchmarks.spatial.rules import kit_choice, kit_number, kit_option, letters, mra
 
 OPTION = [
     ("<answer>Because</answer>", "B"),

@@ -12,10 +12,11 @@ from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import frames, prompts, wording
+from snellen.benchmarks.spatial import prompts, wording
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.prompts import Shown
 from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.rules import frames
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, Unreadable

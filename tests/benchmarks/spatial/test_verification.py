@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.spatial import published
+from snellen.benchmarks.spatial.reference import published
+from snellen.benchmarks.spatial.reference.verification import Check, checks, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.benchmarks.spatial.verification import Check, checks, of_data, same_model, status
 
 EVERY = [(check, harness) for check in checks() for harness in check.measured]
 

@@ -1,6 +1,6 @@
-"""Twelve spatial benchmarks: how replies are read and scored, as lmms-eval does and as VLMEvalKit does.
+"""Twelve spatial benchmarks of EASI, asked and scored as lmms-eval does, as VLMEvalKit does, as EASI reports, and strictly.
 
-Every rule is a pure function from a reply and a gold answer to a `Score`; what the two harnesses share stands once
-(`kit_option`, `kit_number`, `kit_choice`, `mra`, `letters`), what a benchmark has of its own stands in the file of its name,
-and figures are functions over scored rows (`rows`, `groups`). docs/spatial-rules.md has all of it in words.
+A row of whatever layout (`layouts`) becomes a `question`; `prompts` put it, `scorers` read the reply by the profile's `rules`,
+`summaries` make figures of scores. `exchange` reads and writes the two harnesses' files; `reference` holds what others
+published. `benchmarks` declares all of it, from the names in `tasks`. docs/spatial.md and docs/spatial-rules.md have it in words.
 """

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.spatial import data, export, prompts, published, results
+from snellen.benchmarks.spatial import data, prompts
+from snellen.benchmarks.spatial.exchange import export, results
+from snellen.benchmarks.spatial.reference import published
 from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
 from snellen.benchmarks.spatial.summaries import summary
 from snellen.benchmarks.spatial.tasks import TASKS, Task

@@ -12,7 +12,8 @@ from pathlib import PurePath
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import kept, prompts, where
+from snellen.benchmarks.spatial import prompts
+from snellen.benchmarks.spatial.layouts import kept, where
 from snellen.benchmarks.spatial.question import Question, sample
 from snellen.benchmarks.spatial.summaries import MADE_OF
 from snellen.benchmarks.spatial.tasks import Task

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial import frames
+from snellen.benchmarks.spatial.rules import frames
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.benchmarks.spatial.wording import Words, ours
 from snellen.errors import DataError

@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import frames
 from snellen.benchmarks.spatial.question import Question, options_in
+from snellen.benchmarks.spatial.rules import frames
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS, Words, filled, listed, words_for
 from snellen.errors import UsageError

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snellen.benchmarks.base import Scorer
-from snellen.benchmarks.spatial import (
+from snellen.benchmarks.spatial.question import UNKNOWN_OPTIONS
+from snellen.benchmarks.spatial.rules import (
     blink,
     embspatial,
     mindcube,
@@ -19,8 +20,7 @@ from snellen.benchmarks.spatial import (
     viewspatial,
     vsi,
 )
-from snellen.benchmarks.spatial.question import UNKNOWN_OPTIONS
-from snellen.benchmarks.spatial.strict import strict
+from snellen.benchmarks.spatial.rules.strict import strict
 from snellen.types import Sample, Score
 
 PROFILES: Mapping[str, str] = {

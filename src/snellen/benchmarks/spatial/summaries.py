@@ -13,9 +13,9 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Summary
-from snellen.benchmarks.spatial import groups, site, spar, vsi
-from snellen.benchmarks.spatial.constants import CONSTANTS
-from snellen.benchmarks.spatial.rows import Row, macro, means, micro
+from snellen.benchmarks.spatial.rules import groups, site, spar, vsi
+from snellen.benchmarks.spatial.rules.constants import CONSTANTS
+from snellen.benchmarks.spatial.rules.rows import Row, macro, means, micro
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.scoring import statistics
 from snellen.scoring.metrics import guessing, share

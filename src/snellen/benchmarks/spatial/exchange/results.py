@@ -1,0 +1,273 @@
+"""Answers that another harness got, each row with its question and gold answer: lmms-eval's samples, VLMEvalKit's tables.
+
+lmms-eval's `*_samples_<task>.jsonl` have the question's row as `doc`, or what `lmms_rows` makes of what newer versions keep;
+VLMEvalKit's tables of predictions (xlsx, csv, TSV, and those that its scorers write) have the question's columns beside `prediction`. Files of both halves of SITE in one folder are
+one set of answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.spatial.exchange.result_files import HALVES, of_folder, require_own
+from snellen.benchmarks.spatial.layouts import kit, lmms_rows, official
+from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.rules.constants import CONSTANTS
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import DataError
+from snellen.interop.answers import Problems, missing
+from snellen.interop.fields import text_of
+from snellen.interop.harnesses import leaves
+from snellen.interop.lines import JSON_LINES, table_rows
+from snellen.types import Record, Response, Sample
+
+TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
+PEEKED = 20
+Row: TypeAlias = tuple[str, Question, list[Any]]
+"""(where, question, replies, one a repeat)."""
+FAILED: str = CONSTANTS["kit_choice"]["failure"]
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
+
+
+class InFile(Problems):
+    """The problems of one file of several: each says which file it is of."""
+
+    def __init__(self, whole: Problems, name: str) -> None:
+        super().__init__()
+        self._whole, self._name = whole, name
+
+    def add(self, where: str, what: str) -> None:
+        self._whole.add(f"{self._name}, {where}", what)
+
+
+def of_task(task: Task, part: str = "") -> ResultReader:
+    """The benchmark's `results`: (sample, record) of each row of a file, or of a folder's files (`result_files`).
+
+    None where the file is of neither harness, the folder has no file of the benchmark's, or lmms-eval's rows have no
+    question and the data are given: those are met by doc_id.
+    """
+
+    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
+        if path.is_dir():
+            files = of_folder(task, part, path, problems)
+            return _of_files(task, files, problems) if files else None
+        form = kind_of(path)
+        if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
+            return None
+        require_own(task, path)
+        if part and (other := _told_half(path, form)) not in (part, ""):
+            raise DataError(
+                f"{path}: these are answers to SITE's {other}s, not to its {part}s",
+                f"Score it with --benchmark site/{other}.",
+            )
+        return _answered(asked(task, path, form, problems), problems)
+
+    return read
+
+
+def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
+    """SITE's: one file of either half, told by what its rows show, or a folder with files of both."""
+    task = TASKS["site"]
+    if not path.is_dir():
+        form = kind_of(path)
+        if form is None:
+            return None
+        require_own(task, path)
+        part = part_of(path, form)
+        problems.add(str(path), _alone(part))
+        return _half(part, _answered(asked(task, path, form, problems), problems))
+    halves = {part: of_folder(task, part, path, problems) for part in HALVES}
+    there = [part for part, files in halves.items() if files]
+    if len(there) == 1:
+        problems.add(str(path), _alone(there[0]))
+    parts = [_half(part, _of_files(task, halves[part], problems)) for part in there]
+    return itertools.chain.from_iterable(parts) if parts else None
+
+
+def kind_of(path: Path) -> str | None:
+    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, answer and prediction), or None."""
+    names = columns_of(path)
+    if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
+        return "lmms"
+    return "kit" if {"index", "answer", "prediction"} <= names else None
+
+
+def columns_of(path: Path) -> set[str]:
+    """The columns of a table's first rows; none where it is no file that holds a table."""
+    names: set[str] = set()
+    if path.is_file() and path.suffix.lower() in TABLES:
+        for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+            names |= row.keys()
+    return names
+
+
+def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
+    """Rows of several files as of one: ids are told apart over all of them.
+
+    Raises:
+        DataError: one of them is not what its name says.
+    """
+
+    def rows() -> Iterator[Row]:
+        for path in files:
+            form = kind_of(path)
+            if form is None:
+                raise DataError(
+                    f"{path}: no row with doc and resps, and none with index and prediction",
+                    "Take the file away, or give another one by its name.",
+                )
+            yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
+
+    return _answered(_told_apart(rows(), problems), problems)
+
+
+def _half(part: str, answered: Answered) -> Answered:
+    """Rows of one half of SITE under the names that the suite gives them."""
+    for one, record in answered:
+        name = f"{part}/{one.id}"
+        group = f"{part}/{one.group}" if one.group else ""
+        yield (
+            structs.replace(one, id=name, group=group, meta={**one.meta, "task": part}),
+            structs.replace(record, sample_id=name),
+        )
+
+
+def part_of(path: Path, form: str) -> str:
+    """Which half a file is of: by its name, else by what its first rows show.
+
+    Raises:
+        DataError: neither says.
+    """
+    if half := _told_half(path, form):
+        return half
+    raise DataError(
+        f"{path}: neither its name nor its rows say whether it is SITE's images or videos",
+        "Name the half: --benchmark site/image or --benchmark site/video.",
+    )
+
+
+def _alone(part: str) -> str:
+    return f"there are answers to the {part}s alone; the figures are of this half"
+
+
+def _told_half(path: Path, form: str) -> str:
+    """The half that a file says it is of, or empty."""
+    lower = path.name.lower()
+    named = [part for part in HALVES if part in lower.replace("multiimage", "")]
+    if len(named) == 1:
+        return named[0]
+    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+        given = row["doc"] if form == "lmms" and isinstance(row.get("doc"), dict) else row
+        shown = str(given.get("visual") or given.get("video_path") or given.get("video") or "")
+        if given.get("video_path") or any(ending in shown.lower() for ending in VIDEOS):
+            return "video"
+        if shown or given.get("image_path") or given.get("image"):
+            return "image"
+    return ""
+
+
+def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
+    for where, question, replies in rows:
+        one = sample(question)
+        if trouble := unscorable(one):
+            problems.add(where, trouble)
+        for repeat, reply in enumerate(replies):
+            yield one, record_of(one, reply, repeat, where, problems)
+
+
+def unscorable(one: Sample) -> str:
+    """What is wrong with the gold answer of a row, in words; nothing where it can be compared."""
+    gold = str(one.meta["gold"])[:60]
+    if one.kind == "number" and not (isinstance(one.target, float) and math.isfinite(one.target)):
+        return f"the gold answer {gold!r} is no number; the row is not scored"
+    if one.kind == "choice" and not (isinstance(one.target, str) and len(one.target) == 1):
+        return f"the gold answer {gold!r} is no letter; what that is worth is the profile's business"
+    return ""
+
+
+def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+    """(where, question, replies, one a repeat) of each row; a row of an id that was there already gets `#2` behind it."""
+    return _told_apart(_rows(task, path, form, problems), problems)
+
+
+def _told_apart(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    seen: dict[str, int] = {}
+    for where, question, replies in rows:
+        turn = seen[question.id] = seen.get(question.id, 0) + 1
+        if turn > 1:
+            problems.add(where, f"{question.id!r} is answered once more; every row of it is scored")
+        yield where, question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}"), replies
+
+
+def _rows(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+    return _lmms(task, path, problems) if form == "lmms" else _kit(task, path, problems)
+
+
+def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
+    """(where, question, replies, one a repeat) of lmms-eval's rows."""
+    for number, (where, row) in enumerate(table_rows(path, problems)):
+        doc, at = _doc(row.get("doc")), row.get("doc_id")
+        try:
+            given = lmms_rows.row_of(task.name, row) if doc is None else doc
+            question = official.QUESTIONS[task.name](given, at if isinstance(at, int) else number)
+        except DataError as error:
+            problems.add(where, error.message)
+            continue
+        resps = row.get("resps")
+        try:
+            replies: list[Any] = list(leaves(resps if resps is not None else row.get("filtered_resps")))
+        except ValueError as error:
+            problems.add(where, f"{error}; scored as no answer")
+            replies = []
+        yield where, question, replies or [None]
+
+
+def _doc(value: Any) -> Mapping[str, Any] | None:
+    """The question's row, which tables and some versions have as JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
+    """(where, question, reply) of VLMEvalKit's rows."""
+    for number, (where, row) in enumerate(table_rows(path, problems)):
+        try:
+            question = kit.QUESTIONS[task.name](row, number)
+        except DataError as error:
+            problems.add(where, error.message)
+            continue
+        reply = row.get("prediction")
+        if reply is None or reply != reply:
+            # A sheet does not tell an empty reply from none; the kit's scorers read both, as a text that says nothing.
+            problems.add(where, "the prediction is empty; scored as an empty reply")
+            reply = ""
+        elif reply == FAILED:
+            problems.add(
+                where, "the kit got no answer; its sentence about that is scored as the reply, as the kit does"
+            )
+        yield where, question, [reply]
+
+
+def record_of(one: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
+    """A reply that is no text costs its own row."""
+    why = "the reply is null or missing"
+    try:
+        text = text_of(reply)
+    except ValueError as error:
+        text, why = None, str(error)
+    if text is None:
+        problems.add(where, f"{why}; scored as no answer")
+        return Record(one.id, "error", repeat, None, missing(one.id, where, why).failure)
+    return Record(one.id, "ok", repeat, Response(text))

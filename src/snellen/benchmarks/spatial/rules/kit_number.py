@@ -1,0 +1,43 @@
+"""VLMEvalKit's reading of a number (VSI-Bench, SPAR-Bench): in an answer tag, or the last one.
+
+Source: the numeric matcher of VLMEvalKit's spatial suite.
+"""
+
+from __future__ import annotations
+
+import re
+
+from snellen.benchmarks.spatial.rules.kit_option import INVISIBLE, after_thinking
+from snellen.benchmarks.spatial.rules.literals import listed
+
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_ANY = re.compile(_NUMBER)
+_IN_TAG = re.compile(rf"<\s*answer\b[^>]*>\s*({_NUMBER})", re.IGNORECASE)
+_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty"""
+_WORDS = {word: str(number) for number, word in enumerate(_NAMES.split())}
+_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+
+
+def number(reply: str) -> float | None:
+    """The number that VLMEvalKit reads in a reply; None where it reads none.
+
+    A list literal stands for its first element (one that cannot be parsed for nothing). The words zero to twenty become
+    digits one by one, so that `twenty-one` is -1; a comma parts numbers, and `7.5 m^2` is 2.
+    """
+    text = reply.strip()
+    if text.startswith("[") and text.endswith("]"):
+        found_list = listed(text)
+        if not found_list:
+            return None
+        text = str(found_list[0])
+    text = INVISIBLE.sub("", text)
+    text = _WORD.sub(lambda hit: _WORDS[hit[0].lower()], text)
+    tagged = _IN_TAG.search(text)
+    if tagged:
+        return float(tagged[1])
+    for where in (after_thinking(text), text):
+        found = _ANY.findall(where)
+        if found:
+            return float(found[-1])
+    return None
