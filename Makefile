@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # More than there are cores: many tests wait for servers, workers and agents.
+# Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
 .PHONY: demo test test-browser test-agents bench lint docs chromium sandbox clean
@@ -42,7 +43,7 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
 test: $(VENV)/.installed-dev chromium sandbox lint
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not agents"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
 
 test-browser: $(VENV)/.installed-dev chromium
 	$(BIN)/pytest -m browser
