@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-browser test-agents bench lint docs chromium sandbox clean
+.PHONY: demo test test-alone test-rest test-browser test-agents bench lint docs chromium sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -42,8 +42,14 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 	@rm -rf $(@D)
 	$(BIN)/snellen build questions --images $(<D) --taxonomy $< --noun creature --templates chart --copy-images --out $(@D)
 
-test: $(VENV)/.installed-dev chromium sandbox lint
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents"
+test: test-alone test-rest
+
+# What measures CPU seconds is run before anything else keeps the machine busy.
+test-alone: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -m undisturbed tests/cli
+
+test-rest: $(VENV)/.installed-dev chromium sandbox lint
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents and not undisturbed"
 
 test-browser: $(VENV)/.installed-dev chromium
 	$(BIN)/pytest -m browser

@@ -37,6 +37,7 @@ def cpu_s(*command: str, env: dict[str, str] | None = None) -> float:
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
+@pytest.mark.undisturbed
 def test_help_takes_less_than_a_quarter_of_a_second():
     spent = [cpu_s(sys.executable, "-m", "snellen", "--help") for _ in range(5)]
     while min(spent) >= 0.25 and len(spent) < TRIES:
@@ -52,6 +53,7 @@ def test_help_imports_no_command():
     assert all(name in done.stdout for name in COMMANDS)
 
 
+@pytest.mark.undisturbed
 def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budget(lights, tmp_path, stub):
     code = (
         "import sys; from snellen.cli import main; main(sys.argv[1:]); "
