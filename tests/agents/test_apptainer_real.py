@@ -76,7 +76,8 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     installation.mkdir()
     (installation / "program.txt").write_text("the-program")
     script = HUNT.format(gold=tmp_path / "gold.json", folder=tmp_path) + (
-        "\ncat /agent/program.txt; touch /agent/x && echo wrote-agent; echo kept > /sample/work/kept.txt; pwd; env; echo done\n"
+        f"\ncat {sandbox.AGENT}/program.txt; touch {sandbox.AGENT}/x && echo wrote-agent; "
+        f"echo kept > {here.inside}/work/kept.txt; pwd; env; echo done\n"
     )
     command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/work", script.encode())
     found = Installation("opencode", "1", "", 0, 0, "", "", installation)

@@ -18,7 +18,7 @@ from agents.conftest import picture
 from agents.test_real_agents import Played, play, session
 from servers.scripted import Call, Refuse, Say, ScriptedServer
 from snellen.models import trace
-from snellen.models.agents import site
+from snellen.models.agents import opencode, sandbox, site
 from snellen.models.agents.process import Command
 from snellen.models.agents.room import Room
 
@@ -32,7 +32,9 @@ NAMES = ["blind", "busy", "looks", "silent", "mute", "late"]
 def scripts(agent: str) -> dict:
     claw = agent == "openclaw"
     ls = Call("exec", {"command": "ls"}) if claw else Call("bash", {"command": "ls", "description": "look"})
-    read = Call("read", {"path": "image.png"} if claw else {"filePath": "/sample/work/image.png"})
+    read = Call(
+        "read", {"path": "image.png"} if claw else {"filePath": f"{sandbox.SAMPLE}/{opencode.WORKPLACE}/image.png"}
+    )
     return {
         "mock/vl": [Say("nobody asked for a script")],
         "blind": [Say('{"answer": "kestrel"}')],
