@@ -89,7 +89,7 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
         other.kill()
     seen = here.stdout.read_text()
     assert ran.end == "exit" and seen.endswith("done\n"), here.stderr.read_text()
-    assert "the-program" in seen and "/sample/work\n" in seen and "wrote-agent" not in seen
+    assert "the-program" in seen and f"{here.inside}/work\n" in seen and "wrote-agent" not in seen
     assert "the-gold-answer" not in seen and "the-other-secret" not in seen
     assert "SNELLEN_MODEL_KEY=k-123456789" in seen, "the endpoint's key is the agent's to use"
     kept = here.own(here.work / "kept.txt")
