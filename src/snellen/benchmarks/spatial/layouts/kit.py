@@ -41,19 +41,21 @@ def listed(row: Row, *names: str) -> list[str]:
     return []
 
 
+def _asked(row: Row, at: int) -> Question:
+    """What the rows of all benchmarks have; each reader puts its own columns to it."""
+    index = text(row, "index")
+    return Question(id=index, text=maybe(row, "question"), gold=text(row, "answer"), kind="choice", row=at, index=index)
+
+
 def _vsi(row: Row, at: int) -> Question:
     question_type, video = one_of(row, "question_type", VSI_TYPES), maybe(row, "video")
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
+    return structs.replace(
+        _asked(row, at),
         kind="number" if question_type in vsi.NUMBER else "choice",
         options={} if question_type in vsi.NUMBER else lettered(listed(row, "candidates", "options")),
         groups={"question_type": question_type},
         cluster=video,
         media=(video,) if video else (),
-        row=at,
-        index=text(row, "index"),
     )
 
 
@@ -65,142 +67,102 @@ def _mmsi(row: Row, at: int) -> Question:
 def _mindcube(row: Row, at: int) -> Question:
     prompt = maybe(row, "input_prompt")
     question = maybe(row, "question") or prompt
-    return Question(
-        id=text(row, "index"),
+    return structs.replace(
+        _asked(row, at),
         text=question,
-        gold=text(row, "answer"),
-        kind="choice",
         options=options_in(question) or options_in(prompt),
         groups={"type": text(row, "category")},
         pieces={"input_prompt": prompt} if prompt else {},
         media=tuple(listed(row, "image_path")),
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _viewspatial(row: Row, at: int) -> Question:
     choices, shown = maybe(row, "candidates") or maybe(row, "choices"), tuple(listed(row, "image_path"))
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
+    return structs.replace(
+        _asked(row, at),
         options=lettered(choices.splitlines()) if choices else {},
         groups={"question_type": text(row, "question_type")},
         cluster=shown[0] if shown else "",
         pieces={"choices": choices} if choices else {},
         media=shown,
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _site(row: Row, at: int) -> Question:
     shown = tuple(listed(row, "image_path", "video_path", "video"))
     options = literals.listed(maybe(row, "options") or maybe(row, "candidates")) or texts(row.get("options"))
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
+    return structs.replace(
+        _asked(row, at),
         options=dict(zip(ALPHABET, map(str, options), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
         cluster=shown[0] if shown else "",
         media=shown,
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _lettered_columns(row: Row, at: int) -> Question:
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
+    return structs.replace(
+        _asked(row, at),
         options=columns_as_options(row, LETTERS),
         groups={"category": text(row, "category")},
         pieces={"hint": maybe(row, "hint")} if maybe(row, "hint") else {},
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _three_dsr(row: Row, at: int) -> Question:
     name = text(row, "qid", "index")
-    return Question(
+    return structs.replace(
+        _asked(row, at),
         id=name,
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
         options=columns_as_options(row),
         groups={"category": text(row, "category"), "qid": name},
         cluster=name[:8],
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _embspatial(row: Row, at: int) -> Question:
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
+    return structs.replace(
+        _asked(row, at),
         options=lettered(listed(row, "options", "candidates")),
         groups={"source": text(row, "data_source"), "relation": maybe(row, "relation")},
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _mmsi_video(row: Row, at: int) -> Question:
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
     frames = literals.listed(maybe(row, "image_path")) or row.get("image_path")
-    return Question(
-        id=text(row, "index"),
+    return structs.replace(
+        _asked(row, at),
         text=pieces["user_prompt"] or maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
         options=lettered(listed(row, "options", "candidates")) or options_in("\n".join(pieces.values())),
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
         pieces=pieces,
         media=tuple(listed(row, "ref_images")),
         segments=segments(frames),
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _omnispatial(row: Row, at: int) -> Question:
     shown = tuple(listed(row, "image_path"))
-    return Question(
-        id=text(row, "index"),
-        text=maybe(row, "question"),
-        gold=text(row, "answer"),
-        kind="choice",
+    return structs.replace(
+        _asked(row, at),
         options=lettered(listed(row, "options", "candidates")) or columns_as_options(row),
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
         cluster=shown[0] if shown else "",
         media=shown,
-        row=at,
-        index=text(row, "index"),
     )
 
 
 def _spar(row: Row, at: int) -> Question:
     question, task = maybe(row, "question"), one_of(row, "task" if maybe(row, "task") else "question_type", SPAR_TASKS)
     kind = kind_of_spar(task)
-    return Question(
-        id=text(row, "index"),
+    return structs.replace(
+        _asked(row, at),
         text=question,
-        gold=text(row, "answer"),
         kind=kind,
         options=options_in(question) if kind == "choice" else {},
         groups={"question_type": task, "source": maybe(row, "source")},
-        row=at,
-        index=text(row, "index"),
         count=4 if kind == "choice" else 0,
     )
 
