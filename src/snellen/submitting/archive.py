@@ -18,7 +18,31 @@ from typing import NamedTuple
 import msgspec
 
 ENDINGS = frozenset(
-    "json jsonl csv tsv txt log parquet arrow npy pkl yaml yml xml md html pdf py sh png jpg jpeg gif svg".split()
+    [
+        "json",
+        "jsonl",
+        "csv",
+        "tsv",
+        "txt",
+        "log",
+        "parquet",
+        "arrow",
+        "npy",
+        "pkl",
+        "yaml",
+        "yml",
+        "xml",
+        "md",
+        "html",
+        "pdf",
+        "py",
+        "sh",
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+    ]
 )
 KEPT_CHARACTERS = (8000, 6000, 4000, 3000, 2000, 1500, 1000, 750, 500, 400, 300, 200, 150, 100, 50, 0)
 """How much of the end of each reply may be kept where not all of it fits: the longest that does."""
