@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -179,11 +179,18 @@ def encode_rows(
 def _batches(
     blob: Callable[[int], Blob], rows: Iterable[int], transform: Transform, batch_size: int, workers: int
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    """Batches of (row numbers, pixels or the error in their place); at most three batches are held."""
+    """Batches of (row numbers, pixels or the error in their place); at most three batches are held.
 
-    def load(row: int) -> torch.Tensor | DataError:
+    A batch's pixels are overwritten after the next one is asked for.
+    """
+    import torch
+
+    places = torch.empty(3 * batch_size, 3, *transform.size, dtype=torch.uint8)
+    turns = cycle(places.unbind())
+
+    def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:
         try:
-            return read(blob(row), transform)
+            return read(blob(row), transform, place)
         except DataError as error:
             return error
 
@@ -193,7 +200,7 @@ def _batches(
         try:
             while True:
                 for row in islice(coming, 3 * batch_size - len(waiting)):
-                    waiting.append((int(row), pool.submit(load, int(row))))
+                    waiting.append((int(row), pool.submit(load, int(row), next(turns))))
                 if not waiting:
                     return
                 batch = [waiting.popleft() for _ in range(min(batch_size, len(waiting)))]

@@ -79,14 +79,17 @@ def corner(height: int, width: int, transform: Transform) -> tuple[int, int]:
     return round(free[0] / 2), round(free[1] / 2)
 
 
-def read(blob: Blob, transform: Transform) -> torch.Tensor:
+def read(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
     """The pixels of a picture: uint8 [3, height, width], resized and cropped, not yet normalised.
+
+    Args:
+        into: where they go, uint8 of that shape; None makes a new tensor. Who reads many pictures spares fresh pages.
 
     Raises:
         MediaError: the picture is damaged, of no accepted format, or over the limits; the message names it.
         DataError: its bytes cannot be read.
     """
-    return fit(decode(blob), transform)
+    return fit(decode(blob), transform, into)
 
 
 def decode(blob: Blob) -> np.ndarray:
@@ -104,8 +107,8 @@ def decode(blob: Blob) -> np.ndarray:
     return np.array(render(data, header, key, AS_IT_IS))
 
 
-def fit(pixels: np.ndarray, transform: Transform) -> torch.Tensor:
-    """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]."""
+def fit(pixels: np.ndarray, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
+    """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]; `into` as of `read`."""
     import torch
 
     height, width = resized(pixels.shape[0], pixels.shape[1], transform)
@@ -116,13 +119,16 @@ def fit(pixels: np.ndarray, transform: Transform) -> torch.Tensor:
     if transform.interpolation in ("bicubic", "bilinear") and smaller:
         if (height, width) != (rows, columns):
             box = top, left, high, wide
-            return torch.from_numpy(resampled(pixels, height, width, transform.interpolation, box))
+            place = None if into is None else into.numpy()
+            return torch.from_numpy(resampled(pixels, height, width, transform.interpolation, box, place))
     else:
         from PIL import Image as pillow
 
         resample = pillow.Resampling[transform.interpolation.upper()]
         pixels = np.array(pillow.fromarray(pixels).resize((width, height), resample))
     planes = torch.from_numpy(pixels[top : top + high, left : left + wide]).permute(2, 0, 1)
+    if into is not None:
+        return into.copy_(planes)
     return planes.contiguous()  # a copy of bytes: normalising strided ones costs five times as much
 
 
