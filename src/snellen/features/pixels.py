@@ -1,6 +1,6 @@
 """From the bytes of a picture to the pixels that an encoder takes.
 
-What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at about half the CPU time: JPEGs are
+What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
 decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.resample`),
 and normalised by one multiply and one add. Pictures that grow, tall ones that are squashed, and other filters than
 bilinear and bicubic are resized by Pillow. The source is never cut before it is resized as if it were whole: that would
