@@ -204,6 +204,17 @@ def test_rectangle_and_trapezoid_differ_and_denominators_are_what_their_names_sa
         assert ("Do not quote it alone" in " ".join(got.notes())) == (name == "hits")
 
 
+def test_what_is_retrieved_is_never_more_than_the_gallery_without_the_query():
+    """Three rows of one class: each has two others, both relevant, so that AP@10 over what was retrieved is 1."""
+    x = np.array([[0.0], [1.0], [3.0]])
+    alone = retrieval(x, [0, 0, 0], denominator="retrieved", ks=(10,))
+    np.testing.assert_array_equal(alone.values["map@10"], 1.0)
+    np.testing.assert_allclose(alone.chance["map@10"], 1.0)
+    outside = retrieval(x, [0, 0, 0], queries=[0, 1], gallery=[1, 2], denominator="retrieved", ks=(10,))
+    np.testing.assert_array_equal(outside.values["map@10"], 1.0)
+    np.testing.assert_allclose(outside.chance["map@10"], 1.0)
+
+
 def test_ap_over_hits_can_fall_when_a_ranking_gets_better():
     """One hit at rank 1 of three has AP 1 over hits; a second at rank 3 makes it (1 + 2/3) / 2."""
     x = np.array([[0.0], [1.0], [2.0], [3.0], [9.0]])
@@ -215,10 +226,13 @@ def test_ap_over_hits_can_fall_when_a_ranking_gets_better():
 def test_chance_is_what_random_orders_give():
     rng = np.random.default_rng(3)
     y = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
-    runs = [retrieval(rng.standard_normal((9, 4)), y, similarity="l2", ks=(1, 4)) for _ in range(1500)]
-    for name, chance in runs[0].chance.items():
-        seen = np.mean([run.values[name].mean() for run in runs])
-        assert seen == pytest.approx(chance.mean(), abs=0.02), name
+    drawn = [rng.standard_normal((9, 4)) for _ in range(1500)]
+    for ap in ("step", "trapezoid"):
+        runs = [retrieval(x, y, similarity="l2", ks=(1, 4), ap=ap) for x in drawn]
+        assert runs[0].chance.keys() == runs[0].values.keys()
+        for name, chance in runs[0].chance.items():
+            seen = np.mean([run.values[name].mean() for run in runs])
+            assert seen == pytest.approx(chance.mean(), abs=0.02), name
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -149,7 +149,8 @@ def retrieval(
         ties: "pessimistic", "optimistic" or "index".
         ks: depths of recall@k, precision@k and map@k.
         ap: "step" or "trapezoid" (as in revisited Oxford and Paris) for the full ranking.
-        denominator: of map@k: "R", "min(R,k)", "retrieved" (k, or the gallery where that is smaller), "hits".
+        denominator: of map@k: "R", "min(R,k)", "retrieved" (k, or the items of the ranking where
+            those are fewer), "hits".
         threads: how many; None for one a core.
 
     Raises:
@@ -173,7 +174,8 @@ def retrieval(
     searched = rows_of(gallery, split, len(values), "gallery")
     same = len(asked) == len(searched) and bool((asked == searched).all())
     who = relevance(known, asked, searched)
-    measured = _Measured(len(asked), len(searched), ks, ap, denominator)
+    items_of = len(searched) - (who.selves >= 0)
+    measured = _Measured(items_of, ks, ap, denominator)
     with workers(threads) as pool:
         items = prepare(values, searched, similarity, pool)
         asking = items if same else prepare(values, asked, similarity, pool, like=items)
@@ -192,7 +194,7 @@ def retrieval(
             "same class" if known.single is not None else "at least one label in common",
         ),
         values=measured.values,
-        chance=_chance(counts, len(searched) - (who.selves >= 0), ks, ap, denominator),
+        chance=_chance(counts, items_of, ks, ap, denominator),
         rows=asked,
         relevant=counts,
         cluster=who.cluster,
@@ -205,13 +207,12 @@ def retrieval(
 class _Measured:
     """Values of every query, filled block by block as rankings come."""
 
-    def __init__(
-        self, queries: int, gallery: int, ks: tuple[int, ...], ap: Precision, denominator: Denominator
-    ) -> None:
-        self._gallery, self._ks, self._ap, self._denominator = gallery, ks, ap, denominator
+    def __init__(self, items: NDArray[np.int64], ks: tuple[int, ...], ap: Precision, denominator: Denominator) -> None:
+        """`items`: [q] how many are in each query's ranking, itself not counted."""
+        self._items, self._ks, self._ap, self._denominator = items, ks, ap, denominator
         names = ["map", "map_at_r", "r_precision"]
         names += [f"{kind}@{k}" for kind in ("recall", "precision", "map") for k in ks]
-        self.values = {name: np.full(queries, np.nan) for name in names}
+        self.values = {name: np.full(len(items), np.nan) for name in names}
 
     def add(self, block: Ranked) -> None:
         """Measure the queries of one block."""
@@ -233,6 +234,7 @@ class _Measured:
             before = np.where(rank > 1, (place - 1) / np.maximum(rank - 1, 1), 1.0)
             put("map", total(before + precision) / (2 * count))
         near = rank <= relevant
+        items = self._items[block.queries]
         put("map_at_r", total(precision * near) / count)
         put("r_precision", total(near.astype(np.float64)) / count)
         for k in self._ks:
@@ -240,17 +242,17 @@ class _Measured:
             hits = total(near.astype(np.float64))
             put(f"recall@{k}", hits > 0)
             put(f"precision@{k}", hits / k)
-            put(f"map@{k}", total(precision * near) / divisor(self._denominator, count, k, self._gallery, hits))
+            put(f"map@{k}", total(precision * near) / divisor(self._denominator, count, k, items, hits))
 
 
 def divisor(
-    denominator: Denominator, relevant: NDArray[Any], k: int, gallery: int, hits: NDArray[Any]
+    denominator: Denominator, relevant: NDArray[Any], k: int, items: NDArray[Any], hits: NDArray[Any]
 ) -> NDArray[np.float64]:
     """[q] what the sum of precisions at the hits among the first k is divided by; never 0."""
     by: dict[str, Any] = {
         "R": relevant,
         "min(R,k)": np.minimum(relevant, k),
-        "retrieved": np.full(len(relevant), min(k, gallery)),
+        "retrieved": np.minimum(items, k),
         "hits": hits,
     }
     return np.asarray(np.maximum(by[denominator], 1), dtype=np.float64)
@@ -262,7 +264,8 @@ def _chance(
     """[q] expected values when the gallery comes in random order.
 
     An item at rank k is relevant with R / n; given that, each of the k - 1 before it is with (R - 1) / (n - 1).
-    recall@k: 1 - C(n - R, k) / C(n, k).
+    recall@k: 1 - C(n - R, k) / C(n, k). The precision just before rank k is then (R - 1) / (n - 1), and 1 for k = 1, so
+    that half of the trapezoids is R / n on average.
     """
     n, r = items.astype(np.float64), relevant.astype(np.float64)
     harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, int(items.max(initial=0)) + 1))))
@@ -275,8 +278,9 @@ def _chance(
 
     some = np.maximum(r, 1)
     expected = {"map_at_r": precisions(relevant) / some, "r_precision": r / np.maximum(n, 1)}
-    if ap == "step":
-        expected["map"] = precisions(items) / some
+    expected["map"] = precisions(items) / some
+    if ap == "trapezoid":
+        expected["map"] = (expected["map"] + r / np.maximum(n, 1)) / 2
     for k in ks:
         depth = np.minimum(items, k)
         left = items - relevant
@@ -284,6 +288,6 @@ def _chance(
         expected[f"recall@{k}"] = np.where(left < depth, 1.0, 1.0 - np.exp(miss))
         expected[f"precision@{k}"] = depth * r / np.maximum(n, 1) / k
         if denominator != "hits":
-            by = divisor(denominator, relevant, k, int(items.max(initial=0)), np.ones(len(items)))
+            by = divisor(denominator, relevant, k, items, np.ones(len(items)))
             expected[f"map@{k}"] = precisions(depth) / by
     return {name: np.where(relevant > 0, value, np.nan) for name, value in expected.items()}
