@@ -23,8 +23,8 @@ from snellen.scoring.hierarchy import SEPARATOR, by_level, diagnosis
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores
 from snellen.sources import FolderTree, Tree, digest, open_tree
+from snellen.sources.blobs import stream
 from snellen.sources.confine import regular_file
-from snellen.sources.rows import stream
 from snellen.types import Image, Kind, Metric, Prompt, Sample, Text
 
 ROWS = 2048

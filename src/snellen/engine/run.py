@@ -24,7 +24,7 @@ from snellen.engine.state import Work, all_recorded, expected, pending, read_sta
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InterruptedRunError, PreflightError, RunError
 from snellen.models.base import Model
-from snellen.sources.rows import stream
+from snellen.sources.blobs import stream
 from snellen.types import Image, Record, Sample, Score, Video
 
 LEAST_FREE_BYTES = 64 << 20

@@ -16,8 +16,15 @@ from typing import IO, ClassVar
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.types import Blob
 
 QUICK_BYTES = 1 << 20
+
+
+def stream(blob: Blob) -> IO[bytes]:
+    """The blob's bytes as a stream; held whole only where the blob knows no better."""
+    opener = getattr(blob, "open", None)
+    return opener() if opener else BytesIO(blob.read())
 
 
 class FileBlob(Struct, frozen=True):

@@ -25,8 +25,9 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
+from snellen.sources.columns import pick
 from snellen.sources.confine import regular_file
-from snellen.sources.rows import CELL_CHARACTERS, pick
+from snellen.sources.rows import CELL_CHARACTERS
 from snellen.types import Blob
 
 LONGEST_REFERENCE = 64

@@ -15,18 +15,17 @@ import re
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from snellen.errors import DataError
-from snellen.sources.blobs import FileBlob
+from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.columns import Found, Row, pick
 from snellen.sources.confine import regular_file
 from snellen.types import Blob
 
-Row: TypeAlias = dict[str, Any]
 Source: TypeAlias = Path | str | Blob
-Found: TypeAlias = Iterator[tuple[int, Row | DataError]]
 
 LINE_BYTES = 1 << 30
 # The csv module holds a cell at four bytes a character while it reads it; a picture of 100 MB is 134 million of them.
@@ -127,14 +126,6 @@ def _until_lost(found: Found, name: str) -> Found:
         if line == 0:
             raise lost from error
         yield line + 1, lost
-
-
-def stream(blob: Blob) -> IO[bytes]:
-    """The blob's bytes as a stream; held whole only where the blob knows no better."""
-    from io import BytesIO
-
-    opener = getattr(blob, "open", None)
-    return opener() if opener else BytesIO(blob.read())
 
 
 def _chosen(found: Found, columns: Sequence[str] | None) -> Found:
@@ -301,16 +292,3 @@ def _bad_width(name: str, line: int, last: int, found: int, width: int) -> DataE
 
 def _bad_quotes(name: str, line: int, error: csv.Error) -> DataError:
     return DataError(f"{name}, line {line:,}: {error}", "A quote is missing or too many, or the file is cut off.")
-
-
-def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
-    """(column, position) of the wanted columns. Raises DataError for a missing column or one that is there twice."""
-    names = [str(cell) for cell in header]
-    twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise DataError(f"{name}: the column {twice[0]!r} is there twice", "Rename one of them.")
-    missing = [column for column in columns or () if column not in names]
-    if missing:
-        shown = ", ".join(names[:30])
-        raise DataError(f"{name}: no column {missing[0]!r}; it has {shown}", "Check that the right file was given.")
-    return [(column, names.index(column)) for column in (names if columns is None else columns)]

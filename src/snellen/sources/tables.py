@@ -9,7 +9,7 @@ from typing import Any
 from snellen.errors import DataError, MissingExtraError
 from snellen.sources.archives import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
-from snellen.sources.rows import Found, pick
+from snellen.sources.columns import Found, pick
 from snellen.types import Blob
 
 # Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.

@@ -17,7 +17,7 @@ from snellen.benchmarks.fgbmk.catalogue import datasets
 from snellen.benchmarks.fgbmk.where import ARCHIVES
 from snellen.errors import DataError
 from snellen.sources import FolderTree, Tree, Unreadable, kept_tree, locate, member_name
-from snellen.sources.rows import stream
+from snellen.sources.blobs import stream
 from snellen.types import Blob
 
 MOST_TOPS = 40

@@ -14,7 +14,7 @@ from snellen.benchmarks.fgbmk.samples import fault
 from snellen.benchmarks.fgbmk.where import Found
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, digest
-from snellen.sources.rows import stream
+from snellen.sources.blobs import stream
 
 LOOKED_AT = 64
 IN_DIGEST = 16

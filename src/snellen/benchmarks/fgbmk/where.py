@@ -18,8 +18,9 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, released_name
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, Tree, kept_tree, locate, salvaged
+from snellen.sources.blobs import stream
+from snellen.sources.columns import Row
 from snellen.sources.confine import regular_file
-from snellen.sources.rows import Row, stream
 from snellen.sources.trees import TARS
 from snellen.types import Blob
 

@@ -24,8 +24,8 @@ from snellen.benchmarks.vlm2 import contents
 from snellen.errors import DataError, UsageError
 from snellen.scoring.judge import plain_letters, quotes
 from snellen.sources import Unreadable
+from snellen.sources.columns import Row
 from snellen.sources.confine import regular_file
-from snellen.sources.rows import Row
 from snellen.types import Image, Prompt, Sample, Text
 
 OPTIONS = {

@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.benchmarks.fika import fields
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Tree, Unreadable, member_name
-from snellen.sources.rows import stream
+from snellen.sources.blobs import stream
 from snellen.types import Blob
 
 HINT = "Fetch the data again, or name the field that holds the image: -o fields=FILE."

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, ZipBlob, cache_folder
+from snellen.sources.blobs import stream
 from snellen.sources.digests import SETTLED_NS
-from snellen.sources.rows import stream
 from snellen.types import Blob
 
 CHUNK = 1 << 20

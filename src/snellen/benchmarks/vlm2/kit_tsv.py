@@ -17,9 +17,9 @@ from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
 from snellen.errors import DataError
 from snellen.sources import kit_table
+from snellen.sources.columns import Row
 from snellen.sources.confine import regular_file
 from snellen.sources.kit_table import KitRow, listed
-from snellen.sources.rows import Row
 from snellen.types import Blob
 
 NEEDED = ("index", "question", "answer", "category")

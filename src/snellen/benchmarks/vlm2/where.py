@@ -19,9 +19,10 @@ from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, locate, salvaged
 from snellen.sources import digest as digest_of
+from snellen.sources.blobs import stream
+from snellen.sources.columns import Row
 from snellen.sources.confine import regular_file
 from snellen.sources.kit_table import KitPicture
-from snellen.sources.rows import Row, stream
 from snellen.types import Blob
 
 HUB = "hf:"
