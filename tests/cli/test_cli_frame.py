@@ -151,6 +151,52 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
     assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
 
 
+ENDS_ITSELF = """
+import os, signal, sys
+from {module} import {where} as place
+before = place.{name}
+def ended(*words, **named):
+    os.kill(os.getpid(), signal.{number})
+    return before(*words, **named)
+place.{name} = ended
+from snellen.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+MOMENTS = {
+    "while the command is imported": ("snellen.cli", "app", "load"),
+    "before the model is loaded": ("snellen", "evaluation", "open_model"),
+    "while figures are made": ("snellen.evaluation", "Run", "summarize"),
+}
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_whoever_ends_a_command_while_nothing_is_asked_gets_130_and_one_line(moment, number, tmp_path):
+    module, where, name = MOMENTS[moment]
+    code = ENDS_ITSELF.format(module=module, where=where, name=name, number=number)
+    words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (130, "snellen: stopped by Ctrl-C or SIGTERM\n")
+
+
+def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(tmp_path):
+    code = ENDS_ITSELF.format(module="snellen", where="evaluation", name="open_model", number="SIGTERM")
+    ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{code}"
+    words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 130 and not (tmp_path / "run").exists()
+
+
+def test_a_program_that_calls_a_command_has_its_own_handler_again():
+    before = signal.getsignal(signal.SIGTERM)
+    main(["version"])
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_the_version_is_said_by_the_command_and_by_the_option(snellen):
     assert snellen("version").out == snellen("--version").out != ""
 

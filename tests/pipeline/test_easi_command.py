@@ -269,6 +269,27 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
     assert "To go on:" in said and "snellen easi --model embedded" in said
 
 
+@pytest.mark.parametrize("moment", ["_look", "_answers"])
+def test_sigterm_before_the_first_question_ends_it_with_130_and_the_command_that_goes_on(
+    data: Path, tmp_path: Path, moment: str
+):
+    code = f"""
+import os, signal, sys
+from snellen.cli import main
+from snellen.pipeline import phases
+before = phases.{moment}
+def ended(*words):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return before(*words)
+phases.{moment} = ended
+sys.exit(main(sys.argv[1:]))
+"""
+    words = [*SNELLEN[3:], "--dataset-dir", str(data), "--output-dir", str(tmp_path / "out"), *QUICK, "--no-rich"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=LONGEST_S)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert "To go on:" in done.stdout and "snellen easi --model embedded" in done.stdout
+
+
 def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(
     data: Path, tmp_path: Path, capsys
 ):

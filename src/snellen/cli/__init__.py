@@ -11,18 +11,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     # Imports make many objects and no garbage: collecting every 700 of them is a tenth of what a short command takes.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
+    from snellen.cli.ends import INTERRUPTED, terminated_like_ctrl_c
+
+    try:
+        with terminated_like_ctrl_c():
+            return _main(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # somewhere that has nothing to add
+        print("snellen: stopped by Ctrl-C or SIGTERM", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main(given: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.declared import prepare
     from snellen.cli.output import redacted_output
     from snellen.cli.plain import take_plain_values
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
     with redacted_output():
         try:
             command, words = prepare(build(given), given)
             take_plain_values(command)
             command(args=words, prog_name="snellen")
         except SystemExit as end:
+            reason = getattr(end.__context__, "__cause__", None)  # Typer makes a silent exit of it
+            if isinstance(reason, KeyboardInterrupt):
+                raise reason from None
             return end.code if isinstance(end.code, int) else 1
         except Exception as error:  # noqa: BLE001 - the last place before the user
             from snellen.cli.faults import tell, tell_unexpected

@@ -51,13 +51,15 @@ class Stop:
             yield
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
             loop.add_signal_handler(number, self._signalled)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)  # leaves the default, which for SIGTERM is a sudden end
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _signalled(self) -> None:
         if self.interrupted:
