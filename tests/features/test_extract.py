@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from pictures import data_set, jpeg
 
 from snellen.errors import DataError, FingerprintError, UnsafeArchiveError, UsageError
@@ -97,6 +98,28 @@ def test_an_unreadable_picture_ends_the_extraction_or_is_listed_and_counted(tmp_
     assert np.allclose(store.values, open_store(tmp_path / "t").values[kept], atol=1e-5)
     told = json.loads(cli("features", "knn", tmp_path / "s", "--k", "1", "--json").stdout)
     assert any("1 of 17 pictures could not be read" in line for line in told["notes"])
+
+
+def test_a_line_of_pixels_that_would_fill_the_memory_is_an_unreadable_picture(tmp_path, encoder, monkeypatch):
+    files = data_set(tmp_path, LABELS)
+    short = structs.replace(encoder.transform, resize=(48,), crop=(48, 48))
+    monkeypatch.setattr(encoder, "transform", short)
+    line = tmp_path / "images" / "Less, More" / "test 3.jpg"
+    line.write_bytes(jpeg(1, 20000, 1))
+    assert extract(encoder, files, tmp_path / "images", tmp_path / "s").rows == 17
+    monkeypatch.setattr("snellen.features.pixels.PIXEL_LIMIT", 40_000_000)
+    monkeypatch.setenv("SNELLEN_MAX_IMAGE_PIXELS", "30000")  # small pictures may still grow
+    with pytest.raises(DataError, match=r"test 3\.jpg: its 20,000 x 1 pixels would be resized to 960,000 x 48 for"):
+        extract(encoder, files, tmp_path / "images", tmp_path / "t")
+    meta = extract(encoder, files, tmp_path / "images", tmp_path / "t", allow_missing=True)
+    assert [one.id for one in meta.missing] == ["Less, More/test 3.jpg"]
+
+
+def test_a_batch_size_far_above_the_rows_takes_no_room(tmp_path, encoder):
+    files = data_set(tmp_path, LABELS)
+    extract(encoder, files, tmp_path / "images", tmp_path / "s", batch_size=17)
+    extract(encoder, files, tmp_path / "images", tmp_path / "t", batch_size=10**12)
+    assert np.array_equal(open_store(tmp_path / "s").values, open_store(tmp_path / "t").values)
 
 
 def test_pictures_that_are_not_there_are_counted_before_anything_is_encoded(tmp_path, encoder):

@@ -149,6 +149,8 @@ def encode_rows(
     import torch
 
     transform = encoder.transform
+    rows = list(rows)
+    batch_size = max(1, min(batch_size, len(rows)))  # no room for pictures that there are not
     room: torch.Tensor | None = None
     with single_threaded():  # each thread that decodes forms its own products
         for numbers, pictures in _batches(blob, rows, transform, batch_size, workers):

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from snellen.errors import FingerprintError
+from snellen.errors import FingerprintError, MediaError
 from snellen.features.resample import resampled, rows_first
-from snellen.media.decode import checked_header, pixel_limit, render
+from snellen.media.decode import PIXEL_LIMIT, PIXEL_LIMIT_VARIABLE, checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def read(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> 
         MediaError: the picture is damaged, of no accepted format, or over the limits; the message names it.
         DataError: its bytes cannot be read.
     """
-    return fit(decode(blob), transform, into)
+    return fit(decode(blob), transform, into, blob.key)
 
 
 def decode(blob: Blob) -> np.ndarray:
@@ -107,8 +107,14 @@ def decode(blob: Blob) -> np.ndarray:
     return np.array(render(data, header, key, AS_IT_IS))
 
 
-def fit(pixels: np.ndarray, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
-    """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]; `into` as of `read`."""
+def fit(
+    pixels: np.ndarray, transform: Transform, into: torch.Tensor | None = None, key: str = "in memory"
+) -> torch.Tensor:
+    """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]; `into` as of `read`.
+
+    Raises:
+        MediaError: a picture that is nearly a line would grow over the limit of pixels; the message names it by `key`.
+    """
     import torch
 
     height, width = resized(pixels.shape[0], pixels.shape[1], transform)
@@ -124,12 +130,28 @@ def fit(pixels: np.ndarray, transform: Transform, into: torch.Tensor | None = No
     else:
         from PIL import Image as pillow
 
+        _check_growth((rows, columns), (height, width), transform, key)
         resample = pillow.Resampling[transform.interpolation.upper()]
         pixels = np.array(pillow.fromarray(pixels).resize((width, height), resample))
     planes = torch.from_numpy(pixels[top : top + high, left : left + wide]).permute(2, 0, 1)
     if into is not None:
         return into.copy_(planes)
     return planes.contiguous()  # a copy of bytes: normalising strided ones costs five times as much
+
+
+def _check_growth(before: tuple[int, int], after: tuple[int, int], transform: Transform, key: str) -> None:
+    """Pillow forms the whole resized picture: of 1 x 65,000 pixels whose short side becomes 224, ten gigabytes.
+
+    Raises:
+        MediaError: it would have more pixels than may be decoded; a limit below the usual one does not count here.
+    """
+    limit = max(PIXEL_LIMIT, pixel_limit())
+    if len(transform.resize) == 1 and after[0] * after[1] > limit:
+        raise MediaError(
+            f"image {key}: its {before[1]:,} x {before[0]:,} pixels would be resized to {after[1]:,} x {after[0]:,} for "
+            f"a short side of {transform.resize[0]}; at most {limit:,} pixels are formed",
+            f"Its sides differ too much for this encoder: leave it out, or set {PIXEL_LIMIT_VARIABLE}.",
+        )
 
 
 def normalised(images: torch.Tensor, transform: Transform) -> torch.Tensor:

@@ -114,7 +114,8 @@ def read_pictures(
     try:
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]
-            shown = [fit(_decoded(tree.blob(rows.ids[row]), spec), transform) for row in some.tolist()]
+            blobs = [tree.blob(rows.ids[row]) for row in some.tolist()]
+            shown = [fit(_decoded(one, spec), transform, key=one.key) for one in blobs]
             yield Pictures(torch.stack(shown), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count)
     finally:
         tree.close()
