@@ -18,7 +18,7 @@ from snellen.features.knn import knn
 from snellen.features.plots import plane, precision_recall, sheet
 from snellen.features.probe import Probe, probe
 from snellen.features.retrieval import Retrieval, retrieval
-from snellen.features.says_sees import HALFWAY, Join, Says, SaysSees, Sees, says_sees
+from snellen.features.says_sees import HALFWAY, Join, NothingInCommon, Says, SaysSees, Sees, says_sees
 from snellen.features.similarity import Measure
 from snellen.features.store import Features, open_store, outputs_of
 from snellen.features.telling import told as as_told
@@ -88,21 +88,43 @@ def write(
     joined, told = [], []
     for run in runs:
         said = answers(run, chosen.profile, chosen.level)
-        for one in measured:
-            found = says_sees(
-                seen(one.features, one.probe),
-                said.says,
-                join=chosen.join,
-                sees_from=chosen.sees_from,
-                says_from=chosen.says_from,
-            )
+        met, apart = _met(said.says, measured, chosen)
+        for one, found in met:
             run_name = run.path.name or run.path.resolve().name
-            notes = [*found.notes(), *said.notes, *run.notes()]
+            notes = [*found.notes(), *apart, *said.notes, *run.notes()]
             joined.append(JoinedView(one.name, run_name, run.meta.spec.model, found, notes))
             told.append(_as_json(one, run, said, found, notes))
     page = render([one.view for one in measured], joined)
     data = {"page": str(out), "stores": [part for one in measured for part in one.report], "says_sees": told}
     return written(page, out), data
+
+
+def _met(
+    says: Says, measured: Sequence[Measured], chosen: Choices
+) -> tuple[list[tuple[Measured, SaysSees]], list[str]]:  # fmt: skip
+    """A run's answers against each store that they can be joined with; and of the others a sentence each.
+
+    Raises:
+        NothingInCommon: there is no such store.
+    """
+    met: list[tuple[Measured, SaysSees]] = []
+    apart: dict[str, NothingInCommon] = {}
+    for one in measured:
+        try:
+            found = says_sees(
+                seen(one.features, one.probe),
+                says,
+                join=chosen.join,
+                sees_from=chosen.sees_from,
+                says_from=chosen.says_from,
+            )
+        except NothingInCommon as error:
+            apart[one.name] = error
+        else:
+            met.append((one, found))
+    if not met:
+        raise next(iter(apart.values()))
+    return met, [f"{name} is not set against this run: {error.message}." for name, error in apart.items()]
 
 
 def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path, str, str]]:
@@ -211,9 +233,9 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
 
 
 def seen(features: Features, fitted: Probe) -> Sees:
-    """What a probe did, row by row. Raises UsageError where rows have several labels."""
+    """What a probe did, row by row. Raises NothingInCommon where rows have several labels."""
     if fitted.several is not None:
-        raise UsageError(
+        raise NothingInCommon(
             f"{features.path}: rows have several labels each, and says against sees compares one class a picture",
             "Leave --with away, or give a store with one label a row.",
         )

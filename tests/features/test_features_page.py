@@ -17,9 +17,13 @@ from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run, evaluate
 from snellen.features.plots import plane, precision_recall, sheet
+from snellen.features.probe import ClassRow
 from snellen.features.retrieval import retrieval
+from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.features.store import Features, import_file, open_store
 from snellen.features_report import Choices, answers, write
+from snellen.report.features_page import JoinedView, StoreView, render
+from snellen.report.features_plots import says_against_sees
 from snellen.types import Prompt, Response
 
 NAMES = ("wren", "tern", "gull")
@@ -320,6 +324,41 @@ def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) ->
     assert "499 pictures that the probe was tested on" in notes
     page = page_of(path)
     assert "Says against sees" in page and "Where accuracy is lost" in page and "sees but does not say" in page
+
+
+def test_a_quadrant_that_might_be_another_is_in_italics_and_the_others_are_not() -> None:
+    ids = [f"{name}{i}" for name in "ab" for i in range(100)]
+    classes = [name for name in "ab" for _ in range(100)]
+    right = np.array([float(i < (100 if name == "a" else 55)) for name in "ab" for i in range(100)])
+    found = says_sees(Sees(ids, classes, right, 0.1), Says(ids, classes, np.ones(200), np.full(200, 0.5)))
+    assert {one.name: one.clear for one in found.classes} == {"a": True, "b": False}
+    page = render([StoreView("s", {}, {})], [JoinedView("s", "r", "m", found)])
+    assert re.findall(r'data-label="quadrant"( class="unclear")?>', page) == [' class="unclear"', ""]
+    assert "Joined by whole names." in page
+
+
+def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plot() -> None:
+    ids = [str(i) for i in range(40)]
+    classes = ["a"] * 20 + ["b"] * 20
+    for chance, told in ((np.repeat([0.5, 0.1], 20), True), (np.full(40, 0.3), False)):
+        found = says_sees(Sees(ids, classes, np.ones(40), 0.5), Says(ids, classes, np.ones(40), chance))
+        assert ("colours follow each class's own" in says_against_sees(found, "", 0).caption) is told
+
+
+def test_names_in_letters_that_matplotlib_lacks_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    rows = [ClassRow(i, name, 5, 5, 0.5, None) for i, name in enumerate(["白鷺", "gull"])]
+    assert ">白鷺<" in render([StoreView("s", {}, {}, classes=rows)])
+    assert not [one for one in recwarn if "Glyph" in str(one.message)]
+
+
+def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path: Path, run: Run) -> None:
+    digits, birds = digits_store(tmp_path / "digits"), save(tmp_path / "birds")
+    _, told = write([birds, digits], tmp_path / "page.html", runs=[run], choices=Choices(method="ridge"))
+    (joined,) = told["says_sees"]
+    assert joined["store"] == str(digits)
+    assert "birds is not set against this run: probe and answers have no picture in common" in " ".join(joined["notes"])
+    with pytest.raises(UsageError, match="no picture in common"):
+        write([birds], tmp_path / "page.html", runs=[run], choices=Choices(method="ridge"))
 
 
 def test_questions_are_chosen_by_level_and_profile(run: Run) -> None:

@@ -192,6 +192,18 @@ def test_two_asked_pictures_of_one_file_name_are_not_taken_for_one() -> None:
         says_sees(sees, Says(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
 
 
+def test_pictures_of_another_data_set_that_are_called_alike_are_told() -> None:
+    dogs = Sees([f"dogs/{i}.jpg" for i in range(20)], ["beagle"] * 10 + ["husky"] * 10, np.ones(20), 0.5)
+    birds = Says([f"birds/{i}" for i in range(20)], ["wren"] * 20, np.ones(20), np.full(20, 0.5))
+    found = says_sees(dogs, birds)
+    assert (found.unknown_class, found.other_class) == (20, 0)
+    assert "nobody checked that the 20 joined pictures are the same ones" in " ".join(found.notes())
+    one_known = Says(birds.ids, ["beagle", *birds.classes[1:]], birds.value, birds.chance)
+    assert "nobody checked" not in " ".join(says_sees(dogs, one_known).notes())
+    unnamed = Says(birds.ids, [""] * 20, birds.value, birds.chance)
+    assert says_sees(dogs, unnamed).unknown_class == 0
+
+
 def test_classes_that_differ_in_case_alone_are_not_joined_by_name() -> None:
     sees = Sees(["1", "2", "3"], ["Wren", "wren", "Tern"], np.array([1.0, 0.0, 1.0]), 0.5)
     says = Says(["p", "q"], ["wren", "tern"], np.array([1.0, 0.0]), np.full(2, 0.5))

@@ -259,6 +259,9 @@ def test_runs_side_by_side_are_compared_question_by_question(make_run):
     page = render([a, b], [PairedView("run-a", "run-b", "strict", "accuracy", found)])
     assert f"{100 * found.difference:+.1f}" in page
     assert "cluster sign flips" in page
+    for interval, bold in (((0.1, 0.6), " clear"), ((-0.1, 0.6), "")):
+        one = PairedView("run-a", "run-b", "strict", "accuracy", structs.replace(found, ci95=interval))
+        assert f'class="figure{bold}" data-label="difference"' in render([a, b], [one])
     assert "run-b · official" in page
     held = data(page)
     assert {held["runs"][one["r"]]["name"] for one in held["answers"]} == {"run-a", "run-b"}

@@ -63,14 +63,12 @@ def class_key(name: str) -> str:
 
 def placed_elsewhere(
     rows_of: Sequence[str], asked_of: Sequence[str], rows: NDArray[np.int64], of: NDArray[np.int64]
-) -> int:
-    """Joined pictures that a question places in another of the probe's classes; other names say nothing."""
+) -> tuple[int, int]:
+    """Joined pictures that a question places in another of the probe's classes; and those whose questions name no class
+    of the probe's, but another."""
     mine = [class_key(one) for one in rows_of]
     known = set(mine)
-    return len(
-        {
-            row
-            for row, number in zip(rows.tolist(), of.tolist(), strict=True)
-            if (key := class_key(asked_of[number])) in known and key != mine[row]
-        }
-    )
+    called = [(row, class_key(asked_of[number])) for row, number in zip(rows.tolist(), of.tolist(), strict=True)]
+    met = {row for row, key in called if key in known}
+    other = {row for row, key in called if key in known and key != mine[row]}
+    return len(other), len({row for row, key in called if key} - met)

@@ -31,6 +31,10 @@ _FEW = 6
 """Classes below which a correlation over classes says nothing."""
 
 
+class NothingInCommon(UsageError):
+    """These two cannot be joined; either may be joined with others."""
+
+
 class Sees(Struct, frozen=True, eq=False):
     """What a probe did on its test rows.
 
@@ -122,6 +126,7 @@ class SaysSees(Struct, frozen=True):
         ambiguous: pictures asked about (of join "class": classes of the probe) whose name, as names were compared, is
             that of several rows or of several asked pictures (of several classes); they are not joined.
         other_class: joined pictures that the questions place in another of the probe's classes than the probe does.
+        unknown_class: joined pictures that the questions place in a class that the probe has not, as it is written.
     """
 
     settings: Settings
@@ -131,6 +136,7 @@ class SaysSees(Struct, frozen=True):
     only_answers: int
     ambiguous: int
     other_class: int = 0
+    unknown_class: int = 0
 
     @property
     def quadrants(self) -> dict[str, int]:
@@ -163,6 +169,11 @@ class SaysSees(Struct, frozen=True):
             told.append(
                 f"{self.other_class:,} joined pictures are of another class for the questions than for the probe; they "
                 "stand at the probe's. If these are not the same pictures, their names only look alike."
+            )
+        if self.unknown_class and self.unknown_class == sum(one.images for one in self.classes):
+            told.append(
+                f"The questions call no class as the probe does, so nobody checked that the {self.unknown_class:,} joined "
+                f"pictures are the same ones: they were joined by {self.settings.matched}."
             )
         unclear = sum(not one.clear for one in self.classes)
         if unclear:
@@ -197,7 +208,8 @@ def says_sees(
         sees_from, says_from: accuracy above chance from which a class counts as seen, as said; 0 to 1.
 
     Raises:
-        UsageError: a threshold outside 0 to 1, or no picture (class) that both sides have.
+        UsageError: a threshold outside 0 to 1.
+        NothingInCommon: no picture (class) that both sides have.
         DataError: arrays of different lengths.
     """
     for name, level in (("sees", sees_from), ("says", says_from)):
@@ -210,7 +222,7 @@ def says_sees(
     _finite("probe", np.asarray(sees.right), np.array([sees.chance]))
     _finite("answers", np.asarray(says.value), np.asarray(says.chance))
     own_chance = np.full(len(sees.right), sees.chance)
-    other_class = 0
+    other_class = unknown_class = 0
     if join == "image":
         matched, rows, of, only_probe, only_answers, ambiguous = by_image(sees.ids, says.ids)
         images, index = np.unique(rows, return_inverse=True)
@@ -218,7 +230,7 @@ def says_sees(
         value = np.bincount(index, weights=says.value[of]) / counts
         chance = np.bincount(index, weights=says.chance[of]) / counts
         names = np.asarray(sees.classes, dtype=object)[images]
-        other_class = placed_elsewhere(sees.classes, says.classes, rows, of)
+        other_class, unknown_class = placed_elsewhere(sees.classes, says.classes, rows, of)
         left = _Side(names, np.asarray(sees.right)[images], own_chance[images], images)
         right = _Side(names, value, chance, images, counts)
         average = "pictures of the class, each the mean of its answers"
@@ -239,7 +251,7 @@ def says_sees(
         right = _Side(renamed, np.asarray(says.value)[asked], np.asarray(says.chance)[asked], groups[asked])
         matched, average = "names of classes", "rows of the probe; answers"
     if not len(left.names) or not len(right.names):
-        raise UsageError(_nothing_in_common(sees, says, join, ambiguous), _remedy(join))
+        raise NothingInCommon(_nothing_in_common(sees, says, join, ambiguous), _remedy(join))
     paired = join == "image"
     seen, said = _by_class(left), _by_class(right)
     points = [_point(name, seen[name], said[name], paired, sees_from, says_from) for name in seen]
@@ -248,7 +260,7 @@ def says_sees(
         join, matched, sees_from, says_from, sees.chance, float(right.chance.mean()), average
     )  # fmt: skip
     overall = (*_overall(left, right, paired), *_correlations(points))
-    return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous, other_class)
+    return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous, other_class, unknown_class)
 
 
 class _Side(Struct, frozen=True, eq=False):

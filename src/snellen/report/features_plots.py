@@ -327,10 +327,13 @@ def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
         tint = COLOURS[_TINTS[name]]
         text = f"{name} · {counts[name]:,}"
         axes.text(x, y, text, ha=side, va="bottom", transform=place, fontsize=9, color=tint, weight="bold")
+    mean = found.settings.answer_chance
+    uneven = any(abs(one.answer_chance - mean) > 0.005 for one in found.classes)
+    means = " Guessing differs between classes: these lines are at the mean, and colours follow each class's own."
     return Plot(
         f"Says against sees{label}",
         "Each class a point. The crossing lines are the thresholds, dotted is what guessing reaches; the classes with "
-        "the largest gaps are named.",
+        f"the largest gaps are named.{means if uneven else ''}",
         inline(figure, f"says-sees-{number}", "Classes by accuracy of the probe and of the answers"),
     )
 

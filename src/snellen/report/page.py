@@ -61,7 +61,12 @@ def templates() -> Environment:
     """The pages' templates: everything is escaped, and a name that is not there is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    class Pages(Environment):
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            """A key comes before a method of dict: `row.clear` would otherwise be true of every row."""
+            return obj[attribute] if isinstance(obj, dict) and attribute in obj else super().getattr(obj, attribute)
+
+    found = Pages(
         loader=PackageLoader("snellen.report", "assets"),
         autoescape=True,
         undefined=StrictUndefined,

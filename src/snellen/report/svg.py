@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -90,7 +91,10 @@ def inline(figure: Figure, name: str, label: str) -> str:
         label: what the figure shows, for those who do not see it.
     """
     out = BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    with warnings.catch_warnings():
+        # The page's reader draws the letters, not matplotlib, so what its font lacks is no news to anybody.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(out.getvalue())  # noqa: S314 (matplotlib's own output, which escapes its texts)
     ids = {element.get("id", "") for element in root.iter()}
     for parent in list(root.iter()):
