@@ -194,6 +194,13 @@ def test_a_class_without_a_name_is_refused(tmp_path):
         read_splits([tmp_path / "train.csv"])
 
 
+def test_a_list_of_class_names_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "classes.txt").write_bytes("h\xe9ron\nwren\n".encode("latin-1"))
+    (tmp_path / "train.csv").write_text("a.jpg,wren\n")
+    with pytest.raises(DataError, match=r"classes\.txt is not UTF-8"):
+        read_splits([tmp_path / "train.csv"])
+
+
 def test_splits_are_named_after_their_files_or_as_said(tmp_path):
     names = {"train": "train", "cub_test": "test", "val-2017": "val", "few": "few", "train_test": "train_test"}
     assert {name: split_name(Path(f"{name}.csv")) for name in names} == names

@@ -76,12 +76,7 @@ def split_name(path: Path) -> str:
 def _read(given: str | Path) -> _File:
     name, sign, rest = str(given).partition("=")
     path = Path(rest) if sign and not Path(given).exists() else Path(given)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", "Check --split.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8: {error}", "Write it anew as UTF-8.") from error
+    text = _text(path, "Check --split.")
     file = _File(name if path != Path(given) else split_name(path), path, [], [], [])
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
@@ -101,12 +96,21 @@ def _read(given: str | Path) -> _File:
     return file
 
 
+def _text(path: Path, hint: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", hint) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8: {error}", "Write it anew as UTF-8.") from error
+
+
 def _class_names(files: Sequence[_File]) -> list[str] | None:
     found: dict[Path, list[str]] = {}
     for file in files:
         path = file.path.parent / CLASSES
         if path.is_file() and path not in found:
-            lines = path.read_text(encoding="utf-8-sig").split("\n")
+            lines = _text(path, "It names the classes of the split beside it.").split("\n")
             while lines and not lines[-1].strip():
                 lines.pop()
             found[path] = [line.strip() for line in lines]
