@@ -196,6 +196,41 @@ def test_the_command_compares_stores_merges_them_and_makes_tables(tmp_path, caps
     assert any("no tower matches: raw, aligned" in one for one in tables["notes"])
 
 
+def of_encoder(folder: Path, encoder: str, dataset: str, output: str = "features") -> Path:
+    """A store that says it was extracted with this encoder from the csv files of this data set."""
+    stored(folder, features(0.8))
+    file = folder / "store.json"
+    meta = json.loads(file.read_text())
+    meta |= {
+        "kind": "extracted",
+        "identity": {**meta["identity"], "encoder": {"weights": encoder}},
+        "origin": {"encoder": encoder, "splits": [f"{dataset}/train.csv"]},
+    }
+    file.write_text(json.dumps(meta))
+    return folder
+
+
+def test_data_sets_of_different_encoders_are_not_merged(tmp_path, capsys):
+    birds, cars = (of_encoder(tmp_path / name, "hf:facebook/dinov2-large", name) for name in ("birds", "cars"))
+    other = of_encoder(tmp_path / "dogs", "hf:Qwen/Qwen-VL-Chat", "dogs")
+    assert "birds/astray" in {
+        one["name"] for one in run(capsys, birds, cars, "--cross", "--method", "ridge")["metrics"]
+    }
+    assert main(["features", "alignment", str(birds), str(other), "--cross"]) == 3
+    assert "birds and dogs hold features of different encoders" in capsys.readouterr().err
+
+
+def test_tables_say_which_data_sets_their_means_are_over(tmp_path, capsys):
+    dino, qwen = "hf:facebook/dinov2-large", "hf:Qwen/Qwen-VL-Chat"
+    both = [of_encoder(tmp_path / f"{i}", name, "birds") for i, name in enumerate((dino, qwen))]
+    alone = of_encoder(tmp_path / "2", dino, "cars")
+    notes = run(capsys, *both, alone, "--tables", "--method", "ridge")["notes"]
+    assert "Means by encoder_scale: over birds." in notes
+    told = run(capsys, both[1], alone, "--tables", "--method", "ridge")
+    assert "Means by paradigm: none, as no data set has every encoder." in told["notes"]
+    assert all(one["value"] is None for one in told["metrics"] if one["name"].startswith("paradigm/"))
+
+
 def test_a_probe_that_lacks_a_class_says_so_at_every_stage():
     raw, aligned = features(0.8), features(2.5, 2)
     kept = (SPLIT == "test") | (LABELS != 4)

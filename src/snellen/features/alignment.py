@@ -163,7 +163,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
 
     Raises:
         UsageError: fewer than two data sets, two of one name, rows with several labels.
-        DataError: features of different widths.
+        DataError: features of different widths, or that were extracted with different encoders or as different outputs.
     """
     called = tuple(names) if names is not None else called_apart(stores)
     if len(stores) < 2 or len(set(called)) < len(stores):
@@ -176,6 +176,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         raise DataError(
             f"features of different widths: {sorted(widths)}", "Merge stores of one encoder and one output."
         )
+    _require_one_encoder(stores, called)
     values, labels, splits, first, alone, classes = [], [], [], [0], [], []
     notes: list[str] = []
     for store, name in zip(stores, called, strict=True):
@@ -215,6 +216,22 @@ def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:
     return tuple(
         str(one.path) if one.path and short.count(name) > 1 else name for one, name in zip(stores, short, strict=True)
     )
+
+
+def _require_one_encoder(stores: Sequence[Features], called: Sequence[str]) -> None:
+    """One layer over features of two encoders tells the encoders apart, not the classes. Imported stores name none."""
+    known = [
+        (name, one.meta.identity.get("encoder"), one.name)
+        for one, name in zip(stores, called, strict=True)
+        if one.meta is not None and one.meta.kind == "extracted"
+    ]
+    for name, encoder, output in known[1:]:
+        if (encoder, output) != known[0][1:]:
+            what = "encoders" if encoder != known[0][1] else f"outputs ({known[0][2]}, {output})"
+            raise DataError(
+                f"{known[0][0]} and {name} hold features of different {what}",
+                "Merge stores of one encoder and one output.",
+            )
 
 
 def _single(features: Features) -> np.ndarray:

@@ -197,6 +197,11 @@ def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -
         ("encoder_scale", towers.by_encoder_scale(accuracies, known)),
     ):
         metrics += [one for row in rows for one in _cells(table, row)]
+        if rows:  # all rows of a table are over the same data sets
+            over = ", ".join(rows[0].datasets)
+            notes.append(
+                f"Means by {table}: " + (f"over {over}." if over else "none, as no data set has every encoder.")
+            )
     if missing := towers.untagged(accuracies, known):
         notes.append(f"Not in the tables by paradigm and data scale, as no tower matches: {', '.join(missing)}.")
     notes.append("Encoders of a group differ in more than their group: means side by side show no cause.")
