@@ -75,6 +75,10 @@ def score_answers(
         kept = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
         lines = [*([] if headline is None else [headline.text]), *kept, *moved.notes()]
         return summary, [*lines, *(said.notes() if said is not None else ())]
+    if not path.exists():
+        raise DataError(
+            f"there is no file or folder {path}", "Check the path; `snellen list --runs` shows the runs here."
+        )
     if benchmark is None:
         raise UsageError(
             f"{path} is not a run's folder, so it does not say which benchmark it answers", "Name it: --benchmark NAME."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -74,6 +76,11 @@ def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budg
     ("words", "status", "complaint"),
     [
         (("run", "lihgts", "-m", "pixels"), 2, "Did you mean lights?"),
+        (("run", "VSI-Bench", "-m", "pixels"), 2, "Did you mean vsi-bench?"),
+        (("run", "MMSIBench_circular", "-m", "pixels"), 2, "Did you mean mmsi-bench?"),
+        (("run", "chart", "-m", "embeded"), 2, "Did you mean embedded?"),
+        (("score", "nothing"), 3, "there is no file or folder nothing"),
+        (("score", "nothing.jsonl", "--benchmark", "chart"), 3, "there is no file or folder nothing.jsonl"),
         (("run", "lights", "-m", "nokind:x"), 2, "there is no model kind 'nokind'"),
         (("rerun", "nowhere"), 5, "there is no run in nowhere"),
         (("report", "nowhere"), 5, "there is no run in nowhere"),
@@ -195,6 +202,26 @@ def test_a_program_that_calls_a_command_has_its_own_handler_again():
     before = signal.getsignal(signal.SIGTERM)
     main(["version"])
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_narrow_terminal_breaks_words_and_never_a_figure(columns, snellen, lights, tmp_path):
+    snellen("run", "chart", "-m", "embedded", "--limit", "5", "--quiet", "--out", "results/run")
+    main_end, end = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    for words in (["score", "results/run"], ["list", "--runs"]):
+        words = [sys.executable, "-m", "snellen", *words]
+        subprocess.run(
+            words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=60, check=True
+        )
+    os.close(end)
+    shown = ""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while read := os.read(main_end, 1 << 16):
+            shown += read.decode()
+    os.close(main_end)
+    figures = json.loads((tmp_path / "results" / "run" / "run_meta.json").read_text())["fingerprint"]
+    assert figures in shown and "5 of 2,160" in shown and "1.0000" in shown and "…" not in shown
 
 
 def test_the_version_is_said_by_the_command_and_by_the_option(snellen):

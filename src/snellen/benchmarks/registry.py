@@ -82,7 +82,7 @@ def find(name: str) -> Benchmark:
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:
-            near = difflib.get_close_matches(name, names(), n=3)
+            near = _near(name)
             hint = f"Did you mean {' or '.join(near)}? " if near else ""
             if Path(name).is_absolute():
                 hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
@@ -91,6 +91,21 @@ def find(name: str) -> Benchmark:
     if not isinstance(found, Benchmark):
         raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")
     return found
+
+
+def _near(name: str) -> list[str]:
+    """Names that may have been meant, whatever the capitals and hyphens: other harnesses write VSI-Bench or MMSIBench_circular."""
+    known = {_plain(one): one for one in names()}
+    word = _plain(name)
+    if word in known:
+        return [known[word]]
+    begun = [key for key in known if min(len(key), len(word)) > 2 and (key.startswith(word) or word.startswith(key))]
+    near = sorted(begun, key=len)[:3] or difflib.get_close_matches(word, known, n=3)
+    return [known[key] for key in near]
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _load(place: str) -> object:

@@ -12,7 +12,11 @@ from typing import IO, TYPE_CHECKING, Any
 from snellen.secrets import redact, redact_bytes
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+LABEL_WIDTH = 12
+"""Least width of a column of words on a terminal that has no room for all of a table, in characters."""
 
 
 class RedactingBytes:
@@ -68,12 +72,35 @@ def redacted_output() -> Iterator[None]:
 def show(*what: RenderableType) -> None:
     """Print rich renderables to stdout; in a pipe they are as wide as they need to be."""
     from rich.console import Console
+    from rich.table import Table
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=160)
     for one in what:
-        console.print(one)
+        if console.is_terminal and isinstance(one, Table):
+            width = max(console.width, _whole_figures(one, console))
+            Console(highlight=False, width=width).print(one)
+        else:
+            console.print(one)
+
+
+def _whole_figures(table: Table, console: Console) -> int:
+    """Have a narrow table break its words and never its figures; the least width at which that can be done.
+
+    A terminal that is narrower still breaks the lines itself: that is hard to read, and a figure without its end is wrong.
+    """
+    from rich.measure import measure_renderables
+
+    for column in table.columns:
+        cells = [column.header, *column.cells]
+        natural = measure_renderables(console, console.options.update(width=10_000), cells).maximum
+        figures = column.justify == "right"
+        column.min_width = natural if figures else min(natural, LABEL_WIDTH)
+        column.no_wrap = figures
+        if not figures:
+            column.overflow = "fold"
+    return sum((column.min_width or 0) + 3 for column in table.columns) + 1
 
 
 def show_json(value: Any) -> None:

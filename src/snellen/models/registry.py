@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import cast
@@ -56,10 +57,12 @@ def open_model(spec: str, options: ModelOptions) -> Model:
     else:
         found = {point.name: point for point in entry_points(group=GROUP)}
         if kind not in found:
-            known = ", ".join([*KINDS, *sorted(found)])
+            known = [*KINDS, *sorted(found)]
+            near = difflib.get_close_matches(kind, known, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(
                 f"--model {spec!r}: there is no model kind {kind!r}",
-                f"Kinds: {known}. Write it as KIND:NAME, e.g. api:gpt-5-mini.",
+                f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-5-mini.",
             )
         factory = found[kind].load()
     return cast(Model, factory(name, options))
