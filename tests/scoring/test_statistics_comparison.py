@@ -221,3 +221,17 @@ def test_variance_between_and_within_questions_are_told_apart():
 def test_without_repeats_no_variance_is_made_up():
     assert statistics.spread(scores([1, 0, 1])) is None
     assert statistics.spread_metrics(scores([1, 0, 1])) == []
+
+
+def test_so_few_clusters_that_no_p_value_falls_below_5_percent_could_show_nothing():
+    rng = np.random.default_rng(4)
+    for count, shown in ((3, False), (5, False), (6, True)):
+        group = np.repeat(np.arange(count), 10)
+        result = statistics.compare(rng.random(len(group)), rng.random(len(group)), group)
+        assert (result.smallest_detectable is not None) == shown
+
+
+def test_clusters_that_all_differ_by_the_same_have_no_smallest_difference_made_of_rounding():
+    group = np.repeat(np.arange(7), 3)
+    result = statistics.compare(np.full(21, 0.7), np.full(21, 0.1), group)
+    assert result.smallest_detectable is None

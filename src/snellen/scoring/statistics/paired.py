@@ -138,5 +138,15 @@ def compare(
         clusters=clusters,
         wins=wins,
         losses=losses,
-        smallest_detectable=smallest_detectable_mean(sqrt(variance)) if clusters > 1 and variance > 0.0 else None,
+        smallest_detectable=_smallest_of_flips(clusters, sqrt(variance)),
     )
+
+
+def _smallest_of_flips(clusters: int, standard_error: float) -> float | None:
+    """What sign flips can show: nothing with so few clusters that even all in one direction stay above 5 %.
+
+    A standard error of 1e-12 and less is rounding of clusters that all differ by the same.
+    """
+    if 2.0 ** (1 - clusters) > 0.05 or standard_error <= 1e-12:
+        return None
+    return smallest_detectable_mean(standard_error)
