@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from snellen.errors import DataError, FingerprintError, RunLockedError, UsageError
+from snellen.errors import DataError, FingerprintError, RunLockedError, StorageError, UsageError
 from snellen.features import import_file, open_store
 from snellen.features.labels import from_ids
 from snellen.features.layout import read_meta
@@ -107,6 +108,41 @@ def test_several_labels_a_row_come_as_texts_as_a_matrix_or_as_lists(tmp_path):
     assert one.labels.classes.tolist() == [3, 4, 17]
     assert two.labels.many is not None
     assert two.labels.many.shape == (6, 20)
+
+
+def test_lists_of_zeros_and_ones_of_one_length_are_a_matrix_and_no_ids(tmp_path):
+    matrix = (RNG.random((6, 3)) < 0.5).astype(int)
+    matrix[0] = (0, 1, 0)
+    table = pa.table({"features": list(X), "labels": matrix.tolist()})
+    pq.write_table(table, tmp_path / "given.parquet")
+    store = open_store(import_file(tmp_path / "given.parquet", tmp_path / "s"))
+    assert np.array_equal(store.labels.many, matrix.astype(bool))
+
+
+def test_negative_ids_are_noted_where_rows_have_several_labels_too(tmp_path):
+    table = pa.table({"features": list(X), "labels": [[-1, 2], [3], [2], [], [3], [3]]})
+    pq.write_table(table, tmp_path / "given.parquet")
+    notes = read_meta(import_file(tmp_path / "given.parquet", tmp_path / "s")).notes
+    assert "labels below 0 are taken as classes like any other: -1" in notes
+
+
+@pytest.mark.parametrize("lists", [[[1.0, 2.5]], [[1 << 63]], [[float("nan")]]])
+def test_lists_hold_whole_numbers_of_64_bits(tmp_path, lists):
+    kind = pa.list_(pa.uint64() if lists == [[1 << 63]] else pa.float64())
+    table = pa.table({"features": list(X), "labels": pa.array([[3]] * 5 + lists, kind)})
+    pq.write_table(table, tmp_path / "given.parquet")
+    with pytest.raises(DataError, match=r"row 5: the label .* is no 64-bit integer"):
+        import_file(tmp_path / "given.parquet", tmp_path / "s")
+
+
+def test_files_without_a_byte_or_without_a_row_are_refused(tmp_path):
+    (tmp_path / "none.npz").touch()
+    with pytest.raises(DataError, match="cannot be read as"):
+        import_file(tmp_path / "none.npz", tmp_path / "s")
+    empty = pa.table({"features": pa.array([], pa.list_(pa.float32())), "labels": pa.array([], pa.int64())})
+    pq.write_table(empty, tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match=r"features of shape \[0, 0\]"):
+        import_file(tmp_path / "empty.parquet", tmp_path / "s")
 
 
 def test_class_names_go_with_ids_or_are_the_labels(tmp_path):
@@ -221,6 +257,26 @@ def test_a_cut_off_commit_is_written_again(tmp_path):
     assert store.ids.tolist() == ["0.jpg", "1.jpg", "2.jpg", "3.jpg", "5.jpg"]
     assert [(one.id, one.reason) for one in meta.missing] == [("4.jpg", "damaged")]
     assert sorted(one.name for one in (tmp_path / "s").glob("*.npy")) == ["cls.kept.npy"]
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files are reserved by posix_fallocate")
+def test_a_disk_without_room_for_the_rows_that_are_kept_is_an_error_and_the_store_goes_on(tmp_path, monkeypatch):
+    def writer() -> Writer:
+        return Writer(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
+
+    def full(file: int, start: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with writer() as open_:
+        open_.stage(range(6), {"cls": np.arange(12.0).reshape(6, 2)}, {4: "damaged"})
+        open_.commit()
+        with monkeypatch.context() as patch, pytest.raises(StorageError, match="No space left"):
+            patch.setattr(os, "posix_fallocate", full)
+            open_.finish()
+    with writer() as open_:
+        assert not len(open_.remaining)
+        assert open_.finish().rows == 5
+    assert open_store(tmp_path / "s").values[:, 0].tolist() == [0, 2, 4, 6, 10]
 
 
 WRITING = """

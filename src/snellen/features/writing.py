@@ -168,6 +168,7 @@ class Writer:
         Raises:
             RuntimeError: rows remain.
             DataError: no row has values.
+            StorageError: there is no room for the arrays without those rows; what is committed stays.
         """
         if len(self.remaining):
             raise RuntimeError(f"{len(self.remaining):,} rows are not written yet")
@@ -179,7 +180,10 @@ class Writer:
                     f"first: {next(iter(self._missing.values()))}",
                     "Check --images.",
                 )
-            outputs, table, labels = self._without_missing()
+            try:
+                outputs, table, labels = self._without_missing()
+            except OSError as error:
+                raise journal.storage_error(self.path, error) from error
         gone = tuple(Missing(rows.ids[row], rows.splits[row], why) for row, why in sorted(self._missing.items()))
         meta = msgspec.structs.replace(
             self._began(),
@@ -273,6 +277,7 @@ class Writer:
         for name, one in self._outputs.items():
             copy = Output(f"{name}.kept.npy", one.width, one.dtype)
             values = np.lib.format.open_memmap(self.path / copy.file, "w+", np.dtype(one.dtype), (len(kept), one.width))
+            _reserve(self.path / copy.file)
             for start in range(0, len(kept), 8192):
                 values[start : start + 8192] = self._arrays[name][kept[start : start + 8192]]
             values.flush()
