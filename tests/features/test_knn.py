@@ -128,6 +128,21 @@ def test_zero_rows_an_empty_query_set_and_one_class_are_taken():
     assert [(m.value, m.n) for m in empty.metrics()] == [(None, 0)] * 2
 
 
+def test_a_temperature_given_twice_counts_once_and_close_ones_have_names_of_their_own():
+    x, y = np.random.default_rng(0).standard_normal((5, 2)), [0, 1, 0, 1, 0]
+    found = knn(x, y, split=SPLIT, ks=(1,), temperatures=(0.07, 0.1, 0.1, 0.07, 0.1000000001))
+    assert set(found.values) == {f"knn@1{top}{t}" for top in ("", "/top5") for t in ("", "/T=0.1", "/T=0.1000000001")}
+    assert all(values.max() <= 1.0 for values in found.values.values())
+
+
+def test_rows_without_splits_and_negative_seeds_are_told():
+    x, y = np.eye(3), [0, 1, 0]
+    with pytest.raises(UsageError, match="the rows have no splits"):
+        knn(x, y, split=[""] * 3)
+    with pytest.raises(UsageError, match="a seed of -1"):
+        knn(x, y, train=[0, 1], queries=[2], n_per_class=1, seeds=(-1,))
+
+
 def test_what_a_vote_cannot_take_is_refused():
     x = np.eye(4)
     with pytest.raises(UsageError, match="several labels"):

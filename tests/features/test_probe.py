@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.features import closed_form, holdout, logistic, multilabel
+from snellen.features.fewshot import few_shot
 from snellen.features.head import load_head
 from snellen.features.probe import probe
 
@@ -156,6 +157,113 @@ def test_one_class_overlapping_splits_and_odd_strengths_are_refused(classes):
         probe(x, y, train_rows=np.arange(400), test_rows=np.arange(399, 600))
     with pytest.raises(UsageError, match="C = -1"):
         probe(x, y, strengths=(-1.0,))
+
+
+@pytest.mark.parametrize("method", ["logistic", "ridge", "lda"])
+def test_one_class_is_refused_by_every_method(classes, method):
+    with pytest.raises(UsageError, match="a classifier needs two classes"):
+        probe(classes[0], np.zeros(600, dtype=int), method=method, strengths=(0.5,))
+
+
+def test_rows_without_any_label_negative_seeds_and_endless_penalties_are_refused(classes):
+    x, y = classes
+    with pytest.raises(UsageError, match="none of 480 training rows has a label"):
+        probe(x, np.zeros((600, 3), dtype=int))
+    with pytest.raises(UsageError, match="a seed of -1"):
+        probe(x, y, seed=-1)
+    with pytest.raises(UsageError, match="a seed of -1"):
+        few_shot(x, y, np.arange(400), np.arange(400, 600), ns=(1,), seed=-1)
+    with pytest.raises(UsageError, match="positive numbers"):
+        probe(x, y, method="ridge", strengths=(np.inf,))
+
+
+@pytest.mark.parametrize("method", ["logistic", "ridge", "lda"])
+def test_features_whose_squares_overflow_are_refused(classes, method):
+    x, y = classes
+    with pytest.raises(DataError, match="so large that sums of their squares overflow"):
+        probe(x * 1e300, y, method=method)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-20, 1e20, 1e140])
+def test_the_closed_forms_do_not_depend_on_the_size_of_the_features(classes, size):
+    x, y = classes
+    for method in ("ridge", "lda"):
+        one, other = (probe(x * scale, y, method=method, strengths=(0.01,)) for scale in (1.0, size))
+        assert np.array_equal(one.predicted, other.predicted)
+
+
+@pytest.mark.parametrize("standardise", ["none", "standardise"])
+@pytest.mark.parametrize("method", ["ridge", "lda"])
+def test_of_constant_features_alone_the_largest_class_is_predicted(method, standardise):
+    y = np.array([2, 2, 2, 2, 1, 1, 0, 0, 0, 2, 1, 0])
+    found = probe(
+        np.full((12, 3), 1340.0150352924277),
+        y,
+        train_rows=range(9),
+        test_rows=range(9, 12),
+        method=method,
+        standardise=standardise,
+        strengths=(0.001,),
+    )
+    assert found.predicted.tolist() == [2, 2, 2]
+    assert found.metrics()[0].value == 1 / 3
+
+
+def test_of_classes_that_are_one_point_each_lda_takes_the_nearest():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((5, 4))
+    near = x + 0.05 * rng.standard_normal((5, 4))
+    for scale in (1.0, 1e-9):
+        points = np.concatenate([x, x, near]) * scale + 7.0 * scale
+        found = probe(
+            points,
+            np.tile(np.arange(5), 3),
+            train_rows=range(10),
+            test_rows=range(10, 15),
+            method="lda",
+            strengths=(0.1,),
+        )
+        assert found.correct.all()
+
+
+def test_small_values_beside_large_ones_are_not_lost_where_rows_are_few():
+    """Eight rows of twelve features: the classes differ in a feature of size 1e-3, and another is of size 1e6."""
+    rng = np.random.default_rng(6)
+    y = np.arange(8) % 2
+    x = np.zeros((16, 12))
+    x[:, 0] = 1e6 * rng.standard_normal(16)
+    x[:, 1] = 1e-3 * (2 * np.tile(y, 2) - 1)
+    found = probe(x, np.tile(y, 2), train_rows=range(8), test_rows=range(8, 16), strengths=(1e9,))
+    assert found.correct.all()
+
+
+def test_a_large_offset_is_no_constant_feature_in_float64():
+    y = np.arange(40) % 2
+    x = 1e9 + (y + 0.1 * np.random.default_rng(7).standard_normal(40))[:, None]
+    found = probe(x, y, train_rows=range(20), test_rows=range(20, 40), standardise="standardise", strengths=(1.0,))
+    assert found.correct.all()
+
+
+def test_a_class_that_all_training_rows_have_keeps_no_other_from_its_minimum():
+    rng = np.random.default_rng(8)
+    x, many = rng.standard_normal((60, 3)), rng.random((60, 4)) < 0.4
+    many[:, 1], many[:40, 3] = True, False
+    both = [
+        probe(x, one, train_rows=range(40), test_rows=range(40, 60), strengths=(100.0,)) for one in (many, many[:, ::2])
+    ]
+    assert all(one.settings.converged for one in both)
+    np.testing.assert_allclose(both[0].head.weights[:, ::2], both[1].head.weights, rtol=1e-5)
+    assert not both[0].head.weights[:, 1::2].any()
+    assert both[0].predicted[:, 1].all() and not both[0].predicted[:, 3].any()
+
+
+def test_the_note_says_why_the_penalty_was_not_chosen():
+    x, y = np.random.default_rng(9).standard_normal((12, 4)), np.arange(12) % 3
+    found = probe(x, y, train_rows=range(6), test_rows=range(6, 12))
+    assert found.settings.selection == "none: no row of train could be held out"
+    assert any("or they are too few" in note for note in found.notes())
+    (one,) = few_shot(x, y, np.arange(4), np.arange(4, 12), ns=(1,), tries=2)
+    assert one.not_chosen == 2 and one.unseen == 0
 
 
 def test_constant_features_and_one_image_classes_are_taken():

@@ -45,6 +45,9 @@ def moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
     rows, width = values.shape
     kind = np.float64 if rows * width * width <= _DOUBLE_UP_TO else np.float32
     mean = values.mean(axis=0, dtype=np.float64)
+    # Of a constant feature nothing is to be left, not even rounding: alone, it would be all that there is to divide by.
+    constant = values.max(axis=0) == values.min(axis=0)
+    mean[constant] = values[0, constant]
     centred = np.subtract(values, mean.astype(kind), dtype=kind)
     order = np.argsort(targets, kind="stable")
     counts = np.bincount(targets, minlength=classes)
@@ -76,7 +79,7 @@ def paths(found: Moments, kind: Kind, strengths: tuple[float, ...], values: np.n
     base, cross = _normal(found, kind)
     squares, axes = np.linalg.eigh(base)
     squares = np.clip(squares, 0.0, None)
-    size = max(float(squares.mean()), float(np.finfo(np.float32).tiny))
+    size = float(squares.mean()) or 1.0
     turned = axes.T @ cross
     rows = np.subtract(values, found.mean.astype(base.dtype), dtype=base.dtype) @ axes
     scores = []
@@ -90,7 +93,8 @@ def solve(found: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.n
     """(weights [d, c], bias [c]) at one strength: scores = values @ weights + bias."""
     _check(kind, (strength,))
     base, cross = _normal(found, kind)
-    size = max(float(np.trace(base)) / len(base), float(np.finfo(np.float32).tiny))
+    # Of constant features alone there is nothing to weigh, and any number will do.
+    size = max(float(np.trace(base)) / len(base), 0.0) or 1.0
     if kind == "lda":
         base = (1.0 - strength) * base
     base[np.diag_indices_from(base)] += strength * size
@@ -111,6 +115,10 @@ def _normal(found: Moments, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     counts = np.maximum(found.counts, 1)[:, None].astype(kept)
     means = found.sums / counts
     within = found.scatter - found.sums.T @ means
+    # Where every class is one point only rounding is left of this difference; the nearest of the points then decides.
+    least = float(np.finfo(kept).eps) * float(np.trace(found.scatter))
+    if float(np.trace(within)) <= 10.0 * least:
+        within = np.eye(len(within), dtype=kept) * kept.type(least)
     return within / kept.type(found.counts.sum()), means.T.copy()
 
 
@@ -131,7 +139,7 @@ def _bias(found: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) ->
 
 def _check(kind: Kind, strengths: tuple[float, ...]) -> None:
     top = 1.0 if kind == "lda" else np.inf
-    if not strengths or not all(0.0 < one <= top for one in strengths):
+    if not strengths or not all(0.0 < one <= top and np.isfinite(one) for one in strengths):
         raise UsageError(
             f"{kind}: strengths {list(strengths)}; positive numbers{' up to 1' if kind == 'lda' else ''} were expected",
             "Leave them away for the default grid.",

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import UsageError
+from snellen.features.holdout import generator
 from snellen.features.probe import probe
 from snellen.features.relevance import labels_of
 from snellen.scoring.statistics import interval
@@ -24,6 +25,8 @@ class FewShot(Struct, frozen=True):
         ci95: of the mean, over the test rows as they might have been drawn otherwise; None with one test row.
         classes: that the training rows have.
         short: classes with fewer than n training rows, which gave all they have.
+        unseen: test rows of classes without a training row; they count as wrong.
+        not_chosen: tries in which no row could be held out, so that the penalty was not chosen.
     """
 
     n: int
@@ -33,11 +36,13 @@ class FewShot(Struct, frozen=True):
     short: int
     ci95: tuple[float, float] | None
     classes: int
+    unseen: int
+    not_chosen: int
 
 
 def draw(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
-    shuffled = np.random.default_rng(seed).permutation(len(targets))
+    shuffled = generator(seed).permutation(len(targets))
     order = shuffled[np.argsort(targets[shuffled], kind="stable")]
     ordered = targets[order]
     first = np.searchsorted(ordered, ordered)
@@ -75,14 +80,17 @@ def few_shot(
     counts = np.bincount(targets)
     found = []
     for n in ns:
-        scores, right = [], np.zeros(len(test))
+        scores, right, not_chosen, unseen = [], np.zeros(len(test)), 0, 0
         for number in range(tries):
             rows = train[draw(targets, n, seed + number)]
             one = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
             scores.append(float(one.correct.mean()))
             right += one.correct / tries
+            unseen = int((one.rank > one.settings.classes).sum())
+            not_chosen += one.settings.grid > 1 and one.trained[0].held_out == 0
         spread = float(np.std(scores, ddof=1)) if tries > 1 else None
         short, classes = int(((counts < n) & (counts > 0)).sum()), int((counts > 0).sum())
         between = interval(right, np.arange(len(right), dtype=np.int64))
-        found.append(FewShot(n, tuple(scores), float(np.mean(scores)), spread, short, between, classes))
+        mean = float(np.mean(scores))
+        found.append(FewShot(n, tuple(scores), mean, spread, short, between, classes, unseen, not_chosen))
     return found

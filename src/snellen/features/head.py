@@ -53,7 +53,8 @@ def scaling(kind: Scale, train: np.ndarray) -> Scaling:
     mean = train.mean(axis=0, dtype=np.float64)
     deviation = train.std(axis=0, dtype=np.float64)
     # What rounding leaves of a constant feature is no spread.
-    constant = deviation <= 1e-7 * np.abs(mean)
+    rounding = 1e-14 if train.dtype == np.float64 else 1e-7
+    constant = deviation <= rounding * np.abs(mean)
     return Scaling(kind, mean, np.where(constant, 1.0, deviation))
 
 

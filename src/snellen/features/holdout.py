@@ -10,6 +10,13 @@ SHARE = 0.1
 FOLDS = 5
 
 
+def generator(seed: int) -> np.random.Generator:
+    """numpy's PCG64. Raises UsageError where the seed is negative."""
+    if seed < 0:
+        raise UsageError(f"a seed of {seed}; a whole number from 0 was expected", "As in --seed 0.")
+    return np.random.default_rng(seed)
+
+
 def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.ndarray:
     """[n] bool: rows held out of train, about `share` of each class, and never a class's last row.
 
@@ -20,7 +27,7 @@ def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.n
     if not 0.0 < share < 1.0:
         raise UsageError(f"a held-out share of {share}; a number between 0 and 1 was expected", "0.1 is a tenth.")
     rows = len(targets)
-    shuffled = np.random.default_rng(seed).permutation(rows)
+    shuffled = generator(seed).permutation(rows)
     held = np.zeros(rows, dtype=bool)
     if targets.ndim == 2:
         held[shuffled[: round(share * rows)]] = True

@@ -151,7 +151,7 @@ def _read(file: Path, asked: Mapping[str, str]) -> Columns:
 def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
     try:
         archive = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{file} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
@@ -297,7 +297,7 @@ def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
             f"{file}: row {wrong[0]:,}: {name!r} has {lengths[wrong[0]]:,} values, row 0 has {lengths[0]:,}",
             "All rows need features of one width.",
         )
-    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), -1)
+    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
 
 
 def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> Columns:
@@ -335,8 +335,10 @@ def _labels(given: Any, names: list[str] | None, rows: int, file: Path) -> Label
         return f"row {row:,}"
 
     if isinstance(given, list):
-        if all(isinstance(one, int) for row in given for one in row):
-            return reading.from_lists(given, names, str(file))
+        if _is_matrix(given):
+            return reading.from_array(np.array(given), names, str(file), place)
+        if all(isinstance(one, (int, float)) for row in given for one in row):
+            return reading.from_lists(_whole(given, file), names, str(file))
         known = names or sorted({str(one) for row in given for one in row})
         index = {name: number for number, name in enumerate(known)}
         for row, texts in enumerate(given):
@@ -351,6 +353,26 @@ def _labels(given: Any, names: list[str] | None, rows: int, file: Path) -> Label
     if array.dtype.kind == "O":
         array = np.array([str(one) for one in array.tolist()])
     return reading.from_array(array, names, str(file), place)
+
+
+def _is_matrix(rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether lists are rows of 0 and 1, one place a class, and no lists of ids: all are of one length, from 2 on.
+
+    Read as ids, each would name the classes 0 and 1, or one of them twice.
+    """
+    width = len(rows[0]) if rows else 0
+    return width > 1 and all(len(row) == width and all(one in (0, 1) for one in row) for row in rows)
+
+
+def _whole(rows: Sequence[Sequence[float]], file: Path) -> list[list[int]]:
+    """Class ids of lists. Raises DataError naming the row of a number that is no 64-bit integer."""
+    for number, row in enumerate(rows):
+        for one in row:
+            if not (abs(one) < 1 << 63 and one == int(one)):
+                raise DataError(
+                    f"{file}: row {number:,}: the label {one} is no 64-bit integer", "Class ids are whole numbers."
+                )
+    return [[int(one) for one in row] for row in rows]
 
 
 def _texts(given: Any, rows: int, role: str, file: Path, default: list[str]) -> list[str]:
@@ -439,9 +461,8 @@ def _notes(features: np.ndarray, stored: str, labels: Labels, ids: Sequence[str]
         yield f"features of type {features.dtype} are stored as {stored}"
     if (twice := len(ids) - len(set(ids))) > 0:
         yield f"{twice:,} rows have an id that another row has"
-    if labels.single is not None:
-        negative = np.unique(labels.single[labels.single < 0])
-        if len(negative):
-            yield f"labels below 0 are taken as classes like any other: {', '.join(map(str, negative[:5]))}"
-    elif labels.many is not None and (empty := int((~labels.many.any(axis=1)).sum())):
+    negative = labels.classes[labels.classes < 0]
+    if len(negative):
+        yield f"labels below 0 are taken as classes like any other: {', '.join(map(str, negative[:5]))}"
+    if labels.many is not None and (empty := int((~labels.many.any(axis=1)).sum())):
         yield f"{empty:,} rows have no label at all"

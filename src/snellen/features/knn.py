@@ -14,6 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
+from snellen.features.holdout import generator
 from snellen.features.neighbours import nearest
 from snellen.features.ranking import Ties, check_ties, workers
 from snellen.features.relevance import RowsOf, labels_of, rows_of, single
@@ -170,6 +171,7 @@ def knn(
     if n_per_class is not None:
         ks = [*(k for k in ks if k < n_per_class), n_per_class]
     ks = sorted({int(k) for k in ks})
+    temperatures = tuple(dict.fromkeys(float(t) for t in temperatures))
     draws = tuple(int(seed) for seed in seeds) if n_per_class is not None else ()
     sums: dict[str, NDArray[np.float64]] = {}
     rows = taught
@@ -200,7 +202,7 @@ def knn(
 
 def _drawn(taught: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
     """Up to n training rows of each class, in the order of rows."""
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     shuffled = rng.permutation(len(taught))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     sizes = np.bincount(codes)
@@ -235,7 +237,7 @@ def _voted(
         weights = np.ones_like(scores)
         if vote == "weighted" and scores.size:
             weights = np.exp((scores - scores[:, :1]) / temperature)
-        suffix = f"/T={temperature:g}" if number else ""
+        suffix = f"/T={_short(temperature)}" if number else ""
         for k in ks:
             rank = np.zeros(len(truth), dtype=np.int64)
             for start in range(0, len(truth), block):
@@ -244,6 +246,11 @@ def _voted(
             for top, name in ((1, f"knn@{k}"), (5, f"knn@{k}/top5")):
                 found.append((name + suffix, (seen & (rank <= top)).astype(np.float64)))
     return found
+
+
+def _short(number: float) -> str:
+    """Six digits where they say it all, as two temperatures must not have one name."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
 def _rank(

@@ -33,12 +33,14 @@ CS = tuple(float(c) for c in 10.0 ** np.linspace(-6, 5, 45))
 """The 45 values of DINOv2's logistic regression."""
 
 PATH_TOLERANCE = 1e-3
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+TOLERANCE = {"float32": 1e-5, "float64": 1e-14}
 ITERATIONS = 1_000
 MEMORY = 10
 
 _BLOCK_ROWS = 1_024
 _FLOOR = {"float32": -30.0, "float64": -300.0}
+_ROUNDING = {"float32": 5e-9, "float64": 1e-15}
+"""By this share of itself an objective may seem to rise from one evaluation to the next."""
 _DOUBLE_UP_TO = 500_000_000
 
 
@@ -53,6 +55,8 @@ class Problem(Struct, frozen=True, eq=False):
         targets: [n] int64 columns from 0 to c - 1 ("softmax"), or [n, c] bool ("sigmoid").
         classes: c.
         loss: "softmax": one class a row; "sigmoid": each class against the rest, all classes at once.
+        fixed: None, or [all classes] float64 of "sigmoid": NaN for the c classes that are fitted; else the bias of a
+            class that all rows have or none. Its loss has no minimum, and on the way there nothing else would converge.
     """
 
     rows: np.ndarray
@@ -62,6 +66,7 @@ class Problem(Struct, frozen=True, eq=False):
     targets: np.ndarray
     classes: int
     loss: Loss
+    fixed: np.ndarray | None = None
 
 
 class Fit(Struct, frozen=True, eq=False):
@@ -108,15 +113,16 @@ def prepare(
         dtype: None takes what `precision` says.
 
     Raises:
-        UsageError: fewer than two classes with rows, or no rows.
+        UsageError: fewer than two classes with rows ("softmax").
     """
     count, width = values.shape
-    seen = len(np.unique(targets)) if loss == "softmax" else classes
-    if count == 0 or (loss == "softmax" and seen < 2):
-        raise UsageError(
-            f"{count:,} training rows of {seen} class(es): a classifier needs two classes at least",
-            "Choose a split that has rows of two classes.",
-        )
+    fixed = None
+    if loss == "softmax":
+        require_classes(targets)
+    else:
+        fitted = targets.any(axis=0) & ~targets.all(axis=0)
+        fixed = np.where(fitted, np.nan, _odds(targets))
+        targets, classes = targets[:, fitted], int(fitted.sum())
     kind = np.dtype(dtype or precision(count, width, classes))
     mean = values.mean(axis=0, dtype=np.float64)
     centred = np.subtract(values, mean.astype(kind), dtype=kind)
@@ -124,16 +130,32 @@ def prepare(
         squares, axes = np.linalg.eigh(centred.T @ centred)
         rows = centred @ axes
     else:
-        # The square of a small singular value is lost in float32, so this one is taken in float64; it is small.
+        # An orthonormal basis of the rows first: from their products alone a feature of small values beside one of
+        # large values could not be told from rounding.
         exact = centred.astype(np.float64)
-        squares, left = np.linalg.eigh(exact @ exact.T)
-        kept = squares > max(float(squares[-1]), 0.0) * 1e-14
-        squares = squares[kept]
-        lengths = np.sqrt(squares)
-        axes = (exact.T @ (left[:, kept] / lengths)).astype(kind)
-        rows = (left[:, kept] * lengths).astype(kind)
+        basis, within = np.linalg.qr(exact.T)
+        squares, turn = np.linalg.eigh(within @ within.T)
+        axes = (basis @ turn).astype(kind)
+        rows = (within.T @ turn).astype(kind)
     spectrum = (np.clip(squares, 0.0, None) / count).astype(kind)
-    return Problem(rows, spectrum, axes, mean, targets, classes, loss)
+    return Problem(rows, spectrum, axes, mean, targets, classes, loss, fixed)
+
+
+def require_classes(targets: np.ndarray) -> None:
+    """Raise UsageError unless there are training rows, of two classes where each row has one, of any where several."""
+    if targets.ndim == 2:
+        if 0 in targets.shape or not targets.any():
+            raise UsageError(
+                f"none of {len(targets):,} training rows has a label: there is nothing to learn",
+                "Choose a split whose rows have labels.",
+            )
+        return
+    seen = len(np.unique(targets))
+    if seen < 2:
+        raise UsageError(
+            f"{len(targets):,} training rows of {seen} class(es): a classifier needs two classes at least",
+            "Choose a split that has rows of two classes.",
+        )
 
 
 class _State:
@@ -176,7 +198,7 @@ def fit(problem: Problem, c: float = 1.0, *, tolerance: float | None = None, ite
     """Fit at one C, by steps of ten in C from where the penalty rules.
 
     Args:
-        tolerance: share of the objective that may be missing to its minimum; None: 1e-10 in float64, 1e-5 in float32.
+        tolerance: share of the objective that may be missing to its minimum; None: 1e-14 in float64, 1e-5 in float32.
     """
     check_cs((c,))
     if tolerance is None:
@@ -223,7 +245,7 @@ def evaluate(problem: Problem, point: np.ndarray) -> tuple[float, np.ndarray, fl
         slope[:-1] += block.T @ scores
         slope[-1] += scores.sum(axis=0)
     slope /= len(rows)
-    return loss / len(rows), slope, max(curvature / (len(rows) * problem.classes), 1e-12)
+    return loss / len(rows), slope, max(curvature / (len(rows) * max(problem.classes, 1)), 1e-12)
 
 
 def _softmax(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
@@ -261,9 +283,13 @@ def _bias_of_the_shares(problem: Problem) -> np.ndarray:
         seen = np.bincount(problem.targets, minlength=problem.classes)
         shares = np.log(np.maximum(seen, 0.5) / count)
         return np.asarray(shares - shares.mean())
-    share = np.clip(problem.targets.mean(axis=0), 0.5 / count, 1.0 - 0.5 / count)
-    odds: np.ndarray = np.log(share / (1.0 - share))
-    return odds
+    return _odds(problem.targets)
+
+
+def _odds(targets: np.ndarray) -> np.ndarray:
+    """[c] logarithms of the odds of [n, c] bool; with half a row on the side that has none."""
+    share = np.clip(targets.mean(axis=0), 0.5 / len(targets), 1.0 - 0.5 / len(targets))
+    return np.asarray(np.log(share / (1.0 - share)))
 
 
 def _to_penalty(problem: Problem, state: _State, before: float, c: float) -> float:
@@ -284,7 +310,7 @@ def _descend(problem: Problem, state: _State, penalty: float, tolerance: float, 
     Source: Nocedal and Wright 2006, algorithm 7.4; the step is halved by a parabola until the objective falls enough
     (Armijo). A step along which the slope does not rise is not remembered.
     """
-    noise = 4.0 * float(np.finfo(problem.rows.dtype).eps)
+    rounding = _ROUNDING[str(problem.rows.dtype)]
     objective, slope = _penalised(state, penalty)
     gap = np.inf
     for _ in range(iterations):
@@ -298,7 +324,7 @@ def _descend(problem: Problem, state: _State, penalty: float, tolerance: float, 
         while True:
             state.move(problem, origin - problem.rows.dtype.type(length) * direction)
             there, slope_there = _penalised(state, penalty)
-            if there <= objective - 1e-4 * length * decrement + noise * objective * 1e-2:
+            if there <= objective - 1e-4 * length * decrement + rounding * objective:
                 break
             bend = there - objective + length * decrement
             length *= min(0.5, max(0.1, 0.5 * length * decrement / bend)) if np.isfinite(bend) else 0.1
@@ -348,6 +374,11 @@ def _fitted(
     """The layer in the coordinates of the features as they were given."""
     weights = problem.axes @ state.point[:-1]
     bias = state.point[-1] - problem.mean @ weights
+    if problem.fixed is not None:
+        learnt = np.isnan(problem.fixed)
+        every, biases = np.zeros((len(weights), len(learnt)), dtype=weights.dtype), problem.fixed.copy()
+        every[:, learnt], biases[learnt] = weights, bias
+        weights, bias = every, biases
     objective, _ = _penalised(state, penalty)
     return Fit(
         weights=weights,

@@ -26,6 +26,9 @@ from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
 METHODS = ("logistic", "ridge", "lda")
+NOT_CHOSEN = (
+    "No training row could be held out (each class has one, or they are too few), so the penalty was not chosen."
+)
 _BLOCK = 4_096
 _ONE_THREAD_UP_TO = 500_000_000
 
@@ -158,7 +161,7 @@ class Probe(Struct, frozen=True, eq=False):
                     "without them; they are skipped in every figure."
                 )
         if self.settings.grid > 1 and any(one.held_out == 0 for one in self.trained):
-            told.append("No training row could be held out (each class has one), so the penalty was not chosen.")
+            told.append(NOT_CHOSEN)
         if not self.settings.converged:
             told.append(f"The last fit stopped {self.settings.gap:.1e} of its objective above the minimum.")
         edges = [one for one in self.trained if one.tried and one.strength == one.tried[-1].strength]
@@ -215,7 +218,7 @@ def probe(
             method's grid. One value is taken as it is.
         share, seed: of the training rows that choose among several strengths.
         folds: of the cross-validation.
-        tolerance: of the last logistic fit; None: 1e-10 in float64, 1e-5 in float32.
+        tolerance: of the last logistic fit; None: 1e-14 in float64, 1e-5 in float32.
 
     Raises:
         DataError: features that are not finite, naming the row; labels of another number of rows.
@@ -250,18 +253,25 @@ def probe(
         names = None if known.names is None else tuple(known.names[one] for one in columns)
         head = Head(fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None)
         logits = head.logits(finite_rows(values, tested))
+        if not np.isfinite(logits).all():
+            raise DataError(
+                f"features: row {tested[int((~np.isfinite(logits)).any(axis=1).argmax())]}: the layer's scores of it are "
+                f"not finite; {np.abs(fitted.weights).max():.1e} is the layer's largest weight",
+                "Multiply or divide all features by one number, so that they are near 1.",
+            )
         if known.many is None:
             scored.append(placed(logits, head.classes, np.asarray(known.single)[tested]))
         else:
             scored.append((logits, known.many[tested], np.zeros(0, dtype=np.int64)))
         found.append(fitted)
         heads.append(head)
+    grid = len(default_grid(method) if strengths is None else strengths)
     settings = Settings(
         method=method,
         standardise=standardise,
         strengths=tuple(one.strength for one in found),
-        grid=len(default_grid(method) if strengths is None else strengths),
-        selection=_selection(found, share),
+        grid=grid,
+        selection=_selection(found, share, grid),
         protocol=protocol,
         seed=seed,
         penalty="C: inverse L2 penalty on the sum of losses, bias free"
@@ -346,7 +356,11 @@ def _columns(labels: Labels, into: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows as float64 where they are stored so, else float32. Raises DataError naming a row that is not finite."""
+    """Rows as float64 where they are stored so, else float32.
+
+    Raises:
+        DataError: a value is not finite, or too large for a sum of squares; it names the row.
+    """
     taken = np.asarray(values[rows], dtype=np.float64 if values.dtype == np.float64 else np.float32)
     for start in range(0, len(taken), _BLOCK):
         bad = ~np.isfinite(taken[start : start + _BLOCK])
@@ -356,6 +370,18 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
                 f"features: row {rows[start + row]}: column {column} is {taken[start + row, column]}; "
                 "finite numbers were expected",
                 "Extract this row anew, or leave it out and say so.",
+            )
+    if taken.dtype == np.float64 and taken.size:
+        with np.errstate(over="ignore"):
+            lengths = np.concatenate(
+                [np.square(taken[i : i + _BLOCK]).sum(axis=1) for i in range(0, len(taken), _BLOCK)]
+            )
+            large = not np.isfinite(lengths.sum())
+        if large:
+            raise DataError(
+                f"features: row {rows[int(lengths.argmax())]}: its values are so large that sums of their squares "
+                "overflow float64",
+                "Divide all features by one number.",
             )
     return taken
 
@@ -370,10 +396,12 @@ def placed(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> tuple
     return classes[logits.argmax(axis=1)], wanted, np.where(there, place, len(classes) + 1).astype(np.int64)
 
 
-def _selection(found: Sequence[Trained], share: float) -> str:
+def _selection(found: Sequence[Trained], share: float, grid: int) -> str:
     if all(one.tried for one in found):
         return f"held-out {share:.0%} of train ({found[0].held_out:,} rows), then fitted on all of train"
-    return "given" if not any(one.tried for one in found) else "held-out part of train where one could be taken"
+    if any(one.tried for one in found):
+        return "held-out part of train where one could be taken"
+    return "given" if grid == 1 else "none: no row of train could be held out"
 
 
 def _described(head: Head, settings: Settings) -> Head:

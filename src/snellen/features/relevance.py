@@ -71,6 +71,11 @@ def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: in
             raise UsageError(f"{what} are given as split {chosen!r}, but the rows have no splits", "Give row numbers.")
         names = np.asarray(split).astype(str)
         found = np.flatnonzero(names == chosen)
+        if not len(found) and not any(names):
+            raise UsageError(
+                f"{what}: no row is in split {chosen!r}; the rows have no splits",
+                "Import them with a split for each row, or extract with --split NAME=FILE.",
+            )
         if not len(found):
             raise UsageError(
                 f"{what}: no row is in split {chosen!r}; there are: {', '.join(map(repr, np.unique(names).tolist()))}",

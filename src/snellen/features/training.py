@@ -66,7 +66,7 @@ def train(
     """Choose and fit.
 
     Of several strengths the one with the best held-out score is taken; of equal ones that with the smaller loss, then
-    the stronger penalty. Where no row can be held out (every class has one row) it is C nearest 1, or the middle of
+    the stronger penalty. Where no row can be held out (every class has one row, or `share` of them is less than one) it is C nearest 1, or the middle of
     a closed form's grid, and `held_out` is 0.
 
     Args:
@@ -77,8 +77,9 @@ def train(
         tolerance: of the last logistic fit.
 
     Raises:
-        UsageError: fewer than two classes, or a strength out of range.
+        UsageError: fewer than two classes (of several labels a row: none), or a strength out of range.
     """
+    logistic.require_classes(targets)
     grid = tuple(strengths) if strengths is not None else default_grid(method)
     held = holdout(targets, share=share, seed=seed) if len(grid) > 1 else np.zeros(len(targets), dtype=bool)
     tried: tuple[Tried, ...] = ()

@@ -166,6 +166,7 @@ def _few_shot(
     as_json: bool,
 ) -> None:
     from snellen.features.fewshot import few_shot
+    from snellen.features.probe import NOT_CHOSEN
     from snellen.features.relevance import rows_of
     from snellen.types import Metric
 
@@ -182,6 +183,10 @@ def _few_shot(
     for one in found:
         if one.short:
             notes.append(f"{one.n}-shot: {one.short:,} classes have fewer training rows and gave all.")
+        if one.not_chosen:
+            notes.append(f"{one.n}-shot, {one.not_chosen} of {tries} tries: {NOT_CHOSEN}")
+    if found and found[0].unseen:
+        notes.append(f"{found[0].unseen:,} test rows are of classes without a training row; they count as wrong.")
     tell(store, "probe", settings, metrics, notes, as_json)
 
 
