@@ -224,7 +224,7 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
         plane_names=_names(features, flat.rows),
         classes=fitted.per_class(),
         chance=None if fitted.several is not None else by_name["accuracy"].chance if "accuracy" in by_name else None,
-        attacked=[(one.axis, one.points) for one in attacks if one.axis],
+        attacked=[line for one in attacks for line in one.lines()],
         corrupted=[metric for one in attacks if one.corrupted for metric in one.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],

@@ -172,6 +172,17 @@ def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_tw
         assert page.count(f"<bdi>{row}</bdi>") == 1
 
 
+def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path: Path, store: Path) -> None:
+    file = attack_file(tmp_path / "attack.json", store, {"1/255": 0.4})
+    told = json.loads(file.read_text("utf-8"))
+    told["metrics"] += [{**one, "name": f"general/{one['name']}", "value": 0.7} for one in told["metrics"]]
+    file.write_text(json.dumps(told), encoding="utf-8")
+    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    drawing = page.split("<h3>Accuracy under attack</h3>")[1].split("</figure>")[0]
+    assert ">PGD<" in drawing and ">PGD on the general set<" in drawing
+    assert len(re.findall('id="robustness-PathCollection_', drawing)) == 4
+
+
 def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_over(tmp_path: Path, store: Path) -> None:
     elsewhere = attack_file(tmp_path / "other.json", tmp_path / "other", {"1/255": 0.4})
     with pytest.raises(UsageError, match=r"other\.json is about the head .*other/probe\.npz over features"):
@@ -197,6 +208,8 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
     file.write_text(json.dumps(told), encoding="utf-8")
     page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
     assert "<h3>Accuracy on corrupted pictures</h3>" in page
+    drawing = page.split("<h3>Accuracy on corrupted pictures</h3>")[1].split("</figure>")[0]
+    assert "dotted is without one" in drawing and "stroke-dasharray" in drawing
     assert "On corrupted pictures" in page and "Under attack" not in page
     assert page.count("<bdi>drop@blur:5</bdi>") == 1
 

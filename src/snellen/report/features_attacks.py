@@ -27,6 +27,7 @@ class Attacks(Struct, frozen=True):
         notes: those of the file, with its name.
         axis: what a strength is, "" where there is no curve to draw.
         points: accuracy at each strength, clean first.
+        general: the same of a general set that was attacked alike, empty where there was none.
         corrupted: whether pictures were corrupted and not attacked.
     """
 
@@ -35,6 +36,13 @@ class Attacks(Struct, frozen=True):
     axis: str
     points: tuple[Strength, ...]
     corrupted: bool
+    general: tuple[Strength, ...] = ()
+
+    def lines(self) -> list[tuple[str, tuple[Strength, ...]]]:
+        """What a strength is, and the points, of each line to draw."""
+        found = [(self.axis, self.points)] if self.axis else []
+        attack, comma, rest = self.axis.partition(",")
+        return found + ([(f"{attack} on the general set{comma}{rest}", self.general)] if self.general else [])
 
 
 def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[Column, list[Attacks]]:
@@ -108,13 +116,18 @@ def _attack(told: Mapping[str, Any], file: Path, taken: set[str]) -> Attacks:
     written = settings.get("eps")
     if corrupted or not isinstance(written, list):
         return Attacks(named, notes, "", (), corrupted)
-    points = [Strength(0.0, "0", one) for one in own if one.name == "clean_accuracy"]
-    points += [
-        Strength(strength(text), text, one) for one in own if (text := one.name.removeprefix("accuracy@")) in written
-    ]
-    points.sort(key=lambda one: one.strength)
     axis = f"{settings['attack']}, eps {NORMS.get(norm, '')}".strip()
-    return Attacks(named, notes, axis, tuple(points), False)
+    return Attacks(named, notes, axis, _points(own, written, ""), False, _points(own, written, "general/"))
+
+
+def _points(metrics: Sequence[Metric], written: Sequence[str], begins: str) -> tuple[Strength, ...]:
+    """Accuracy at each strength of the metrics whose names begin so, clean first."""
+    points = [Strength(0.0, "0", one) for one in metrics if one.name == f"{begins}clean_accuracy"]
+    for one in metrics:
+        text = one.name.removeprefix(f"{begins}accuracy@")
+        if text in written and text != one.name:
+            points.append(Strength(strength(text), text, one))
+    return tuple(sorted(points, key=lambda one: one.strength))
 
 
 def _named(metrics: Sequence[Metric], prefix: str) -> tuple[Metric, ...]:

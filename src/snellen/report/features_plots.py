@@ -97,7 +97,9 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[Strength]]], kind:
     axes.set_xlabel(" / ".join(dict.fromkeys(what for _, _, what, _ in drawn)))
     axes.spines["left"].set_visible(False)
     several = len({number for _, number, _, _ in drawn}) > 1
-    names = [label if several else f"{what.partition(',')[0]} {i + 1}" for i, (label, _, what, _) in enumerate(drawn)]
+    attacks = [what.partition(",")[0] for _, _, what, _ in drawn]
+    apart = [name if attacks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(attacks)]
+    names = [label if several else apart[i] for i, (label, _, _, _) in enumerate(drawn)]
     if several and len(set(names)) < len(names):
         names = [f"{label}, {what.partition(',')[0]}" for label, _, what, _ in drawn]
     _line_legend(axes, list(zip(names, [one[1] for one in drawn], strict=True)), styles)
@@ -115,6 +117,7 @@ def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | N
         for label, number, metrics in stores
         if any("accuracy@" in one.name for one in metrics)
     ]
+    clean = [(number, _uncorrupted(metrics)) for _, number, metrics in stores]
     specs = list(dict.fromkeys(name for _, _, metrics in shown for name in metrics))
     if not specs:
         return None
@@ -128,6 +131,9 @@ def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | N
             if one.ci95 is not None:
                 axes.plot(one.ci95, [-row - shift] * 2, color=colour(number), lw=2.4, alpha=0.4, solid_capstyle="butt")
             axes.scatter([one.value], [-row - shift], s=26, color=colour(number), lw=0, zorder=3)
+    for number, value in clean:
+        if value is not None:
+            axes.axvline(value, color=colour(number), lw=1.2, ls="dotted")
     axes.set_yticks([-row for row in range(len(specs))], [short(spec, 26) for spec in specs])
     axes.set_ylim(-len(specs) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
@@ -136,9 +142,20 @@ def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | N
     _line_legend(axes, [(label, number) for label, number, _ in shown])
     return Plot(
         "Accuracy on corrupted pictures",
-        "The same pictures under each corruption, with 95 % intervals; the table has the paired drops.",
+        "The same pictures under each corruption, with 95 % intervals; dotted is without one. The table has the paired drops.",
         inline(figure, "corruptions", "Accuracy by corruption"),
     )
+
+
+def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
+    """Accuracy on the pictures as they are: that under a corruption and its drop, where all files say the same."""
+    by_name = {one.name: one.value for one in metrics}
+    found = set()
+    for name, value in by_name.items():
+        drop = by_name.get(name.replace("accuracy@", "drop@"))
+        if "accuracy@" in name and value is not None and drop is not None:
+            found.add(round(value + drop, 9))
+    return found.pop() if len(found) == 1 else None
 
 
 def _apart(values: Sequence[float], whole: float) -> list[float]:
