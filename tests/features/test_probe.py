@@ -17,7 +17,7 @@ from snellen.errors import DataError, UsageError
 from snellen.features import closed_form, holdout, logistic, multilabel
 from snellen.features.fewshot import few_shot
 from snellen.features.head import load_head
-from snellen.features.probe import probe
+from snellen.features.probe import accuracies, probe
 
 
 @pytest.fixture(scope="module")
@@ -195,18 +195,19 @@ def test_the_closed_forms_do_not_depend_on_the_size_of_the_features(classes, siz
 @pytest.mark.parametrize("standardise", ["none", "standardise"])
 @pytest.mark.parametrize("method", ["ridge", "lda"])
 def test_of_constant_features_alone_the_largest_class_is_predicted(method, standardise):
-    y = np.array([2, 2, 2, 2, 1, 1, 0, 0, 0, 2, 1, 0])
+    """1340.0150352924277 is no mean of itself fourteen times, up to rounding."""
+    y = np.array([2, 2, 2, 2, 1, 1, 2, 0, 0, 2, 1, 0, 2, 0, 1, 1, 1, 0, 0, 2])
     found = probe(
-        np.full((12, 3), 1340.0150352924277),
+        np.full((20, 1), 1340.0150352924277),
         y,
-        train_rows=range(9),
-        test_rows=range(9, 12),
+        train_rows=range(14),
+        test_rows=range(14, 20),
         method=method,
         standardise=standardise,
-        strengths=(0.001,),
+        strengths=(1.0,),
     )
-    assert found.predicted.tolist() == [2, 2, 2]
-    assert found.metrics()[0].value == 1 / 3
+    assert found.predicted.tolist() == [2] * 6
+    assert found.metrics()[0].value == 1 / 6
 
 
 def test_of_classes_that_are_one_point_each_lda_takes_the_nearest():
@@ -241,6 +242,7 @@ def test_a_large_offset_is_no_constant_feature_in_float64():
     y = np.arange(40) % 2
     x = 1e9 + (y + 0.1 * np.random.default_rng(7).standard_normal(40))[:, None]
     found = probe(x, y, train_rows=range(20), test_rows=range(20, 40), standardise="standardise", strengths=(1.0,))
+    assert found.head.scaling.scale == pytest.approx(x[:20].std(), rel=1e-6)
     assert found.correct.all()
 
 
@@ -255,6 +257,26 @@ def test_a_class_that_all_training_rows_have_keeps_no_other_from_its_minimum():
     np.testing.assert_allclose(both[0].head.weights[:, ::2], both[1].head.weights, rtol=1e-5)
     assert not both[0].head.weights[:, 1::2].any()
     assert both[0].predicted[:, 1].all() and not both[0].predicted[:, 3].any()
+
+
+def test_a_class_that_a_fold_lacks_is_not_among_its_first_five():
+    """Eight rows of six classes: two folds train on four classes or five, and no class of one row is ever right."""
+    rng = np.random.default_rng(10)
+    y = np.array([0, 0, 0, 1, 2, 3, 4, 5])
+    found = probe(rng.standard_normal((8, 3)), y, folds=3, strengths=(1.0,))
+    alone = found.targets > 0
+    assert (found.rank[alone] > found.settings.classes).all()
+    top5 = next(m for m in accuracies(found.rank, found.targets, 6) if m.name == "accuracy/top5")
+    assert top5.value <= 3 / 8
+    assert any("5 test rows are of 5 classes without a training row" in note for note in found.notes())
+
+
+def test_several_labels_far_on_their_right_sides_still_reach_the_minimum():
+    rng = np.random.default_rng(11)
+    x = 1e3 * rng.standard_normal((30, 12))
+    many = x[:, :4] > 0
+    found = probe(x, many, train_rows=range(20), test_rows=range(20, 30), strengths=(1e3,))
+    assert found.settings.converged and found.settings.gap <= 1e-10
 
 
 def test_the_note_says_why_the_penalty_was_not_chosen():

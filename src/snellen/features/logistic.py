@@ -38,6 +38,8 @@ ITERATIONS = 1_000
 MEMORY = 10
 
 _BLOCK_ROWS = 1_024
+_CONVERGED = {"float32": 1e-5, "float64": 1e-10}
+"""Gaps up to this are as good as none; a fit that is asked for less is told as one that did not converge above this."""
 _FLOOR = {"float32": -30.0, "float64": -300.0}
 _ROUNDING = {"float32": 5e-9, "float64": 1e-15}
 """By this share of itself an objective may seem to rise from one evaluation to the next."""
@@ -80,8 +82,8 @@ class Fit(Struct, frozen=True, eq=False):
         gap: estimated distance of the objective from its minimum, as a share of the objective.
         iterations: steps of L-BFGS, those of the way to this C included where it was fitted alone.
         evaluations: passes over the rows, likewise.
-        converged: whether the gap came below the tolerance; else the last step could not go down any further, or
-            the iterations ran out.
+        converged: whether the gap came below the tolerance, or in float64 below 1e-10; else the last step could not go
+            down any further, or the iterations ran out.
     """
 
     weights: np.ndarray
@@ -213,7 +215,8 @@ def fit(problem: Problem, c: float = 1.0, *, tolerance: float | None = None, ite
         _descend(problem, state, penalty, 1e-2, iterations)
     penalty = _to_penalty(problem, state, penalty, c)
     gap, converged = _descend(problem, state, penalty, tolerance, iterations)
-    return _fitted(problem, state, c, penalty, gap, converged, 0, 0)
+    enough = max(tolerance, _CONVERGED[str(problem.rows.dtype)])
+    return _fitted(problem, state, c, penalty, gap, converged or gap <= enough, 0, 0)
 
 
 def check_cs(cs: Sequence[float]) -> None:
@@ -267,9 +270,9 @@ def _softmax(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
 def _sigmoid(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
     """The same for each class against the rest."""
     tail = np.exp(np.maximum(-np.abs(scores), _FLOOR[str(scores.dtype)]))
-    loss = float((np.maximum(scores, 0.0) + np.log1p(tail)).sum(dtype=np.float64)) - float(
-        scores[wanted].sum(dtype=np.float64)
-    )
+    # How far a score lies on the wrong side, each by itself: a difference of two large sums would be mere rounding.
+    wrong = np.maximum(np.where(wanted, -scores, scores), 0.0)
+    loss = float((wrong + np.log1p(tail)).sum(dtype=np.float64))
     np.divide(np.where(scores >= 0.0, 1.0, tail), 1.0 + tail, out=scores)
     curvature = float(scores.sum(dtype=np.float64)) - float(np.vdot(scores, scores))
     scores -= wanted

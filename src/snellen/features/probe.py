@@ -301,7 +301,13 @@ def probe(
         rows=rows,
         targets=targets,
         predicted=predicted,
-        rank=np.concatenate([one[2] for one in scored]),
+        # Folds may know different numbers of classes: a class that one lacks is behind all that any has.
+        rank=np.concatenate(
+            [
+                np.where(rank > len(head.classes), settings.classes + 1, rank)
+                for (_, _, rank), head in zip(scored, heads, strict=True)
+            ]
+        ),
         head=_described(heads[0], settings) if len(heads) == 1 else None,
         labels=known,
         train_counts=counted,
