@@ -12,7 +12,7 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.engine.rescore import Scored
-from snellen.errors import UsageError
+from snellen.errors import UnsafeArchiveError, UsageError
 from snellen.evaluation import Run
 from snellen.features.knn import knn
 from snellen.features.plots import plane, precision_recall, sheet
@@ -369,12 +369,20 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
             raise UsageError(f"--images {images}: there is nothing there", "Name the folder that the ids lie under.")
         return {}, "The neighbours are shown by name: name the folder of the pictures with --images."
     tree: Tree = open_tree(where)
-    found = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if tree.exists(str(features.ids[row]))}
+    found = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if _there(tree, str(features.ids[row]))}
     missing = len(rows) - len(found)
     return (
         found,
         f"{missing:,} of the {len(rows):,} neighbours shown have no picture under {where.name}." if missing else "",
     )
+
+
+def _there(tree: Tree, name: str) -> bool:
+    """Whether the tree has a picture of this name. Ids of imported features may be anything, also no name of a file."""
+    try:
+        return tree.exists(name)
+    except (UnsafeArchiveError, OSError):
+        return False
 
 
 def _as_json(

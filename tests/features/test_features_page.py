@@ -114,6 +114,23 @@ def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, sto
         write([store], tmp_path / "page.html", choices=Choices(images=tmp_path / "nowhere"))
 
 
+@pytest.mark.parametrize("name", ["/data/{}.png", "../{}.png", "new\nline{}.png", "x" * 300 + "{}.png"])
+def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path: Path, name: str) -> None:
+    ids = [name.format(row) if row else "0.png" for row in range(24)]
+    np.savez(
+        tmp_path / "odd.npz",
+        features=np.eye(3, 8, dtype=np.float32)[np.arange(24) % 3] + 0.1,
+        labels=np.arange(24) % 3,
+        ids=np.array(ids),
+    )
+    found, _ = write(
+        [import_file(tmp_path / "odd.npz", tmp_path / "odd")],
+        tmp_path / "page.html",
+        choices=Choices(images=draw(tmp_path / "pictures", 1), method="ridge"),
+    )
+    assert re.search(r"(\d+) of the (\d+) neighbours shown have no picture under pictures", page_of(found))
+
+
 def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store: Path) -> None:
     told = {
         "store": str(store),
