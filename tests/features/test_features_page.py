@@ -16,7 +16,7 @@ from PIL import Image as Picture
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run, evaluate
-from snellen.features.plots import plane, precision_recall, sheet
+from snellen.features.plots import Curve, plane, precision_recall, sheet
 from snellen.features.probe import ClassRow
 from snellen.features.retrieval import retrieval
 from snellen.features.says_sees import Says, Sees, says_sees
@@ -243,6 +243,15 @@ def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
     assert curve.precision[:51] == pytest.approx(1.0)
     assert curve.precision[51:] == pytest.approx(2 / 3)
     assert curve.chance == pytest.approx(0.5)
+
+
+def test_a_seventh_store_has_the_first_ones_colour_and_another_line() -> None:
+    levels = np.linspace(0.0, 1.0, 101)
+    stores = [StoreView(f"s{i}", {}, {}, curve=Curve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(7)]
+    drawing = render(stores).split("<h3>Precision and recall</h3>")[1].split("</figure>")[0]
+    lines = re.findall(r"<path d=\"M [^>]{2000,}>", drawing, re.DOTALL)
+    assert len(lines) == 7
+    assert ["stroke-dasharray" in one for one in lines] == [False] * 6 + [True]
 
 
 def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query_to_itself(store: Path) -> None:

@@ -41,15 +41,17 @@ def precision_recall(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
     if not curves:
         return None
     figure, axes = canvas(3.1)
-    for _, number, curve in curves:
-        axes.plot(curve.recall, curve.precision, color=colour(number), lw=1.8)
+    styles: list[Any] = []
+    for place, (_, number, curve) in enumerate(curves):
+        styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
+        axes.plot(curve.recall, curve.precision, color=colour(number), lw=1.8, ls=styles[-1])
         axes.axhline(curve.chance, color=colour(number), lw=1.0, ls=(0, (1, 2)))
     percent_axis(axes, "x")
     percent_axis(axes, "y")
     axes.set_xlabel("recall")
     axes.set_ylabel("precision")
     axes.spines["left"].set_visible(False)
-    _line_legend(axes, [(label, number) for label, number, _ in curves])
+    _line_legend(axes, [(label, number) for label, number, _ in curves], styles)
     asked = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
     return Plot(
         "Precision and recall",
@@ -79,7 +81,7 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[Strength]]], kind:
     styles: list[Any] = []
     for _, number, _, points in drawn:
         at = [one.strength for one in points]
-        style = ("-", (0, (4, 2)), (0, (1, 1)))[min(seen.count(number), 2)]
+        style = _style(seen.count(number))
         seen.append(number)
         styles.append(style)
         known = [(x, one) for x, one in zip(at, points, strict=True) if one.metric.value is not None]
@@ -145,6 +147,11 @@ def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | N
         "The same pictures under each corruption, with 95 % intervals; dotted is without one. The table has the paired drops.",
         inline(figure, "corruptions", "Accuracy by corruption"),
     )
+
+
+def _style(before: int) -> Any:
+    """How a line is drawn that so many others of its colour come before."""
+    return ("-", (0, (4, 2)), (0, (1, 1)))[min(before, 2)]
 
 
 def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
