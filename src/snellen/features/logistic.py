@@ -33,7 +33,7 @@ CS = tuple(float(c) for c in 10.0 ** np.linspace(-6, 5, 45))
 """The 45 values of DINOv2's logistic regression."""
 
 PATH_TOLERANCE = 1e-3
-SMALL_PATH_TOLERANCE = 1e-10
+SMALL_PATH_TOLERANCE = 1e-8
 """Of problems up to 5e6 products a pass, where few rows choose and ties are common: there each C is fitted out."""
 TOLERANCE = {"float32": 1e-5, "float64": 1e-14}
 ITERATIONS = 1_000
@@ -187,7 +187,7 @@ def path(
     """Fit at each C, ascending, each from the one before.
 
     Args:
-        tolerance: share of the objective that may be missing to its minimum; None: 1e-3, of small problems 1e-10.
+        tolerance: share of the objective that may be missing to its minimum; None: 1e-3, of small problems 1e-8.
 
     Raises:
         UsageError: a C is not positive and finite.
