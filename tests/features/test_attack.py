@@ -389,12 +389,17 @@ def test_the_command_shows_corrupted_pictures_and_the_legacy_attack(asked):
     assert any("for comparison" in one for one in legacy["notes"])
 
 
-def test_the_command_compares_a_general_set_and_leads_to_a_class(asked, split):
+def test_the_command_compares_a_general_set_and_leads_to_a_class(asked, split, capsys):
     beside = ["--general", str(split / "test.csv"), "--general-head", str(split / "probe.npz")]
     told = asked("--eps", "2/255", "--steps", "2", "--limit", "10", *beside)
     values = {one["name"]: one["value"] for one in told["metrics"]}
     assert values["kept_difference@2/255"] == 0
     assert values["general/clean_accuracy"] == values["clean_accuracy"]
+    both = asked("--eps", "2/255", "--steps", "2", "--limit", "10", "--target", "least-likely", *beside)
+    assert {"target_rate@2/255", "general/target_rate@2/255"} <= {one["name"] for one in both["metrics"]}
+    given = ["--encoder", "embedded", "--head", f"{split}/probe.npz", "--split", f"{split}/test.csv", "--target", "3"]
+    assert main(["features", "attack", *given, "--images", str(split), *beside]) == 2
+    assert "--target 3 is a class of the one set, and --general has others" in capsys.readouterr().err
     led = asked("--eps", "16/255", "--steps", "10", "--limit", "10", "--target", "3")
     assert {one["name"]: one["value"] for one in led["metrics"]}["target_rate@16/255"] > 0.5
 

@@ -108,6 +108,12 @@ def attack(
     _require_used(context, way)
     if general is None and (general_images is not None or general_head is not None):
         raise UsageError("--general-images and --general-head are of a general set.", "Name one with --general.")
+    goal = _target(target)
+    if general is not None and isinstance(goal, int):
+        raise UsageError(
+            f"--target {goal} is a class of the one set, and --general has others.",
+            "Lead both to --target least-likely, or attack one of them alone.",
+        )
     trained = load_head(head)
     names = robustness.outputs_of(trained, output)
     opened = open_encoder(encoder, names, device=device, compute=compute)
@@ -148,8 +154,9 @@ def attack(
                 "seed": seed,
                 "limit": limit,
                 "batch_size": batch_size,
+                "target": goal,
             }
-            found, of = robustness.attacked(logits, *where, target=_target(target), **how)
+            found, of = robustness.attacked(logits, *where, **how)
             settings |= to_builtins(found.settings)
             metrics, notes = (
                 robustness.covering(found.metrics(), of),
