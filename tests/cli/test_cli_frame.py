@@ -204,6 +204,13 @@ def test_a_program_that_calls_a_command_has_its_own_handler_again():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_folder_in_the_place_of_a_benchmark_is_told_from_it_where_runs_are_listed(snellen, lights):
+    snellen("run", "lights", "-m", "pixels", "--limit", "1", "--out", "kept here/one")
+    said = snellen("list", "--runs", "kept here")
+    assert "snellen list --runs --results 'kept here'" in said.err
+    assert "kept here/one" in snellen("list", "--runs", "--results", "kept here").out
+
+
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_a_narrow_terminal_breaks_words_and_never_a_figure(columns, snellen, lights, tmp_path):
     snellen("run", "chart", "-m", "embedded", "--limit", "5", "--quiet", "--out", "results/run")

@@ -57,6 +57,21 @@ def test_several_models_get_a_folder_each_and_one_table(snellen, stub):
     assert sorted(path.name for path in Path("both").iterdir()) == ["lights-pixels", f"lights-{MODEL}"]
 
 
+def test_the_embedded_model_stands_beside_one_behind_an_endpoint_and_is_the_same_as_alone(snellen, stub, monkeypatch):
+    monkeypatch.setenv("STUB_KEY", "sk-of-the-stub")
+    behind = ["--base-url", stub.url, "--key-env", "STUB_KEY", "--extra-body", '{"top_k": 1}']
+    said = snellen(
+        "run", "chart", "-m", "embedded", "-m", f"api:{MODEL}", *behind, "--limit", 2, "--out", "both", "--json"
+    )
+    beside, other = json.loads(said.out)["runs"]
+    assert (beside["model"], beside["totals"]["ok"]) == ("embedded", 2)
+    assert (other["model"], other["totals"]["ok"]) == (f"api:{MODEL}", 2)
+    alone = snellen("run", "chart", "-m", "embedded", "--limit", 2, "--out", "alone", "--json")
+    assert json.loads(alone.out)["runs"][0]["fingerprint"] == beside["fingerprint"]
+    refused = snellen("run", "chart", "-m", "embedded", *behind, "--limit", 2, "--out", "refused")
+    assert refused.status == 2 and "--base-url is for models behind an endpoint" in refused.err
+
+
 def test_one_model_that_fails_does_not_stop_the_others(snellen):
     said = snellen("run", "lights", "-m", "api:nobody", "-m", "pixels", "--base-url", "http://127.0.0.1:9/v1")
     assert said.status == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -164,6 +166,8 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         return
     if not rows:
         print(f"no runs{' of ' + ', '.join(benchmarks) if benchmarks else ''} under {results}/")
+        for folder in filter(os.path.isdir, benchmarks):
+            note(f"{folder} is a folder: snellen list --runs --results {shlex.quote(folder)} shows the runs in it.")
         return
     from rich.table import Table
 

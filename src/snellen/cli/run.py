@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
@@ -15,6 +15,12 @@ from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
 from snellen.cli.serve import ended_by_signals, parse_vllm
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
+
+if TYPE_CHECKING:
+    from snellen.engine.folder import RunSpec
+
+LOCAL = ("local", "embedded")
+"""Kinds of models that run in this process: they refuse what is for an endpoint."""
 
 
 def run(
@@ -137,7 +143,8 @@ def run(
         nproc=nproc,
         ray=ray,
     )
-    specs = [structs.replace(asked, benchmark=b, model=m) for b in _once(benchmark) for m in _once(list(said.model))]
+    models = _once(list(said.model))
+    specs = [_beside(structs.replace(asked, benchmark=b, model=m), models) for b in _once(benchmark) for m in models]
     folders = [
         out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
     ]
@@ -151,7 +158,7 @@ def run(
             servers.enter_context(ended_by_signals())
             address = servers.enter_context(serving(started, note)).url
             served = structs.replace(settings, base_url=address)
-            specs = [structs.replace(spec, options=served) for spec in specs]
+            specs = [_beside(structs.replace(spec, options=served), models) for spec in specs]
         for spec, folder in zip(specs, folders, strict=True):
             if len(specs) > 1 and not (quiet or as_json):
                 note(f"{spec.benchmark} with {spec.model}, in {folder}")
@@ -170,6 +177,14 @@ def run(
                 tell(error)
                 outcome.failures.append(failure)
     raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
+
+
+def _beside(spec: RunSpec, models: list[str]) -> RunSpec:
+    """A local model's part of a call that names models behind an endpoint too: what is for those is not for it."""
+    if spec.model.partition(":")[0] not in LOCAL or all(name.partition(":")[0] in LOCAL for name in models):
+        return spec
+    options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None)
+    return structs.replace(spec, options=options, max_cost=None)
 
 
 def _once(names: list[str]) -> list[str]:
