@@ -42,7 +42,7 @@ def classifier(scale: float) -> Any:
     import torch
 
     from snellen.features.encoders import open_encoder
-    from snellen.features.head import Head, Scaling
+    from snellen.features.heads.head import Head, Scaling
     from snellen.features.robustness import classifier as both
 
     encoder = open_encoder("embedded", ["patch_mean"], device="cpu")

@@ -12,8 +12,8 @@ from snellen.benchmarks.chart import digits
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.features.alignment import alignment, cross_meta
-from snellen.features.labels import from_ids
 from snellen.features.store import Features, import_file
+from snellen.features.store.labels import from_ids
 from snellen.features.towers import (
     Accuracy,
     by_data_scale,

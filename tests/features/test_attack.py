@@ -19,7 +19,7 @@ from snellen.features import attack, robustness  # noqa: E402
 from snellen.features.ball import Ball  # noqa: E402
 from snellen.features.curve import compare_sets, curve, joined, strength  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.head import Head, Scaling  # noqa: E402
+from snellen.features.heads.head import Head, Scaling  # noqa: E402
 from snellen.features.starts import starts  # noqa: E402
 
 SHAPE = (3, 6, 6)

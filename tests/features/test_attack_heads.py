@@ -18,10 +18,10 @@ from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, UsageError  # noqa: E402
 from snellen.features import robustness  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.head import Head, load_head, scaling  # noqa: E402
-from snellen.features.labels import from_texts  # noqa: E402
+from snellen.features.heads.head import Head, load_head, scaling  # noqa: E402
+from snellen.features.pictures.threads import computing, threads_for  # noqa: E402
 from snellen.features.store import open_store  # noqa: E402
-from snellen.features.threads import computing, threads_for  # noqa: E402
+from snellen.features.store.labels import from_texts  # noqa: E402
 
 OUTPUTS = "cls,cls_last2,patch_mean"
 CLASSES = ["auk", "gull", "tern", "wren"]

@@ -234,7 +234,7 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
 def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
     # One query; the gallery in the order of similarity is: right, wrong, right, wrong.
     values = np.array([[1, 0], [1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], dtype=np.float32)
-    from snellen.features.labels import from_array
+    from snellen.features.store.labels import from_array
 
     labels = from_array(np.array([0, 0, 1, 0, 1]), None, "labels", str)
     features = Features(values, labels, np.array(list("qabcd"), dtype=object), np.array([""] * 5, dtype=object))
@@ -296,7 +296,7 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
     ],
 )
 def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes(values: Any, said: str) -> None:
-    from snellen.features.labels import from_array
+    from snellen.features.store.labels import from_array
 
     count = len(values)
     labels = from_array(np.arange(count) % 2, None, "labels", str)

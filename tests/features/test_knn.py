@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, UsageError
-from snellen.features import neighbours
 from snellen.features.knn import knn
 from snellen.features.legacy import class_rank
+from snellen.features.ranks import neighbours
 
 SPLIT = ["train"] * 4 + ["test"]
 

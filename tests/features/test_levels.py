@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snellen.features import levels
-from snellen.features.levels import by_levels, by_values, limits_around
+from snellen.features.ranks import levels
+from snellen.features.ranks.levels import by_levels, by_values, limits_around
 
 
 @st.composite

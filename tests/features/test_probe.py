@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features import closed_form, holdout, logistic, multilabel
 from snellen.features.fewshot import few_shot
-from snellen.features.head import load_head
+from snellen.features.heads import closed_form, holdout, logistic, multilabel
+from snellen.features.heads.head import load_head
 from snellen.features.probe import accuracies, probe
 
 

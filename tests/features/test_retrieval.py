@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from snellen.errors import DataError, UsageError
-from snellen.features import levels, ranking
 from snellen.features.blas import single_threaded
+from snellen.features.ranks import levels, ranking
+from snellen.features.ranks.similarity import exact_block, float32_error, prepare
 from snellen.features.retrieval import retrieval
-from snellen.features.similarity import exact_block, float32_error, prepare
 
 TIES = ("pessimistic", "optimistic", "index")
 KS = (1, 3, 10)

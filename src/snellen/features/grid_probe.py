@@ -10,12 +10,12 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.head import Head, Scaling
-from snellen.features.heads import Grid, Recipe, Trial, train_grid
-from snellen.features.labels import Labels
+from snellen.features.heads.grid import Grid, Recipe, Trial, train_grid
+from snellen.features.heads.head import Head, Scaling
 from snellen.features.probe import accuracies, finite_rows, placed
-from snellen.features.relevance import rows_of
+from snellen.features.ranks.relevance import rows_of
 from snellen.features.store import Features, open_store, outputs_of
+from snellen.features.store.labels import Labels
 from snellen.types import Metric
 
 

@@ -15,13 +15,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features import holdout, multilabel
 from snellen.features.blas import single_threaded
-from snellen.features.head import Head, Scale
-from snellen.features.labels import Labels
-from snellen.features.relevance import RowsOf, labels_of, rows_of
-from snellen.features.similarity import check_values
-from snellen.features.training import Method, Trained, default_grid, train
+from snellen.features.heads import holdout, multilabel
+from snellen.features.heads.head import Head, Scale
+from snellen.features.heads.training import Method, Trained, default_grid, train
+from snellen.features.ranks.relevance import RowsOf, labels_of, rows_of
+from snellen.features.ranks.similarity import check_values
+from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 

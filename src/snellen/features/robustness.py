@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from snellen.errors import DataError, UsageError
 from snellen.features.attack import fgbmk_legacy, predictions
 from snellen.features.curve import Curve, compare_sets, curve, joined, share
-from snellen.features.head import Head
-from snellen.features.labels import Labels
-from snellen.features.pixels import Transform, decode, fit, require_encoder, require_transform
-from snellen.features.splits import read_splits
+from snellen.features.heads.head import Head
+from snellen.features.pictures.pixels import Transform, decode, fit, require_encoder, require_transform
+from snellen.features.store.labels import Labels
+from snellen.features.store.splits import read_splits
 from snellen.media import corrupt
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.scoring.statistics import compare
@@ -233,7 +233,7 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
     Raises:
         FingerprintError: weights, checkpoint or transform differ; the message says in what.
     """
-    from snellen.features.layout import META, read_meta
+    from snellen.features.store.layout import META, read_meta
 
     named = head.settings.get("store")
     store = next((one for one in (Path(str(named)) if named else None, folder) if one and (one / META).is_file()), None)

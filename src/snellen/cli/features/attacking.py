@@ -101,8 +101,8 @@ def attack(
     from snellen.features import robustness
     from snellen.features.curve import strength
     from snellen.features.encoders import open_encoder
-    from snellen.features.head import load_head
-    from snellen.features.threads import computing
+    from snellen.features.heads.head import load_head
+    from snellen.features.pictures.threads import computing
 
     way = "--corrupt" if corrupt else f"--method {method}"
     _require_used(context, way)

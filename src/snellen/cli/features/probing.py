@@ -139,7 +139,7 @@ def _heads(
     from msgspec import to_builtins
 
     from snellen.features import grid_probe as grids
-    from snellen.features.heads import DINOV2, FGBMK_LEGACY
+    from snellen.features.heads.grid import DINOV2, FGBMK_LEGACY
 
     recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
     inputs = grids.inputs_of(store, recipe, output)
@@ -167,7 +167,7 @@ def _few_shot(
 ) -> None:
     from snellen.features.fewshot import few_shot
     from snellen.features.probe import NOT_CHOSEN
-    from snellen.features.relevance import rows_of
+    from snellen.features.ranks.relevance import rows_of
     from snellen.types import Metric
 
     count = len(features.values)

@@ -18,7 +18,7 @@ from snellen.cli.serve import ended_by_signals
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.features.layout import StoreMeta
+    from snellen.features.store.layout import StoreMeta
 
 STORED, SPEED = "What is stored", "Speed"
 
@@ -84,7 +84,7 @@ def extract(
     """
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract as run
-    from snellen.features.threads import computing
+    from snellen.features.pictures.threads import computing
 
     names = None if outputs is None else [one.strip() for one in outputs.split(",") if one.strip()]
     extracted = partial(
@@ -103,7 +103,7 @@ def extract(
         with computing(opened, batch_size, threads):
             meta = extracted(opened)
     else:
-        from snellen.features.scattered import Scattered
+        from snellen.features.pictures.scattered import Scattered
 
         if threads is not None:
             raise UsageError(
@@ -140,8 +140,8 @@ def import_(
     ids; class_names; or one a split, as train_features and test_labels. Labels may be integers with gaps, texts,
     "3 17" for several, or rows of 0 and 1.
     """
-    from snellen.features.importing import import_file
-    from snellen.features.layout import read_meta
+    from snellen.features.store.importing import import_file
+    from snellen.features.store.layout import read_meta
 
     keys = {}
     for one in key or []:

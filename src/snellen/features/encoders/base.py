@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from torch import nn
 
 from snellen.errors import DataError, UsageError
-from snellen.features.pixels import Transform, normalised
+from snellen.features.pictures.pixels import Transform, normalised
 
 OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
 

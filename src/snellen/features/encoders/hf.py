@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, Parts
 from snellen.features.encoders.patches import PACKED, packed
-from snellen.features.pixels import Transform
+from snellen.features.pictures.pixels import Transform
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype, transformers_logging
 

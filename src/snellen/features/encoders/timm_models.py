@@ -12,7 +12,7 @@ from torch import nn
 from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, Parts
 from snellen.features.encoders.weights import weights_digest
-from snellen.features.pixels import Transform
+from snellen.features.pictures.pixels import Transform
 from snellen.models.local.loading import pick_device, pick_dtype
 
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, UsageError
-from snellen.features import labels as reading
-from snellen.features.labels import Labels
-from snellen.features.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
+from snellen.features.store import labels as reading
+from snellen.features.store.labels import Labels
+from snellen.features.store.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
 from snellen.sources import digest
 
 FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
@@ -132,7 +132,7 @@ def import_file(
 
 def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
     """Whether a finished store of this identity is there. Raises FingerprintError where it is another."""
-    from snellen.features.writing import require_same
+    from snellen.features.store.writing import require_same
 
     meta = read_meta(folder)
     require_same(folder, meta.identity, identity)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from snellen.errors import UsageError
 from snellen.features.blas import single_threaded
-from snellen.features.levels import by_levels, by_values, counted, limits_around
-from snellen.features.relevance import Relevance
-from snellen.features.similarity import (
+from snellen.features.ranks.levels import by_levels, by_values, counted, limits_around
+from snellen.features.ranks.relevance import Relevance
+from snellen.features.ranks.similarity import (
     Error,
     Space,
     differenced,

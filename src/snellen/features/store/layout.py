@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from snellen.engine.fingerprint import digest
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError
-from snellen.features.labels import Labels, from_ids, from_lists
+from snellen.features.store.labels import Labels, from_ids, from_lists
 
 META = "store.json"
 FORMAT = 1

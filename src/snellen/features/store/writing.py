@@ -20,8 +20,8 @@ from snellen.engine import journal
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, FingerprintError
-from snellen.features.labels import Labels
-from snellen.features.layout import (
+from snellen.features.store.labels import Labels
+from snellen.features.store.layout import (
     META,
     Missing,
     Output,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.labels import Labels, from_array, from_lists
+from snellen.features.store.labels import Labels, from_array, from_lists
 
 Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"

@@ -1,0 +1,125 @@
+"""Rows of pictures to features, a batch at a time: read and decoded ahead in threads, then encoded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.errors import DataError
+from snellen.features.blas import single_threaded
+from snellen.features.pictures.pixels import Transform, normalised, normalised_into, read
+from snellen.types import Blob
+
+if TYPE_CHECKING:
+    import torch
+
+    from snellen.features.encoders.base import Encoder
+
+# A picture's pixels, or why there are none.
+Pixels = Any
+
+
+class Encoded(Struct, frozen=True, eq=False):
+    """Features of some rows.
+
+    Attributes:
+        rows: their numbers.
+        values: output to float32 [rows, width]; zeros where a picture is missing.
+        missing: row number to why its picture could not be read.
+    """
+
+    rows: Sequence[int]
+    values: dict[str, np.ndarray]
+    missing: dict[int, str]
+
+
+def encode_rows(
+    encoder: Encoder,
+    blob: Callable[[int], Blob],
+    rows: Iterable[int],
+    batch_size: int,
+    workers: int,
+    allow_missing: bool = False,
+) -> Iterator[Encoded]:
+    """Features of the rows with these numbers, a batch at a time, in their order.
+
+    Nothing is written and nothing is shared between calls: several processes, GPUs or hosts may each take some of the
+    row numbers, and whoever holds the store writes what they return.
+
+    Args:
+        blob: row number to its picture.
+        workers: threads that decode, two batches ahead of the encoder.
+
+    Raises:
+        DataError: a picture cannot be read and `allow_missing` is False.
+    """
+    import torch
+
+    transform = encoder.transform
+    rows = list(rows)
+    batch_size = max(1, min(batch_size, len(rows)))  # no room for pictures that there are not
+    room: torch.Tensor | None = None
+    with single_threaded():  # each thread that decodes forms its own products
+        for numbers, pictures in _batches(blob, rows, transform, batch_size, workers):
+            missing = {row: str(one) for row, one in zip(numbers, pictures, strict=True) if isinstance(one, DataError)}
+            if missing and not allow_missing:
+                fault = next(one for one in pictures if isinstance(one, DataError))
+                raise DataError(
+                    fault.message,
+                    f"{fault.hint} Or go on without such pictures: --allow-missing lists them in the store.",
+                ) from fault
+            there = [index for index, one in enumerate(pictures) if not isinstance(one, DataError)]
+            values: dict[str, np.ndarray] = {}
+            if there:
+                with torch.inference_mode():
+                    chosen = [pictures[index] for index in there]
+                    if encoder.device.type == "cpu":
+                        if room is None:
+                            room = torch.empty(batch_size, 3, *transform.size, dtype=torch.float32)
+                        seen = encoder.encode(normalised_into(room, chosen, transform))
+                    else:  # bytes are a quarter of what there would be to send
+                        seen = encoder.encode(normalised(torch.stack(chosen).to(encoder.device), transform))
+                for name, tensor in seen.items():
+                    values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
+                    values[name][there] = tensor.cpu().numpy()
+            yield Encoded(numbers, values, missing)
+
+
+def _batches(
+    blob: Callable[[int], Blob], rows: Iterable[int], transform: Transform, batch_size: int, workers: int
+) -> Iterator[tuple[list[int], list[Pixels]]]:
+    """Batches of (row numbers, pixels or the error in their place); at most three batches are held.
+
+    A batch's pixels are overwritten after the next one is asked for.
+    """
+    import torch
+
+    places = torch.empty(3 * batch_size, 3, *transform.size, dtype=torch.uint8)
+    turns = cycle(places.unbind())
+
+    def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:
+        try:
+            return read(blob(row), transform, place)
+        except DataError as error:
+            return error
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="decode") as pool:
+        waiting: deque[tuple[int, Future[Any]]] = deque()
+        coming = iter(rows)
+        try:
+            while True:
+                for row in islice(coming, 3 * batch_size - len(waiting)):
+                    waiting.append((int(row), pool.submit(load, int(row), next(turns))))
+                if not waiting:
+                    return
+                batch = [waiting.popleft() for _ in range(min(batch_size, len(waiting)))]
+                yield [row for row, _ in batch], [future.result() for _, future in batch]
+        finally:
+            for _, future in waiting:
+                future.cancel()
