@@ -20,6 +20,7 @@ from snellen import evaluate, load_run, rerun
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.cli import main
+from snellen.engine.caveats import caveats
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError, PreflightError, UsageError
 from snellen.judging import judge, verdicts
 from snellen.scoring.statistics import mean
@@ -244,6 +245,19 @@ def test_judging_again_asks_nothing_and_rerun_goes_on(server):
         rerun("run_judged").metric("accuracy") == again.metric("accuracy") == load_run("run_judged").metric("accuracy")
     )
     assert len(server.asked) == 7 and verdicts(again)["n"] == 7
+
+
+def test_the_verdicts_on_a_part_of_a_run_do_not_pass_for_those_on_all_of_it(server, capsys):
+    evaluate(ANIMALS, Scripted(("right", "wrong")), out="run", limit=3)
+    done = judge("run", "api:stub-judge", base_url=server.url)
+    assert done.meta.state == "complete" and done.meta.not_there == 4
+    assert [one.text for one in caveats(done.meta)] == ["only 3 of 7 replies were there to ask about"]
+    assert main(["list", "--runs", "--results", "."]) == 0
+    table = capsys.readouterr().out
+    assert table.count("3 of 7") == 2 and "all of 7" not in table
+    assert main(["list", "--runs", "--results", ".", "--json"]) == 0
+    listed = {one["path"]: one["not_there"] for one in json.loads(capsys.readouterr().out)["runs"]}
+    assert listed == {"run": 0, "run_judged": 4}
 
 
 def test_another_rubric_or_other_answers_need_another_folder(server):

@@ -157,6 +157,7 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
                         "state": meta.state,
                         "fingerprint": meta.fingerprint,
                         "coverage": structs.asdict(meta.coverage),
+                        "not_there": meta.not_there,
                         "totals": structs.asdict(meta.totals),
                     }
                     for path, meta in rows
@@ -178,6 +179,8 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         table.add_column(heading, justify="right")
     for path, meta in rows:
         limit, of = meta.coverage.limit, meta.coverage.of
+        if meta.not_there and of is not None:
+            limit = of - meta.not_there
         table.add_row(
             str(path),
             meta.spec.benchmark,
@@ -185,7 +188,8 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
             meta.state,
             f"{meta.totals.done:,}",
             f"{meta.totals.error + meta.totals.timeout:,}",
-            f"{'all' if meta.coverage.full else format(limit, ',')}" + ("" if of is None else f" of {of:,}"),
+            f"{'all' if limit is None or (of and limit >= of) else format(limit, ',')}"
+            + ("" if of is None else f" of {of:,}"),
             meta.fingerprint,
         )
     show(table)

@@ -199,6 +199,9 @@ def _with_rest(table: Table, left_out: int, runs: list[Path]) -> Table:
 
 def _part(run: Run) -> str:
     coverage = run.meta.coverage
+    if run.meta.not_there:
+        of = coverage.of or 0
+        return f" · only {of - run.meta.not_there:,} of {of:,} replies were there"
     if coverage.full:
         return ""
     return f" · only the first {coverage.limit:,}" + ("" if coverage.of is None else f" of {coverage.of:,}")

@@ -30,6 +30,9 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, name: str = "r
     if not coverage.full:
         of = "" if coverage.of is None else f" of {coverage.of:,}"
         yield Caveat("part", f"only the first {coverage.limit:,}{of} questions were asked")
+    if meta.not_there:
+        whole = coverage.of or 0
+        yield Caveat("part", f"only {whole - meta.not_there:,} of {whole:,} replies were there to ask about")
     if meta.state != "complete":
         yield Caveat("state", f"the {name} is not at its end ({meta.state})")
     if lost := totals.error + totals.timeout:

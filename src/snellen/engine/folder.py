@@ -82,6 +82,15 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     state: str = "running"
     restricted: bool = False
 
+    @property
+    def not_there(self) -> int:
+        """Of a run at its end, how many questions of the benchmark it did not have: replies that nobody has given yet
+        are not there to be judged."""
+        recorded = self.totals.done + self.totals.error + self.totals.timeout
+        if self.state != "complete" or not self.coverage.full or self.coverage.of is None:
+            return 0
+        return max(0, self.coverage.of - recorded // self.spec.repeats)
+
 
 class RunFolder:
     """Paths and files of one run. Reading needs no lock; writing takes it with `with folder.locked():`."""
