@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -154,6 +155,22 @@ def test_row_numbers_can_be_shared_out_and_give_the_same_values(tmp_path, encode
     for share in (range(0, 17, 2), range(1, 17, 2)):
         for part in encode_rows(encoder, lambda row: tree.blob(rows.ids[row]), share, 3, 2):
             assert np.allclose(part.values["patch_mean"], whole[list(part.rows)], atol=1e-5)
+
+
+def test_a_batch_of_one_picture_keeps_every_thread_reading(tmp_path, encoder):
+    data_set(tmp_path, LABELS)
+    picture = open_tree(tmp_path / "images").blob("Less, More/test 0.jpg")
+    together = threading.Barrier(4)
+
+    class Meeting:
+        key = "meeting"
+
+        def read(self) -> bytes:
+            together.wait(30)  # ends only when four are read at once
+            return picture.read()
+
+    parts = list(encode_rows(encoder, lambda row: Meeting(), range(16), batch_size=1, workers=4))
+    assert [part.rows for part in parts] == [[row] for row in range(16)]
 
 
 def test_float16_stores_are_half_as_large_and_nearly_the_same(tmp_path, encoder):

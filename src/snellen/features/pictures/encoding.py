@@ -54,7 +54,7 @@ def encode_rows(
 
     Args:
         blob: row number to its picture.
-        workers: threads that decode, two batches ahead of the encoder.
+        workers: threads that decode, ahead of the encoder by two batches or two pictures each, whichever is more.
 
     Raises:
         DataError: a picture cannot be read and `allow_missing` is False.
@@ -94,13 +94,14 @@ def encode_rows(
 def _batches(
     blob: Callable[[int], Blob], rows: Iterable[int], transform: Transform, batch_size: int, workers: int
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    """Batches of (row numbers, pixels or the error in their place); at most three batches are held.
+    """Batches of (row numbers, pixels or the error in their place); one batch and what is read ahead are held.
 
     A batch's pixels are overwritten after the next one is asked for.
     """
     import torch
 
-    places = torch.empty(3 * batch_size, 3, *transform.size, dtype=torch.uint8)
+    held = batch_size + 2 * max(batch_size, workers)  # a batch of one keeps all threads at work, too
+    places = torch.empty(held, 3, *transform.size, dtype=torch.uint8)
     turns = cycle(places.unbind())
 
     def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:
@@ -114,7 +115,7 @@ def _batches(
         coming = iter(rows)
         try:
             while True:
-                for row in islice(coming, 3 * batch_size - len(waiting)):
+                for row in islice(coming, held - len(waiting)):
                     waiting.append((int(row), pool.submit(load, int(row), next(turns))))
                 if not waiting:
                     return
