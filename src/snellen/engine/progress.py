@@ -80,7 +80,8 @@ class Progress:
         if self.scored:
             share = min(1.0, max(0.0, self.score_sum / self.scored))
             low, high = wilson(share, self.scored)
-            parts.append(f"score {share:.3f} [{low:.3f}, {high:.3f}]")
+            new = f" of {self.scored:,} new" if self.before else ""  # earlier answers are not scored again on the way
+            parts.append(f"score {share:.3f} [{low:.3f}, {high:.3f}]{new}")
         failed = sum(count for status, count in self.status.items() if status not in ("ok", "refused"))
         if failed:
             parts.append(f"errors {failed:,} ({', '.join(f'{k} {v}' for k, v in self.failures.most_common(3))})")

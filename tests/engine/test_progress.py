@@ -1,0 +1,25 @@
+"""What the progress line says while a run goes on."""
+
+from __future__ import annotations
+
+from snellen.engine.progress import Progress
+from snellen.types import Record, Response, Score
+
+
+def going_on(before: int) -> Progress:
+    progress = Progress("run", 100, before, 4)
+    for number in range(4):
+        progress.add(
+            Record(f"s{number}", "ok", Response("A")), Score(float(number > 0), "A", "correct" if number else "wrong")
+        )
+    return progress
+
+
+def test_the_line_of_a_new_run_gives_the_score_so_far_with_its_interval():
+    line = going_on(0).line()
+    assert "run: 4/100" in line and "score 0.750 [0.301, 0.954] ·" in line
+
+
+def test_the_line_of_a_resumed_run_says_that_its_score_is_that_of_the_new_answers():
+    line = going_on(50).line()
+    assert "run: 54/100" in line and "score 0.750 [0.301, 0.954] of 4 new ·" in line
