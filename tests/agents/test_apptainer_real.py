@@ -75,11 +75,12 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     installation = tmp_path / "installation"
     installation.mkdir()
     (installation / "program.txt").write_text("the-program")
+    workplace = f"{here.inside}/{here.workplace}"
     script = HUNT.format(gold=tmp_path / "gold.json", folder=tmp_path) + (
         f"\ncat {sandbox.AGENT}/program.txt; touch {sandbox.AGENT}/x && echo wrote-agent; "
-        f"echo kept > {here.inside}/work/kept.txt; pwd; env; echo done\n"
+        f"echo kept > {workplace}/kept.txt; pwd; env; echo done\n"
     )
-    command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/work", script.encode())
+    command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, workplace, script.encode())
     found = Installation("opencode", "1", "", 0, 0, "", "", installation)
     shut = sandbox.shut_in("apptainer", command, here, found, "k-123456789", str(image))
     assert "k-123456789" not in " ".join(shut.argv), "process arguments are public"
@@ -89,7 +90,7 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
         other.kill()
     seen = here.stdout.read_text()
     assert ran.end == "exit" and seen.endswith("done\n"), here.stderr.read_text()
-    assert "the-program" in seen and f"{here.inside}/work\n" in seen and "wrote-agent" not in seen
+    assert "the-program" in seen and f"{workplace}\n" in seen and "wrote-agent" not in seen
     assert "the-gold-answer" not in seen and "the-other-secret" not in seen
     assert "SNELLEN_MODEL_KEY=k-123456789" in seen, "the endpoint's key is the agent's to use"
     kept = here.own(here.work / "kept.txt")

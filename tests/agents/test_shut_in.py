@@ -49,7 +49,9 @@ def shell(kind: str, here: Room, script: str, *, timeout_s: float = 20.0, asked:
     folder = here.host.parent / "installation"
     folder.mkdir(exist_ok=True)
     found = Installation("opencode", "1", "", 0, 0, "", "", folder)
-    command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/work", script.encode())
+    command = Command(
+        ["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, f"{here.inside}/{here.workplace}", script.encode()
+    )
     shut = sandbox.shut_in(kind, command, here, found, "k-123456789", None)
     assert "k-123456789" not in " ".join(shut.argv), "process arguments are public"
 
