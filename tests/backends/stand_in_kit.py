@@ -1,7 +1,9 @@
 """Stands in for VLMEvalKit's run.py: writes what a plan says in the kit's tables, or fails as asked.
 
 The plan is the JSON file that STAND_IN_PLAN names: data set to {"rows", "scored", "acc", "acc_name", "comma", "judged",
-"judged_acc", "say"}; a data set that it does not have fails as the kit's do: said in the log, and the exit status is 0.
+"judged_acc", "say", "judge_says", "judge_files"}. The last two are what a judge run prints and which files it writes (`own`,
+`rules`, or `result`: the table that BLINK has under a judge's name even without one). A data set that it does not have fails
+as the kit's do: said in the log, and the exit status is 0.
 """
 
 from __future__ import annotations
@@ -69,8 +71,18 @@ def main() -> int:
             made = [f"{stem}.xlsx", f"{stem}_extract_matching.xlsx", name]
         else:
             tag = f"{stem}_llm_{given.judge}"
-            sheet(run / f"{tag}.xlsx", plan["judged"])
-            table(run / f"{tag}_acc.csv", plan["judged_acc"], "\t")
+            for line in plan.get("judge_says", []):
+                print(line)
+            kind = plan.get("judge_files", "own")
+            if kind == "own":
+                sheet(run / f"{tag}.xlsx", plan["judged"])
+                table(run / f"{tag}_acc.csv", plan["judged_acc"], "\t")
+            elif kind == "result":
+                sheet(run / f"{stem}_{given.judge}_result.xlsx", plan["judged"])
+                table(run / f"{stem}_acc.csv", plan["judged_acc"], ",")
+            else:
+                sheet(run / f"{stem}_extract_matching.xlsx", plan["scored"])
+                table(run / f"{stem}_extract_matching_acc.csv", plan["acc"], "\t")
         for name in made:
             link = root / name
             link.unlink(missing_ok=True)

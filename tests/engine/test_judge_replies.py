@@ -59,7 +59,7 @@ def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
     first, step = {"jsonl": ("line", 1), "json": ("row", 1), "csv": ("line", 2)}[form]
     line = [f"{first} {number + step}" for number in range(len(REPLIES))]
     text = "\n".join(notes)
-    assert f"judged by the replies in {path}; 2 of 5 have no verdict" in text
+    assert f"judged by the replies in {path}: 3 of 5 replies; 2 of 5 have no verdict" in text
     assert f"{line[1]}: 'v2' has no reply" in text
     assert f"{line[4]}: 'v1' was there before, {line[0]}; the first one counts" in text
     assert f"{line[5]}: 'nobody'" in text and f"{line[6]}: 'v0'" in text and f"{line[7]}: there is no id" in text

@@ -99,7 +99,7 @@ def test_verdicts_become_the_scores_of_the_run_under_every_profile(server):
     for profile, own in (("official", (1.0, "correct")), ("strict", (0.0, "wrong"))):
         assert values(load_run("run"), profile) == {"v0": own, **VERDICTS}
     assert load_run("run").notes() == [
-        "judged by api:stub-judge in run_judged; 1 of 5 have no verdict; 1 are out of range"
+        "judged by api:stub-judge in run_judged: 4 of 5 replies; 1 of 5 have no verdict; 1 are out of range"
     ]
     assert run.notes() == load_run("run").notes()
     kept = json.loads(Path("run/summary.json").read_text())["judge"]
@@ -273,7 +273,7 @@ def test_the_command_judges_by_the_benchmarks_own_rubrics_and_says_so(server, ca
     assert summary["verdicts"] == {"correct": 2, "partial": 1, "wrong": 1, "unscored": 1}
     assert summary["video/AB"] == 0.5
     assert main(["score", "run"]) == 0
-    assert "judged by api:stub-judge in run_judged; 1 of 5 have no verdict" in capsys.readouterr().err
+    assert "judged by api:stub-judge in run_judged: 4 of 5 replies; 1 of 5 have no verdict" in capsys.readouterr().err
 
 
 def test_of_all_nine_subtasks_the_videos_alone_are_judged_and_the_mean_of_nine_gets_its_value(server, tmp_path):

@@ -13,6 +13,8 @@ from easi_stubs import GradingServer, Speaker, done, settings
 from benchmarks.spatial import official_drawn as drawn
 from snellen.cli import main
 from snellen.pipeline import Row
+from snellen.pipeline.board import entry
+from snellen.pipeline.journal import line
 from snellen.referencing import beside_easi
 
 PROSE = "It is hard to see, though I settle on the option named first."
@@ -77,6 +79,8 @@ def test_a_judge_that_gives_no_verdict_takes_no_score_away(tmp_path: Path, monke
         monkeypatch.setenv("JUDGE_API_KEY", "any")
         mute = run(monkeypatch, tmp_path, "blink", judge="api:grader")
     assert mute.judgement is not None and mute.judgement.without == drawn.count("blink")
+    assert mute.judging == f"not judged: api:grader gave no verdict on any of {drawn.count('blink')} replies"
+    assert "judged by" not in line(mute) and entry(mute)["judging"] == mute.judging
     assert (plain.folder / "summary.json").read_bytes() == before
     by_rule = run(monkeypatch, tmp_path, "blink", judging=False)
     assert by_rule.overall is not None and by_rule.overall.value == 0.0 and by_rule.overall.coverage == 1.0

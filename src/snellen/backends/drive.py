@@ -18,6 +18,7 @@ from msgspec import structs
 
 from snellen.backends import faults, figures, keeping, kit, lmms, outcomes, process
 from snellen.backends.keeping import Answers
+from snellen.backends.kit_judge import JudgeEvidence, evidence
 from snellen.backends.outcomes import Found, Harness
 from snellen.backends.process import Ended
 from snellen.backends.settings import Job, Outcome, Settings, jobs
@@ -235,36 +236,49 @@ class _Driver:
         run = load_run(made.folder)
         unread = run.metric(UNREAD, self.harness.profile).value or 0.0
         share = f"{unread:.1%} of the replies could not be read by rules"
+        plain = structs.replace(made, judge="", judged=None, verdicts=0)
         if unread <= self.settings.threshold:
-            return structs.replace(made, notes=tuple(dict.fromkeys((*made.notes, f"{share}: not judged"))))
+            within = f"{share}, and a judge is called above {self.settings.threshold:.1%}"
+            return structs.replace(plain, for_judge=0, not_judged=within)
         _, work = self.kit_work(job)
         start, status, seconds, problems = _size(self.log), 0, 0.0, Problems()
         written: dict[str, kit.Written] = {}
         theirs: Theirs | None = None
+        found: list[JudgeEvidence] = []
         for part, data in job.parts:
             argv = kit.command(self.settings, [data], work, self.settings.judge_model)
             what = {**outcomes.asked(self.harness, job), "judge": self.settings.judge_model}
+            before, begun = kit.stamps(work), _size(self.log)
             ended, took = self.start(argv, kit.environment(self.settings), work, what)
             status, seconds = status or ended.status, seconds + took
             try:
-                written[part] = kit.written(work, self.settings, data)
+                written[part] = kit.written(work, self.settings, data, before)
+                found.append(evidence(written[part].judged, faults.lines_of(self.log, begun)))
                 theirs = None if status else figures.of_kit(job, written, problems, judged=True)
             except DataError as error:
                 problems.add(data, error.message)
+                found.append(JudgeEvidence(reason=f"{data}: {error.message}"))
+        total = sum(found, JudgeEvidence())
         figure = None if theirs is None else theirs.overall
+        reason = total.reason
+        if status:
+            reason = f"the judge run ended with exit status {status}"
+        elif not reason and figure is None:
+            reason = "the judge run wrote no score"
         failed = [str(one) for some in _faults(self.log, start, ()).values() for one in some]
-        end = f"{share}: judged by {self.settings.judge_model}"
-        note = end if figure is not None else f"{end}, and no figure came of it"
-        told = structs.replace(
-            made,
-            judged=figure,
-            judge=self.settings.judge_model if figure is not None else "",
-            notes=(*made.notes, note, *problems.lines("of its files are odd")),
-            errors=(*made.errors, *failed) if figure is None else made.errors,
-            seconds=made.seconds + seconds,
+        judged = structs.replace(
+            plain,
+            judged=None if reason else figure,
+            judge="" if reason else self.settings.judge_model,
+            verdicts=0 if reason else total.verdicts,
+            for_judge=total.replies,
+            not_judged=f"{share}, and {self.settings.judge_model} judged none: {reason}" if reason else "",
+            notes=(*plain.notes, *problems.lines("of its files are odd")),
+            errors=(*plain.errors, *failed) if reason else plain.errors,
+            seconds=plain.seconds + seconds,
         )
-        outcomes.remember(run, told)
-        return told
+        outcomes.remember(run, judged)
+        return judged
 
 
 def _fresh(folder: Path) -> Path:

@@ -42,7 +42,10 @@ def of_kit(job: Job, written: Mapping[str, kit.Written], problems: Problems, *, 
         paths = [path for path in scored if path is not None]
         return aggregated.pooled_site(paths, problems) if paths else None
     (one,) = written.values()
-    path = (one.judged_figures or one.figures) if judged else one.figures
+    path = one.figures
+    if judged:
+        by_rules = path is not None and any(tag in path.name for tag in kit.RULE_TAGS)
+        path = one.judged_figures or (None if by_rules else path)
     return None if path is None else aggregated.of_kit(job.task, read_kit_acc(path))
 
 

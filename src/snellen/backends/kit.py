@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +24,8 @@ PROFILE = "vlmevalkit"
 HOME, TABLES = "VLMEVALKIT_HOME", "LMUData"
 DIST_TIMEOUT_S = 36000
 RULES = "exact_matching"
+RULE_TAGS = (RULES, "extract_matching")
+"""What names a file that the kit made by rules."""
 JUDGES = (
     *("gpt-4-turbo", "gpt-4-0613", "gpt-4-0125", "gpt-4-0409", "chatgpt-1106", "chatgpt-0125"),
     *("gpt-4o", "gpt-4o-0806", "gpt-4o-1120", "gpt-4o-mini"),
@@ -151,10 +153,19 @@ class Written(Struct, frozen=True):
     judged_figures: Path | None = None
 
 
-def written(folder: Path, settings: Settings, data: str) -> Written:
+def stamps(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Modification time in ns and size in bytes of each file under a folder, to tell afterwards which a command wrote."""
+    files = [path.resolve() for path in folder.rglob("*") if path.is_file()]
+    return {path: ((state := path.stat()).st_mtime_ns, state.st_size) for path in files}
+
+
+def written(
+    folder: Path, settings: Settings, data: str, since: Mapping[Path, tuple[int, int]] | None = None
+) -> Written:
     """The files of one data set under a folder: in the model's folder, linked or not, or in its T<date>_G<hash> folders.
 
-    Of several the one in the last of those folders counts, then the youngest. What the kit or EASI moved aside does not.
+    Of several the one in the last of those folders counts, then the youngest. What the kit or EASI moved aside does not,
+    nor, with `since`, a file that is as `stamps` had it.
 
     Raises:
         DataError: several models have files of it there, and none of them is this one.
@@ -171,6 +182,8 @@ def written(folder: Path, settings: Settings, data: str) -> Written:
     for path in sorted(folder.rglob(f"*_{data}*")):
         inside = path.relative_to(folder).parts[:-1]
         if not path.is_file() or any(OUT_OF_USE.fullmatch(part) for part in inside):
+            continue
+        if since is not None and since.get(path.resolve()) == ((now := path.stat()).st_mtime_ns, now.st_size):
             continue
         for kind, form in forms.items():
             if hit := re.fullmatch(form, path.name):

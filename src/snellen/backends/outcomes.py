@@ -85,6 +85,9 @@ def before(harness: Harness, job: Job) -> Outcome | None:
         found = msgspec.convert({**saved, "folder": str(folder.path), "reused": True}, Outcome, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise RunError(f"{folder.meta_path}: {error}", "Start anew with --rerun.") from error
+    if found.judge and not found.verdicts:  # recorded by a version that did not look for a judge's files
+        notes = tuple(note for note in found.notes if ": judged by " not in note)
+        found = structs.replace(found, judge="", judged=None, notes=notes)
     return structs.replace(found, exit_status=None, seconds=0.0)
 
 
@@ -168,8 +171,8 @@ def line(outcome: Outcome) -> str:
     parts = [f"{outcome.benchmark}: {outcome.state}", f"{outcome.rows:,}{of} replies"]
     if outcome.theirs is not None and outcome.ours is not None:
         parts.append(f"theirs {outcome.theirs:.4f}, ours {outcome.ours:.4f}, difference {outcome.difference:+.4f}")
-    if outcome.judged is not None:
-        parts.append(f"judged by {outcome.judge} {outcome.judged:.4f}")
+    if outcome.judging:
+        parts.append(outcome.judging + ("" if outcome.judged is None else f", {outcome.judged:.4f}"))
     return ", ".join([*parts, *outcome.errors[:1]])
 
 

@@ -75,7 +75,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
         empty: replies without any text. VLMEvalKit's tables do not tell these from answers that are missing.
         theirs, ours: the overall figure in percent, as the harness made it and by our profile of it; None: not there.
         profile: that profile.
-        judged, judge: VLMEvalKit's figure after its judge run, and the judge; None and empty where there was none.
+        judged, judge: VLMEvalKit's figure after its judge run, and the judge; None and empty where no judge graded a reply.
+        verdicts, for_judge: replies that the judge gave a verdict on, of those that were for it.
+        not_judged: why a judge that was named is not credited; empty where it is, and where none was named.
         differences: where the two differ, one line each: figures first, then samples.
         errors: what the log says went wrong, the first few.
         notes: what else a reader must know.
@@ -98,6 +100,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
     profile: str = ""
     judged: float | None = None
     judge: str = ""
+    verdicts: int = 0
+    for_judge: int = 0
+    not_judged: str = ""
     differences: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -107,6 +112,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def complete(self) -> bool:
         return self.state == "complete"
+
+    @property
+    def judging(self) -> str:
+        """Who judged how many replies, or why nobody did; empty where no judge was named."""
+        if self.judge:
+            return f"judged by {self.judge}: {self.verdicts:,} of {self.for_judge:,} replies"
+        return f"not judged: {self.not_judged}" if self.not_judged else ""
 
     @property
     def difference(self) -> float | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.engine.progress import clock
-from snellen.pipeline.board import Board, Row, State, Watch
+from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
 from snellen.pipeline.journal import line
 
 if TYPE_CHECKING:
@@ -254,9 +254,15 @@ def _unread(board: Board, row: Row) -> RenderableType:
 
 
 def _reader(row: Row) -> str:
-    if row.judgement is not None:
-        return row.judgement.model
-    return "rules" if row.unread is not None else ""
+    judge = row.judgement
+    if judge is not None and not judge.verdicts:
+        return NOT_JUDGED
+    if judge is not None:
+        part = f" ({judge.verdicts:,} of {judge.replies:,})" if judge.without else ""
+        return f"{judge.model}{part}"
+    if row.judging.startswith(NOT_JUDGED) or row.wants_judge:
+        return f"rules, {NOT_JUDGED}"
+    return "rules" if row.metrics else ""
 
 
 def _bare(make: type[Table]) -> Table:

@@ -50,6 +50,18 @@ class Judgement:
     without: int
     grades: dict[str, int]
 
+    @property
+    def verdicts(self) -> int:
+        """How many replies the judge gave a verdict on."""
+        return self.replies - self.without
+
+    @property
+    def text(self) -> str:
+        """Who judged how many replies: `judged by api:gpt-5-mini: 300 of 400 replies`."""
+        if not self.verdicts:
+            return f"not judged: {self.model} gave no verdict on any of {self.replies:,} replies"
+        return f"judged by {self.model}: {self.verdicts:,} of {self.replies:,} replies"
+
 
 def beside(source: RunFolder) -> RunFolder | None:
     """The whole judged run beside a run that is about its present answers; None where there is none."""

@@ -186,4 +186,8 @@ def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
             "them, --judge-replies takes what one has said"
         )
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
-    return f"judged by {verdicts.by}; {summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}"
+    given = summary.for_judge - summary.without_verdict
+    lacking = f"{summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}"
+    if not given:
+        return f"not judged by {verdicts.by}: {lacking}"
+    return f"judged by {verdicts.by}: {given:,} of {summary.for_judge:,} replies; {lacking}"

@@ -20,6 +20,7 @@ from snellen.pipeline.unread import Unread
 from snellen.types import Metric
 
 MANIFEST = "easi.json"
+NOT_JUDGED = "not judged"
 UNANSWERED = 9
 INTERRUPTED = 130
 State: TypeAlias = Literal[
@@ -43,6 +44,9 @@ class Row:
         metrics: the figures that count: those of the rule, or of the judge where there is a judgement.
         unread: how many of all replies could not be read.
         wants_judge: whether these are more than the threshold.
+        judgement: figures by a judge of Snellen's; None: there is none.
+        judging: who judged how many replies, or why nobody did; empty where nothing was for a judge.
+        harness_judge: the judge of a harness, its verdicts, the replies for it and the harness's score by it, in percent.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Row:
     unread: Unread | None = None
     wants_judge: bool = False
     judgement: Judgement | None = None
+    judging: str = ""
+    harness_judge: Mapping[str, Any] | None = None
 
     @property
     def id(self) -> str:
@@ -205,9 +211,12 @@ def entry(row: Row) -> dict[str, Any]:
             "fingerprint": judged.fingerprint,
             "rubric": judged.rubric,
             "replies": judged.replies,
+            "verdicts": judged.replies - judged.without,
             "without_verdict": judged.without,
             "grades": judged.grades,
         },
+        "judging": row.judging or NOT_JUDGED,
+        "harness_judge": row.harness_judge,
         "notes": row.notes,
         "error": None
         if error is None

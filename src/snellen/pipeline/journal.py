@@ -94,6 +94,6 @@ def line(row: Row) -> str:
     overall = row.overall
     if overall is not None and overall.value is not None:
         parts.append(f"score {100 * overall.value:.2f}")
-    if row.judgement is not None:
-        parts.append(f"judged by {row.judgement.model}")
+    if row.judging:
+        parts.append(row.judging)
     return " · ".join(parts)

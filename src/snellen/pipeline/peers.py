@@ -70,8 +70,17 @@ def _take(row: Row, outcome: Outcome, watch: Watch) -> None:
     if outcome.theirs is not None and outcome.ours is not None:
         row.notes.append(f"the harness says {outcome.theirs:.4f}, we {outcome.ours:.4f} ({outcome.difference:+.4f})")
         row.notes += outcome.differences[:4]
-    if outcome.judged is not None:
-        row.notes.append(f"judged by {outcome.judge} the harness says {outcome.judged:.4f}")
+    row.judging = outcome.judging
+    if outcome.judging:
+        figure = "" if outcome.judged is None else f"; the harness then says {outcome.judged:.4f}"
+        row.notes.append(f"{outcome.judging}{figure}")
+    if outcome.judge:
+        row.harness_judge = {
+            "model": outcome.judge,
+            "verdicts": outcome.verdicts,
+            "replies": outcome.for_judge,
+            "score_percent": outcome.judged,
+        }
     if outcome.folder is not None:
         row.run = load_run(outcome.folder)
         row.metrics = row.run.figures(outcome.profile)[outcome.profile]

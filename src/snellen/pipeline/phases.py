@@ -23,7 +23,7 @@ from snellen.errors import DataError, FingerprintError, InterruptedRunError, Sne
 from snellen.evaluation import Run, given_data
 from snellen.models.base import Model, ModelOptions
 from snellen.pipeline import judged
-from snellen.pipeline.board import Board, Row, State, Watch
+from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
 from snellen.pipeline.kept import Kept
 from snellen.pipeline.places import data_of, on_hub
 from snellen.pipeline.unread import unread
@@ -230,7 +230,11 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
     found = regraded.beside(done.folder) if settings.judging else None
     if found is not None:
         row.judgement = regraded.judgement(done.folder, done.meta, done.benchmark, found)
-        row.metrics = row.judgement.metrics
+        row.metrics, row.judging = row.judgement.metrics, row.judgement.text
+    elif settings.judging and row.wants_judge and board.judge is not None:
+        row.judging = f"not judged: {board.judge} has not given a verdict on every reply; the score is by rules"
+    if row.judging.startswith(NOT_JUDGED):
+        row.notes.append(row.judging)
     coverage, totals = done.meta.coverage, done.meta.totals
     row.done, row.total = totals.done, coverage.of if coverage.of is not None else row.total
     if not coverage.full:

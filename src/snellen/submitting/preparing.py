@@ -221,7 +221,10 @@ def _provenance(details: Metadata, standings: Mapping[str, Standing], profile: s
 
 def _mention(standings: Mapping[str, Standing], profile: str) -> str:
     prints = [
-        f"{one.task.id} {'+'.join(str(source.get('fingerprint', source.get('harness'))) for source in one.made['sources'])}"
+        f"{one.task.id} "
+        + "+".join(
+            f"{source.get('fingerprint', source.get('harness'))} {source['judging']}" for source in one.made["sources"]
+        )
         for one in standings.values()
     ]
     return f"[Scored by Snellen {__version__}, profile {profile}: {', '.join(prints)}]"

@@ -102,13 +102,15 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
     sources: list[dict[str, Any]] = []
     for one in several:
         problems = Problems()
-        before = rows
+        before, replies, verdicts = rows, 0, 0
         for sample, record, score in _scored(one, benchmark, profile, problems):
             builder.add(sample, score, record.repeat)
             each(task, sample, record, score)
             rows += 1
             done += record.status in ("ok", "refused")
             unscored += score.value is None
+            replies += record.status == "ok"
+            verdicts += record.status == "ok" and score.verdict != "unscored"
         of = rows - before
         if one.run is not None:
             spec = one.run.meta.spec
@@ -117,7 +119,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
         elif problems.count:
             faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")
         count += of
-        sources.append(_made(one, profile, of))
+        sources.append({**_made(one, profile, of), "judging": _judging(one, profile, replies, verdicts)})
     if len({bool(_judged(one, profile)) for one in several}) > 1:
         faults.append("one half was judged and the other was not")
     half = several[0].half if len(several) == 1 else ""
@@ -236,6 +238,14 @@ def _judge(one: Given, profile: str) -> dict[str, str] | None:
     meta = folder.meta()
     rubric = built_in(regraded.RUBRIC)
     return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{regraded.RUBRIC} {rubric.digest}"}
+
+
+def _judging(one: Given, profile: str, replies: int, verdicts: int) -> str:
+    """Who judged how many of the replies; `not judged` where rules alone made the score."""
+    folder = _judged(one, profile)
+    if folder is None or not verdicts:
+        return "not judged"
+    return f"judged by {folder.meta().spec.model}: {verdicts:,} of {replies:,} replies"
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:
