@@ -1,0 +1,97 @@
+"""Run folders written by version 0.1 are read, resumed and scored to the same figures.
+
+The folders in `fixtures/runs_0_1` were written by Snellen 0.1.0 (commit 488b0f9) over small drawn data sets; `expected`
+holds what its `snellen score RUN --profile all --json` printed. `killed` ended by SIGKILL, with a torn last line.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snellen
+from snellen.cli import main
+
+FIXTURES = Path(__file__).parent / "fixtures" / "runs_0_1"
+RUNS = ["chart", "fgbmk", "fika", "killed", "mindcube", "vlm2"]
+COMMANDS = {
+    "chart": ["chart", "--limit", "40"],
+    "fgbmk": ["fgbmk", "--data", "data/fgbmk", "--images", "data/birds"],
+    "fika": ["fika", "--data", "data/fika.zip"],
+    "mindcube": ["mindcube-tiny", "--data", "data/mindcube"],
+    "vlm2": ["vlm2", "--data", "data/vlm2.zip"],
+}
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the fixtures, which is the working folder: 0.1 recorded relative paths."""
+    shutil.copytree(FIXTURES, tmp_path / "old")
+    monkeypatch.chdir(tmp_path / "old")
+    return tmp_path / "old"
+
+
+def run_command(*words: str) -> int:
+    """Run the command line in this process; return its exit status."""
+    try:
+        main(list(words))
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def figures(printed: str) -> dict[tuple[str, str], Any]:
+    """Map (profile, metric) to value, n, interval and coverage, as `snellen score --json` prints them."""
+    return {
+        (profile["profile"], metric["name"]): (metric["value"], metric["n"], metric.get("ci95"), metric.get("coverage"))
+        for profile in json.loads(printed)["profiles"]
+        for metric in profile["metrics"]
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("score", f"runs/{name}", "--profile", "all", "--json") == 0
+    expected = figures((old / "expected" / f"{name}.json").read_text())
+    assert expected
+    assert figures(capsys.readouterr().out) == expected
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_of_0_1_takes_up_its_own_run(name: str, old: Path) -> None:
+    """The fingerprint still matches: the run is not refused, and answers that are there are not asked again."""
+    journal = old / "runs" / name / "results.jsonl"
+    before = journal.read_bytes()
+    fingerprint = json.loads((old / "runs" / name / "run_meta.json").read_text())["fingerprint"]
+    run_command("run", *COMMANDS[name], "--model", "embedded", "--out", f"runs/{name}", "--quiet")
+    assert journal.read_bytes().startswith(before)
+    assert json.loads((old / "runs" / name / "run_meta.json").read_text())["fingerprint"] == fingerprint
+    answered = Counter(
+        (record["sample_id"], record.get("repeat", 0))
+        for record in map(json.loads, journal.read_text().splitlines())
+        if record["status"] == "ok"
+    )
+    assert set(answered.values()) == {1}
+
+
+def test_a_killed_run_of_0_1_resumes_and_ends_with_each_sample_once(old: Path) -> None:
+    words = ["run", "chart/digits", "--model", "embedded", "-o", "questions=240", "-c", "1", "--quiet"]
+    assert run_command(*words, "--out", "runs/killed") == 0
+    assert run_command(*words, "--out", "runs/whole") == 0
+    records = [json.loads(line) for line in (old / "runs/killed/results.jsonl").read_text().splitlines()]
+    assert max(Counter(record["sample_id"] for record in records).values()) == 1
+    resumed, whole = (snellen.load_run(f"runs/{name}").summarize("strict").metrics for name in ("killed", "whole"))
+    assert [(metric.name, metric.value, metric.n) for metric in resumed.values()] == [
+        (metric.name, metric.value, metric.n) for metric in whole.values()
+    ]
+
+
+def test_verdicts_of_0_1_still_decide(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("score", "runs/fika", "--json") == 0
+    values = {name: value for (_, name), (value, *_) in figures(capsys.readouterr().out).items()}
+    assert values["accuracy"] == 0.25
