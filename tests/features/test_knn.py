@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import naive_retrieval as naive
 import numpy as np
 import pytest
@@ -196,3 +199,64 @@ def test_the_legacy_figure_takes_rows_with_several_classes():
         class_rank(x, [{7}, {8}, {9}, set()], gallery=[0, 1, 2], queries=[3])
     with pytest.raises(UsageError, match="both"):
         class_rank(x, [7, 8, 9, 9], gallery=[0, 1], queries=[1])
+
+
+def naive_class_rank(x, labels, gallery, queries, ties):
+    """FG-BMK's class ranks as the sheet of facts words them, one query and one class at a time.
+
+    Returns the mean AP over class lists, and recall@1 and recall@10, each a mean over classes with its count.
+    """
+    every = sorted(set().union(*(labels[i] for i in [*gallery, *queries])))
+    average, hits, total, first_for_others = [], {1: Counter(), 10: Counter()}, Counter(), set()
+    for query in queries:
+        far = {i: sum((a - b) ** 2 for a, b in zip(x[query], x[i], strict=True)) for i in gallery}
+        near = sorted(gallery, key=lambda i: (far[i], i))[:10]
+        score = {c: min((far[i] for i in near if c in labels[i]), default=math.inf) for c in every}
+        mine = labels[query]
+        last = {"pessimistic": lambda c: c in mine, "optimistic": lambda c: c not in mine, "index": lambda c: 0}[ties]
+        order = sorted(every, key=lambda c: (score[c], last(c), c))
+        places = sorted(order.index(c) + 1 for c in mine)
+        average.append(sum((i + 1) / place for i, place in enumerate(places)) / len(places))
+        total.update(mine)
+        for depth, counter in hits.items():
+            counter.update(c for c in order[:depth] if c in mine)
+        first_for_others.add(order[0])
+    counted = {1: set(total) | first_for_others, 10: set(total)}
+    recalls = [(sum(hits[k][c] / total[c] for c in total) / len(counted[k]), len(counted[k])) for k in (1, 10)]
+    return sum(average) / len(average), recalls
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "index"])
+def test_the_legacy_figure_is_that_of_a_naive_count_over_sets_full_of_ties(ties):
+    # Whole numbers, so that equal distances are equal in both; few values and copies of rows, so that there are many.
+    for seed in range(150):
+        draw = np.random.default_rng(seed)
+        count, width, classes = int(draw.integers(3, 40)), int(draw.integers(1, 4)), int(draw.integers(1, 9))
+        x = draw.integers(0, int(draw.integers(2, 7)), (count, width)).astype(float)
+        x[draw.integers(0, count, count // 3)] = x[0]
+        several = seed % 3 == 0
+        labels = [frozenset(draw.integers(0, classes, int(draw.integers(1, 4)) if several else 1).tolist()) for _ in x]
+        cut = int(draw.integers(1, count))
+        gallery, queries = list(range(cut)), list(range(cut, count))
+        known = [set(each) for each in labels] if several else [min(each) for each in labels]
+        got = class_rank(x, known, gallery=gallery, queries=queries, ties=ties)
+        average, recalls = naive_class_rank(x.tolist(), labels, gallery, queries, ties)
+        assert got.values["fgbmk_legacy_map"].mean() == pytest.approx(average, abs=1e-12), (seed, ties)
+        for (value, classes_counted), name in zip(recalls, ("1", "10"), strict=True):
+            assert got.recalls[f"fgbmk_legacy_recall@{name}"] == (pytest.approx(value, abs=1e-12), classes_counted)
+
+
+def test_images_equally_far_give_their_classes_one_score_in_the_legacy_figure():
+    x = np.array([[1.0], [-1.0], [5.0], [0.0]])
+    got = {
+        ties: class_rank(x, [2, 1, 3, 2], gallery=range(3), queries=[3], ties=ties).values["fgbmk_legacy_map"][0]
+        for ties in ("pessimistic", "optimistic", "index")
+    }
+    assert got == {"pessimistic": 1 / 2, "optimistic": 1.0, "index": 1 / 2}
+
+
+def test_a_class_that_only_ranks_first_for_others_counts_in_the_legacy_recall_at_1():
+    # Queries of classes 1 and 2; the second is nearest to an image of class 3, which no query has.
+    x = np.array([[0.0], [10.0], [20.0], [0.1], [10.1]])
+    got = class_rank(x, [1, 3, 2, 1, 2], gallery=range(3), queries=[3, 4])
+    assert got.recalls == {"fgbmk_legacy_recall@1": (pytest.approx(1 / 3), 3), "fgbmk_legacy_recall@10": (1.0, 2)}

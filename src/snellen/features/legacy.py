@@ -1,10 +1,10 @@
 """`fgbmk-legacy`: the class-rank figure that FG-BMK's published code calls "map". It is not a retrieval mAP.
 
 Source: SEU-VIPGroup/FG-BMK @ 7765a10, demo/machine_evaluation (the scoring of eval_retrieval.py). Each query looks at
-its 10 nearest gallery images by Euclidean distance; a class scores as its nearest image among them, all other classes
-score the same; "map" is the AP of the query's class in that list of classes, which for one class a query is
-1 / rank. It is far above a mAP over images (0.60 for a true 0.20 in a simulation) and comparable to nothing else.
-The authors score learned 512-d projections; here any features can be given.
+its 10 nearest gallery images by Euclidean distance. A class scores as its nearest image among them, so that images
+equally far give their classes one score; all other classes score the same. "map" is the AP of the query's class in that
+list of classes, which for one class a query is 1 / rank. It is far above a mAP over images (0.60 for a true 0.20 in a
+simulation) and comparable to nothing else. The authors score learned 512-d projections; here any features can be given.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ class ClassRank(Struct, frozen=True, eq=False):
 
     Attributes:
         values: "fgbmk_legacy_map" [q].
-        recalls: "fgbmk_legacy_recall@1" and "@10": value and number of classes (a mean over classes).
-        ties: the classes that none of the 10 neighbours has score the same. The authors leave their order to the sort;
-            here other classes come first ("pessimistic"), last ("optimistic"), or in the order of ids ("index").
+        recalls: "fgbmk_legacy_recall@1" and "@10": value and number of classes (a mean over classes). A class that no
+            query has counts in recall@1, with 0, where it ranks first for a query: so does the macro recall that the
+            authors' code takes from torchmetrics, whose recall@10 counts only classes that a query has.
+        ties: classes score the same where their nearest images are equally far, and where none of the 10 neighbours
+            has them. The authors leave their order to the sort; here other classes come first ("pessimistic"), last
+            ("optimistic"), or in the order of ids ("index"). Where the tenth and the eleventh image are equally far,
+            the one of the lower row is a neighbour.
         classes: length of the class list: all classes of queries and gallery.
         rows: [q] row numbers of the queries.
         cluster: [q] equal for queries of one class.
@@ -106,16 +110,21 @@ def class_rank(
     with workers(threads) as pool:
         items = prepare(values, searched, "l2", pool)
         asking = prepare(values, asked, "l2", pool, like=items)
-        places, _ = nearest(asking, items, NEIGHBOURS, pool)
+        places, scores = nearest(asking, items, NEIGHBOURS, pool)
     classes = many.shape[1]
+    # Neighbours that are equally far have the same level: 0 for the nearest ones, and at most 9.
+    levels = np.cumsum(np.diff(scores, axis=1, prepend=scores[:, :1]) != 0, axis=1)
     reciprocal = np.zeros(len(asked))
     within = {depth: np.zeros((2, classes)) for depth in (1, 10)}
+    ranks_first = np.zeros(classes, dtype=bool)
     for q in range(len(asked)):
-        # A class scores as its nearest image, so its score is the place of its first neighbour; absent ones share one.
-        first = np.where(belongs[places[q]].any(axis=0), belongs[places[q]].argmax(axis=0), NEIGHBOURS)
+        # A class scores as its nearest image, so its score is the level of its first neighbour; absent ones share one.
+        near = belongs[places[q]]
+        first = np.where(near.any(axis=0), levels[q][near.argmax(axis=0)], NEIGHBOURS)
         last = {"pessimistic": truth[q], "optimistic": ~truth[q], "index": np.arange(classes)}[ties]
         rank = np.empty(classes, dtype=np.int64)
         rank[np.lexsort((last, first))] = np.arange(1, classes + 1)
+        ranks_first |= rank == 1
         mine = np.sort(rank[truth[q]])
         reciprocal[q] = float((np.arange(1, len(mine) + 1) / mine).mean())
         for depth, counted in within.items():
@@ -124,8 +133,8 @@ def class_rank(
     _, cluster = np.unique(truth, axis=0, return_inverse=True)
     recalls: dict[str, tuple[float | None, int]] = {}
     for depth, (hits, total) in within.items():
-        some = total > 0
-        share = float((hits[some] / total[some]).mean()) if some.any() else None
+        some = (total > 0) | ranks_first if depth == 1 else total > 0
+        share = float((hits[some] / np.maximum(total[some], 1)).mean()) if some.any() else None
         recalls[f"fgbmk_legacy_recall@{depth}"] = (share, int(some.sum()))
     return ClassRank(
         {"fgbmk_legacy_map": reciprocal},
