@@ -16,6 +16,7 @@ from snellen.errors import UnsafeArchiveError, UsageError
 from snellen.evaluation import Run
 from snellen.features.heads.training import Method
 from snellen.features.knn import knn
+from snellen.features.origins import called, encoder_name
 from snellen.features.plots import plane, precision_recall, sheet
 from snellen.features.probe import Probe, probe
 from snellen.features.ranks.similarity import Measure
@@ -91,12 +92,20 @@ def write(
         met, apart = _met(said.says, measured, chosen)
         for one, found in met:
             run_name = run.path.name or run.path.resolve().name
-            notes = [*found.notes(), *apart, *said.notes, *run.notes()]
+            notes = [_two_models(one.features, run), *found.notes(), *apart, *said.notes, *run.notes()]
             joined.append(JoinedView(one.name, run_name, run.meta.spec.model, found, notes))
             told.append(_as_json(one, run, said, found, notes))
     page = render([one.view for one in measured], joined)
     data = {"page": str(out), "stores": [part for one in measured for part in one.report], "says_sees": told}
     return written(page, out), data
+
+
+def _two_models(features: Features, run: Run) -> str:
+    """Whose features are set beside whose answers, and whether these are known to be one model."""
+    encoder, model = encoder_name(features), run.meta.spec.model
+    same = encoder.rpartition(":")[2] == model.rpartition(":")[2]
+    remark = "" if same else " Nothing shows that this encoder is the tower of that model."
+    return f"Seen: {called(features)}. Said: {model}.{remark}"
 
 
 def _met(
@@ -205,7 +214,7 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
         "output": f"{output}, {features.values.shape[1]:,} wide",
         "rows": ", ".join(f"{name} {count:,}".strip() for name, count in features.splits.items()),
         "classes": f"{len(features.labels.classes):,}",
-        "encoder": str((meta.origin if meta else {}).get("encoder", "")),
+        "encoder": encoder_name(features),
         "fingerprint": "" if meta is None else meta.fingerprint,
         "retrieval": f"{found.settings.protocol}, {found.settings.similarity}",
         "probe": f"{fitted.settings.method}, {fitted.settings.protocol}",

@@ -293,3 +293,63 @@ def test_the_command_extracts_a_model_before_and_behind_its_projector(tmp_path, 
     assert values["accuracy/aligned"] > 0.5
     again = run(capsys, tmp_path / "feats", "--method", "ridge")
     assert {one["name"]: one["value"] for one in again["metrics"]} == values
+
+
+def extracted(folder: Path, weights: str, output: str, noise: float, *, kind: str = "llava", size: int = 48) -> Path:
+    """A store that says which checkpoint it was extracted with, and as which output."""
+    stored(folder, features(noise))
+    file = folder / "store.json"
+    meta = json.loads(file.read_text())
+    meta |= {
+        "kind": "extracted",
+        "outputs": {output: meta["outputs"]["features"]},
+        "identity": {"encoder": {"weights": weights, "kind": kind}, "transform": {"size": [size, size]}},
+        "origin": {"encoder": f"hf:{weights}", "splits": ["birds/train.csv"]},
+    }
+    file.write_text(json.dumps(meta))
+    return folder
+
+
+def test_stages_of_two_encoders_are_refused_and_the_message_names_both(tmp_path, capsys):
+    raw = extracted(tmp_path / "raw", "facebook/dinov2-large", "cls", 0.8, kind="dinov2")
+    aligned = extracted(tmp_path / "aligned", "llava-hf/llava-1.5-7b-hf", "aligned", 2.5)
+    assert main(["features", "alignment", str(raw), str(aligned), "--method", "ridge"]) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "raw: cls of hf:facebook/dinov2-large, 12 wide" in told
+    assert "aligned: aligned of hf:llava-hf/llava-1.5-7b-hf, 12 wide" in told
+    assert "--anyway" in told
+    notes = run(capsys, raw, aligned, "--method", "ridge", "--anyway")["notes"]
+    assert any("Compared: raw: cls of hf:facebook/dinov2-large" in line for line in notes)
+    assert any("--anyway: raw and aligned are of different encoders" in line for line in notes)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"aligned": {"output": "projector_input"}}, "the same output"),
+        ({"aligned": {"size": 96}}, "prepared their pictures differently"),
+        ({"matched": {"weights": "a/vlm"}}, "no second projector"),
+        ({"matched": {"kind": "qwen2_vl"}}, "of a model of type llava"),
+        ({"matched": {"size": 96}}, "aligned and matched prepared"),
+    ],
+)
+def test_stages_that_are_not_of_one_model_are_refused(tmp_path, capsys, changed, reason):
+    plain = {
+        "raw": {"weights": "a/vlm", "output": "projector_input", "noise": 0.8},
+        "aligned": {"weights": "a/vlm", "output": "aligned", "noise": 2.5},
+        "matched": {"weights": "a/vlm-matched", "output": "aligned", "noise": 0.9},
+    }
+    good = [extracted(tmp_path / stage, **how) for stage, how in plain.items()]
+    notes = run(capsys, *good, "--method", "ridge")["notes"]
+    assert not any("anyway" in line for line in notes)
+    stages = [
+        extracted(tmp_path / f"{stage} changed", **{**how, **changed.get(stage, {})}) for stage, how in plain.items()
+    ]
+    assert main(["features", "alignment", *map(str, stages), "--method", "ridge"]) == 3
+    assert reason in " ".join(capsys.readouterr().err.split())
+
+
+def test_imported_stages_say_that_nothing_shows_whose_they_are(tmp_path, capsys):
+    raw, aligned = stored(tmp_path / "raw", features(0.8)), stored(tmp_path / "aligned", features(2.5, 2))
+    notes = run(capsys, raw, aligned, "--method", "ridge")["notes"]
+    assert any("raw, aligned: imported features, whose encoder is unknown" in line for line in notes)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -113,6 +114,33 @@ def test_a_head_of_one_output_is_refused_behind_another_and_so_is_another_encode
     given = ["--split", world.files[1], "--images", world.images, "--head", world.store]
     said = world.run(capsys, "attack", "--encoder", f"hf:{other}", *given, status=5)
     assert "of another encoder" in said and "digest" in said
+
+
+def test_a_head_knows_its_encoder_when_its_store_is_gone_or_was_extracted_anew(world, capsys, tmp_path):
+    world.run(capsys, "probe", world.store, "--save", "--method", "ridge")
+    head = tmp_path / "head.npz"
+    head.write_bytes((world.store / "probe.npz").read_bytes())
+    told = world.attack(capsys, "--eps", "0", "--no-random-start", head=head)
+    assert not any("nothing shows" in line for line in told["notes"])
+    other = build("dinov2_registers", tmp_path / "other")
+    named = ["--encoder", f"hf:{other}", "--head", head, "--split", world.files[1], "--images", world.images]
+    assert "of another encoder" in world.run(capsys, "attack", *named, status=5)
+    given = ["--general", world.files[1], "--general-head", tmp_path / "other.npz"]
+    trained = load_head(head)
+    identity = {**trained.settings["identity"], "encoder": {"weights": "another"}}
+    msgspec.structs.replace(trained, settings={**trained.settings, "identity": identity}).save(tmp_path / "other.npz")
+    assert "of another encoder" in world.attack(capsys, *given, head=head, status=5)
+
+
+def test_a_page_refuses_an_attack_on_a_head_of_another_encoder_than_its_stores(world, capsys, tmp_path):
+    world.run(capsys, "probe", world.store, "--save", "--method", "ridge")
+    told = world.attack(capsys, "--eps", "1/255", "--steps", "1")
+    page = ["report", world.store, "--out", tmp_path / "page.html", "--measured", tmp_path / "attack.json"]
+    (tmp_path / "attack.json").write_text(json.dumps(told))
+    world.run(capsys, *page)
+    told["settings"]["identity"]["encoder"] = {"weights": "another"}
+    (tmp_path / "attack.json").write_text(json.dumps(told))
+    assert "another encoder" in world.run(capsys, *page, status=3)
 
 
 def test_a_head_of_imported_features_takes_the_output_that_is_named_or_the_first(world, capsys, tmp_path):

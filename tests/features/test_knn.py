@@ -210,11 +210,11 @@ def naive_class_rank(x, labels, gallery, queries, ties):
     average, hits, total, first_for_others = [], {1: Counter(), 10: Counter()}, Counter(), set()
     for query in queries:
         far = {i: sum((a - b) ** 2 for a, b in zip(x[query], x[i], strict=True)) for i in gallery}
-        near = sorted(gallery, key=lambda i: (far[i], i))[:10]
+        near = [i for _, i in sorted((far[i], i) for i in gallery)][:10]
         score = {c: min((far[i] for i in near if c in labels[i]), default=math.inf) for c in every}
         mine = labels[query]
-        last = {"pessimistic": lambda c: c in mine, "optimistic": lambda c: c not in mine, "index": lambda c: 0}[ties]
-        order = sorted(every, key=lambda c: (score[c], last(c), c))
+        last = {c: {"pessimistic": c in mine, "optimistic": c not in mine, "index": 0}[ties] for c in every}
+        order = [c for *_, c in sorted((score[c], last[c], c) for c in every)]
         places = sorted(order.index(c) + 1 for c in mine)
         average.append(sum((i + 1) / place for i, place in enumerate(places)) / len(places))
         total.update(mine)

@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
+from snellen.features.origins import require_one_encoder, require_stages
 from snellen.features.probe import Settings, probe
 from snellen.features.store import TEST, TRAIN, Features
 from snellen.scoring.statistics import Comparison, compare, interval
@@ -34,6 +35,7 @@ class Alignment(Struct, frozen=True, eq=False):
         differences: "aligned-raw", "matched-raw", "matched-aligned" to the paired comparison; negative is a loss.
         settings: of the probe at each stage.
         probe_notes: what a reader of each stage's accuracy has to know.
+        compared: whose features each stage holds, and what speaks against comparing them.
         left_out: rows that not all stages have.
         train_rows: how many train.
         classes: how many there are in train.
@@ -45,6 +47,7 @@ class Alignment(Struct, frozen=True, eq=False):
     differences: dict[str, Comparison]
     settings: dict[str, Settings]
     probe_notes: dict[str, list[str]]
+    compared: tuple[str, ...]
     left_out: int
     train_rows: int
     classes: int
@@ -65,6 +68,7 @@ class Alignment(Struct, frozen=True, eq=False):
             f"{one.losses:,} worse)"
             for name, one in self.differences.items()
         ]
+        told += [f"{self.name}: {line}" for line in self.compared]
         every = dict.fromkeys(line for lines in self.probe_notes.values() for line in lines)
         for line in every:
             stages = [stage for stage, lines in self.probe_notes.items() if line in lines]
@@ -108,7 +112,13 @@ class Merged(Struct, frozen=True, eq=False):
 
 
 def alignment(
-    raw: Features, aligned: Features, matched: Features | None = None, *, name: str = "", **how: Any
+    raw: Features,
+    aligned: Features,
+    matched: Features | None = None,
+    *,
+    name: str = "",
+    anyway: bool = False,
+    **how: Any,
 ) -> Alignment:
     """The same probe at two or three stages of one data set.
 
@@ -117,13 +127,16 @@ def alignment(
     Args:
         raw, aligned, matched: features of the same pictures with the splits train and test.
         name: of the data set; "" takes that of raw's folder.
+        anyway: compare stages that are not of one model too; the notes say so.
         how: settings of `snellen.features.probe.probe`, the same at each stage.
 
     Raises:
-        DataError: stages share no rows, a row has different labels in two of them, or an id comes twice in a split.
+        DataError: stages are of different encoders, share no rows, a row has different labels in two of them, or an id
+            comes twice in a split.
         UsageError: rows have several labels, or as `probe`.
     """
     stages = {"raw": raw, "aligned": aligned, **({} if matched is None else {"matched": matched})}
+    compared = require_stages(stages, anyway=anyway)
     rows = _same_rows(stages)
     correct: dict[str, np.ndarray] = {}
     settings: dict[str, Settings] = {}
@@ -145,6 +158,7 @@ def alignment(
         },
         settings=settings,
         probe_notes=notes,
+        compared=tuple(compared),
         left_out=len({key for one in stages.values() for key in _keys(one)}) - len(rows["raw"]),
         train_rows=int((tested.split == TRAIN).sum()),
         classes=settings["raw"].classes,
@@ -176,7 +190,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         raise DataError(
             f"features of different widths: {sorted(widths)}", "Merge stores of one encoder and one output."
         )
-    _require_one_encoder(stores, called)
+    require_one_encoder(stores, called)
     values, labels, splits, first, alone, classes = [], [], [], [0], [], []
     notes: list[str] = []
     for store, name in zip(stores, called, strict=True):
@@ -216,22 +230,6 @@ def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:
     return tuple(
         str(one.path) if one.path and short.count(name) > 1 else name for one, name in zip(stores, short, strict=True)
     )
-
-
-def _require_one_encoder(stores: Sequence[Features], called: Sequence[str]) -> None:
-    """One layer over features of two encoders tells the encoders apart, not the classes. Imported stores name none."""
-    known = [
-        (name, one.meta.identity.get("encoder"), one.name)
-        for one, name in zip(stores, called, strict=True)
-        if one.meta is not None and one.meta.kind == "extracted"
-    ]
-    for name, encoder, output in known[1:]:
-        if (encoder, output) != known[0][1:]:
-            what = "encoders" if encoder != known[0][1] else f"outputs ({known[0][2]}, {output})"
-            raise DataError(
-                f"{known[0][0]} and {name} hold features of different {what}",
-                "Merge stores of one encoder and one output.",
-            )
 
 
 def _single(features: Features) -> np.ndarray:

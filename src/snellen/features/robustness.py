@@ -225,7 +225,8 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
     """Refuse a head trained on features of another encoder, or of pictures that were prepared otherwise.
 
     Args:
-        folder: where the head lies, a store as a rule; the store that the head names comes first.
+        folder: where the head lies, a store as a rule. The encoder that the head records is compared, and that of the
+            store that it names, or of this one, where that is there.
 
     Returns:
         What could not be checked, None where all was.
@@ -236,18 +237,21 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
     from snellen.features.store.layout import META, read_meta
 
     named = head.settings.get("store")
+    recorded: Any = head.settings.get("identity")
     store = next((one for one in (Path(str(named)) if named else None, folder) if one and (one / META).is_file()), None)
-    if store is None:
-        return (
-            "The head names no store that is there, so nobody checked that it was trained on pictures prepared alike."
-        )
-    meta = read_meta(store)
-    if meta.kind != "extracted":
-        return "The head was trained on imported features, so nobody checked that their pictures were prepared alike."
+    meta = None if store is None else read_meta(store)
+    sources = [] if not recorded else [(folder or Path(), recorded)]
+    if store is not None and meta is not None and meta.kind == "extracted":
+        sources.append((store, meta.identity))
+    if not sources and (meta is not None or "identity" in head.settings):
+        return "The head was trained on imported features, so nothing shows that their pictures were prepared alike."
+    if not sources:  # heads saved before 0.2 name their store alone
+        return "The head names no store that is there, so nothing shows that it was trained on pictures prepared alike."
     mine = encoder.identity()
-    require_transform(store, meta.identity.get("transform"), encoder.transform)
-    require_encoder(store, meta.identity.get("encoder"), mine["encoder"])
-    before, now = meta.identity.get("compute"), mine["compute"]
+    for place, identity in sources:
+        require_transform(place, identity.get("transform"), encoder.transform)
+        require_encoder(place, identity.get("encoder"), mine["encoder"])
+    before, now = sources[0][1].get("compute"), mine["compute"]
     return (
         None if before == now else f"The head was trained on features computed in {before}; this encoder runs in {now}."
     )

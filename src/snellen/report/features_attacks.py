@@ -11,6 +11,7 @@ from msgspec import Struct, ValidationError, convert, structs
 
 from snellen.errors import DataError, UsageError
 from snellen.features.curve import strength
+from snellen.features.store.layout import read_meta
 from snellen.report.features_plots import Strength
 from snellen.types import Metric
 
@@ -66,8 +67,22 @@ def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[
                 f"and nothing on the page is: {there}",
                 "Name its store, and its output with --output; paths in the file are relative to where it was made.",
             )
+        _require_encoder(told, file, column[0])
         found[column].append(_attack(told, file, {one.name for other in found[column] for one in other.metrics}))
     return found
+
+
+def _require_encoder(told: Mapping[str, Any], file: Path, store: Path) -> None:
+    """Refuse figures of a head that was trained on another encoder than the store's now. Raises DataError."""
+    identity = told.get("settings", {}).get("identity")
+    if not isinstance(identity, Mapping):
+        return
+    now = read_meta(store)
+    if now.kind == "extracted" and identity.get("encoder") != now.identity.get("encoder"):
+        raise DataError(
+            f"{file}: the attacked head was trained on another encoder than that of the features now in {store}",
+            "Train the probe on the store and attack it again, or name the store that the head was trained on.",
+        )
 
 
 def read_attack(path: Path) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The authors' rule, as their answer_acc.py has it: the ground truth is a substring of the reply, after a normalisation.
 
 No yes or no, no option and no word boundary is looked for: "I do not know" is a no, "yes and no" is right everywhere.
-Source: FG-BMK's demo/human_evaluation/answer_acc.py at commit 7765a10, section 5 of the fact sheet.
+Source: FG-BMK's demo/human_evaluation/answer_acc.py at commit 7765a10.
 """
 
 from __future__ import annotations

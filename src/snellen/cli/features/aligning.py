@@ -83,6 +83,10 @@ def alignment(
         Literal["none", "l2", "standardise"], typer.Option(help="What is done to features first.")
     ] = "standardise",
     seed: Annotated[int, typer.Option(help="Of the rows held out.")] = 0,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Compare stages of different encoders too; the table says what was compared."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """What the projector of a vision-language model loses: the same probe before and behind it, paired by picture."""
@@ -97,6 +101,8 @@ def alignment(
         raise UsageError("--each, --cross, --tables and --model exclude each other.", "Give one of them.")
     if model is None and any(one is not None for one in (matched_model, split, images, out)):
         raise UsageError("--matched-model, --split, --images and --out are of --model.", "Name one with --model.")
+    if anyway and (tables or cross):
+        raise UsageError("--anyway is about stages; --tables and --cross have none.", "Omit it.")
     if towers is not None and not tables:
         raise UsageError("--towers is of --tables.", "Add --tables.")
     if (tables or cross) and len((outputs or "").split(",")) > 1:
@@ -122,7 +128,7 @@ def alignment(
         for called, group_ in zip(apart, [[one] for one in given] if each else [given], strict=True):
             stages = _stages(group_, names)
             settings["outputs"] = [one.name for one in stages]
-            found = diagnose(*stages, name=called, **how)
+            found = diagnose(*stages, name=called, anyway=anyway, **how)
             probes = {stage: to_builtins(one) for stage, one in found.settings.items()}
             settings["probes"] = {**settings.get("probes", {}), found.name: probes} if as_json else None
             metrics += found.metrics(f"{found.name}/" if each else "")

@@ -121,11 +121,17 @@ def attack(
     logits = robustness.classifier(opened, trained, taken)
     checked = robustness.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
     notes = [one for one in [checked] if one]
+    other, unchecked = trained, None
+    if general_head is not None:
+        other = load_head(general_head)
+        lies = general_head if general_head.is_dir() else general_head.parent
+        unchecked = robustness.require_same_encoder(other, opened, lies)
     settings: dict[str, Any] = {
         "encoder": encoder,
         "output": "+".join(taken),
         "head": str(head),
         "features": trained.settings.get("store"),
+        "identity": (trained.settings.get("identity") or None) if as_json else None,
         "split": split,
         "limit": limit,
     }
@@ -163,15 +169,12 @@ def attack(
                 [*notes, *found.notes(), *_part(len(found.clean), of)],
             )
             if general is not None:
-                other = trained if general_head is None else load_head(general_head)
                 place = (general, general_images or images, opened.transform, other)
                 beside, all_ = robustness.attacked(robustness.classifier(opened, other, taken), *place, **how)
                 metrics += robustness.beside(found, beside, all_)
                 settings["general"] = general
                 told = [*beside.notes(), *_part(len(beside.clean), all_)]
-                if general_head is not None:
-                    lies = general_head if general_head.is_dir() else general_head.parent
-                    told += [one for one in [robustness.require_same_encoder(other, opened, lies)] if one]
+                told += [unchecked] if unchecked else []
                 notes += [f"General set: {one}" for one in told]
     tell(head, "attack", settings, metrics, notes, as_json)
 

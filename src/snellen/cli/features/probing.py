@@ -75,6 +75,7 @@ def probe(
     from msgspec import to_builtins
     from msgspec.structs import replace
 
+    from snellen.features.origins import identity_of
     from snellen.features.probe import probe as measure
     from snellen.features.store import open_store
     from snellen.types import Metric
@@ -89,6 +90,8 @@ def probe(
     features = open_store(store, output)
     if train is None and test is None:
         train, test = features.halves or (None, None)
+    if save and shots is None and (train is None or test is None):
+        raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if shots is not None:
         if save or per_class:
             raise UsageError("--shots trains many layers.", "Leave --save and --per-class away.")
@@ -119,7 +122,8 @@ def probe(
     if save:
         if found.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
-        file = replace(found.head, settings={**settings, "store": str(store)}).save(Path(store))
+        trained_on = {"store": str(store), "identity": identity_of(features)}
+        file = replace(found.head, settings={**settings, **trained_on}).save(Path(store))
         notes.append(f"The layer was written to {file}.")
     tell(store, "probe", settings, metrics, notes, as_json)
 
@@ -140,6 +144,7 @@ def _heads(
 
     from snellen.features import grid_probe as grids
     from snellen.features.heads.grid import DINOV2, FGBMK_LEGACY
+    from snellen.features.origins import identity_of
 
     recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
     inputs = grids.inputs_of(store, recipe, output)
@@ -147,7 +152,8 @@ def _heads(
     settings = {"train": train, "test": test, **to_builtins(found.settings)}
     notes = [*of_store(inputs.features), *found.notes()]
     if save:
-        file = grids.described(found, train=train, test=test, store=str(store)).save(Path(store))
+        of = identity_of(inputs.features)
+        file = grids.described(found, train=train, test=test, store=str(store), identity=of).save(Path(store))
         notes.append(f"The layer was written to {file}; it takes {found.settings.output}.")
     if not as_json:
         del settings["trials"]

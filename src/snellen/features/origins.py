@@ -1,0 +1,125 @@
+"""Whose features a store holds, and whether two stores are of one encoder.
+
+Features of two encoders differ in everything: a difference between them says nothing about a projector, and a layer
+trained on the ones means nothing on the others. What `snellen features extract` wrote is known by its weights; imported
+features name no encoder, so of these nothing can be checked and that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from snellen.errors import DataError
+from snellen.features.store import Features
+
+IMPORTED = "imported features, whose encoder is unknown"
+
+
+def encoder_of(features: Features) -> Mapping[str, Any] | None:
+    """Weights by content or commit, as the store records them; None where the store names no encoder."""
+    if features.meta is None or features.meta.kind != "extracted":
+        return None
+    recorded = features.meta.identity.get("encoder")
+    return recorded if isinstance(recorded, Mapping) and recorded else None
+
+
+def encoder_name(features: Features) -> str:
+    """The encoder as it was named for the extraction; "" where the store names none."""
+    return "" if features.meta is None else str(features.meta.origin.get("encoder") or "")
+
+
+def called(features: Features) -> str:
+    """The output and the encoder, for messages: `aligned of hf:llava-hf/llava-1.5-7b-hf, 4,096 wide`."""
+    of = encoder_name(features) or (IMPORTED if encoder_of(features) is None else "an encoder without a name")
+    return f"{features.name} of {of}, {features.values.shape[1]:,} wide"
+
+
+def stage_faults(raw: Features, aligned: Features, matched: Features | None = None) -> list[str]:
+    """What speaks against comparing these as stages of one model, a sentence each; empty where nothing does.
+
+    Raw and aligned features are of one checkpoint. Those of a matched projector are of another checkpoint of the same
+    kind and widths.
+    """
+    faults = list(_pair("raw", raw, "aligned", aligned))
+    if matched is None:
+        return faults
+    encoders = [encoder_of(one) for one in (aligned, matched)]
+    if encoders[0] is not None and encoders[0] == encoders[1]:
+        faults.append("aligned and matched are of the same checkpoint, so no second projector is compared.")
+    kinds = [None if encoder is None else encoder.get("kind") for encoder in encoders]
+    if all(kinds) and kinds[0] != kinds[1]:
+        faults.append(f"aligned is of a model of type {kinds[0]}, matched of one of type {kinds[1]}.")
+    if aligned.values.shape[1] != matched.values.shape[1]:
+        widths = f"{aligned.values.shape[1]:,} and {matched.values.shape[1]:,}"
+        faults.append(f"aligned and matched have different widths, {widths}: they are not of one language model.")
+    faults += _prepared("aligned", aligned, "matched", matched)
+    return faults
+
+
+def require_stages(stages: Mapping[str, Features], *, anyway: bool = False) -> list[str]:
+    """Refuse stages that are not of one model, unless `anyway`; return what a reader has to know of the comparison.
+
+    Raises:
+        DataError: the stages are of different encoders, and `anyway` is False; the message names both.
+    """
+    compared = [f"{stage}: {called(features)}" for stage, features in stages.items()]
+    faults = stage_faults(*stages.values())
+    if faults and not anyway:
+        lines = "\n".join(f"  {line}" for line in (*compared, *faults))
+        raise DataError(
+            f"these are not stages of one vision-language model, so their difference is not what a projector loses.\n{lines}",
+            "Extract both from one model: snellen features extract --encoder hf:MODEL --outputs projector_input,aligned "
+            "... With --anyway they are compared, and the table says what was.",
+        )
+    notes = [f"Compared: {'; '.join(compared)}."]
+    notes += [f"Compared with --anyway: {line}" for line in faults]
+    unknown = [stage for stage, features in stages.items() if encoder_of(features) is None]
+    if unknown:
+        notes.append(f"{', '.join(unknown)}: {IMPORTED}, so nothing shows that the stages are of one model.")
+    return notes
+
+
+def require_one_encoder(stores: Sequence[Features], names: Sequence[str]) -> None:
+    """Refuse stores whose features are of different encoders or outputs. Raises DataError; imported stores name none."""
+    known = [
+        (name, encoder, store.name)
+        for store, name in zip(stores, names, strict=True)
+        if (encoder := encoder_of(store)) is not None
+    ]
+    for name, encoder, output in known[1:]:
+        if (encoder, output) != known[0][1:]:
+            what = "encoders" if encoder != known[0][1] else f"outputs ({known[0][2]}, {output})"
+            raise DataError(
+                f"{known[0][0]} and {name} hold features of different {what}",
+                "Merge stores of one encoder and one output.",
+            )
+
+
+def identity_of(features: Features) -> dict[str, Any]:
+    """What a layer trained on these features has to record, so that it is not put behind another encoder."""
+    if encoder_of(features) is None or features.meta is None:
+        return {}
+    wanted = ("encoder", "transform", "compute")
+    return {key: features.meta.identity[key] for key in wanted if key in features.meta.identity}
+
+
+def _pair(first: str, one: Features, second: str, other: Features) -> list[str]:
+    encoders = [encoder_of(one), encoder_of(other)]
+    if None not in encoders and encoders[0] != encoders[1]:
+        return [f"{first} and {second} are of different encoders."]
+    if one.path is not None and other.path is not None and one.name == other.name and encoders[0] is not None:
+        return [f"{first} and {second} are the same output, {one.name!r}, of the same encoder."]
+    return _prepared(first, one, second, other)
+
+
+def _prepared(first: str, one: Features, second: str, other: Features) -> list[str]:
+    """One sentence where the two stores prepared their pictures differently."""
+    if encoder_of(one) is None or encoder_of(other) is None or one.meta is None or other.meta is None:
+        return []
+    plain = [
+        msgspec.json.encode(store.identity.get("transform"), order="deterministic") for store in (one.meta, other.meta)
+    ]
+    return [] if plain[0] == plain[1] else [f"{first} and {second} prepared their pictures differently."]
