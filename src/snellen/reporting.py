@@ -72,6 +72,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         published=[table for table in benchmark.published if table.profile in scorers],
         conditions=conditions(run),
         labels=saved_view(run),
+        media=spec.options.media,
     )
 
 
@@ -140,8 +141,6 @@ def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
     """What a reader of the scores must know first."""
     found = [sentence(line) for line in run.notes()]
-    if run.meta.spec.options.media.corrupt:
-        found.append("Shown are the pictures as they were before.")
     if not show_target:
         found.append(GOLD_HELD_BACK)
     return found

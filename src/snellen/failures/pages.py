@@ -163,6 +163,7 @@ def _views(
             steps=seen.steps,
             notes=_notes(told, restricted and not show_gold),
             others=others,
+            media=spec.options.media,
         )
         if label is not None:
             view = structs.replace(

@@ -60,6 +60,11 @@ def both_frames_and_fps(frames: int, fps: float) -> UsageError:
     )
 
 
+def original_pixels(settings: MediaSettings) -> MediaSettings:
+    """The settings without what changes a picture: the same frames of the same videos, as they were before."""
+    return structs.replace(settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="")
+
+
 def pictures_stay(settings: MediaSettings) -> bool:
     """Whether nothing asks for a change of still pictures, whatever is done to videos."""
     return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS

@@ -20,7 +20,7 @@ from snellen.report.pictures import Album
 from snellen.report.plots import draw_labels
 from snellen.report.text import clipped, json_for_page, plain, visible
 from snellen.report.view import AnswerView, Limits
-from snellen.types import Text
+from snellen.types import MediaSettings, Text
 
 LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)
 MOST_STEPS = 200
@@ -55,6 +55,7 @@ class FailureView(Struct, frozen=True):
         evidence, steps: what the reply names, and how it came about; None where there is no trace.
         notes: what a reader must know (the data set is away, gold is not shown).
         others: (model, file) of the pages of other runs on the same question.
+        media: what was done to pictures on their way to the model.
     """
 
     file: str
@@ -79,6 +80,7 @@ class FailureView(Struct, frozen=True):
     notes: Sequence[str] = ()
     others: Sequence[tuple[str, str]] = ()
     index: str = "../index.html"
+    media: MediaSettings = MediaSettings()
 
 
 class Row(Struct, frozen=True):
@@ -132,9 +134,9 @@ def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
         if isinstance(part, Text):
             texts.append(clipped(part.text, limits.characters))
         elif pictures < limits.pictures:
-            found = album.add(part)
+            found = album.add(part, view.media)
             pictures += len(found)
-            shown += [{"p": album.uris[one["p"]]} if "p" in one else one for one in found]
+            shown += [{**one, **{name: album.uris[one[name]] for name in ("p", "o") if name in one}} for one in found]
     steps, left_out = _steps(view.steps or ())
     return filled(
         "failure.html.jinja",

@@ -210,6 +210,6 @@ def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int,
         "meta": {visible(k): plain(v, 200) for k, v in answer.meta.items() if v is None or isinstance(v, _SHOWN)},
         "texts": list(_texts(answer, limits)),
     }
-    key = repr((run.benchmark, asked))
+    key = repr((run.benchmark, asked, run.media))
     question = blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
     return Kept(place, number, order, question, shown, asked, answer.parts)

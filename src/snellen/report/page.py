@@ -101,7 +101,7 @@ def gallery(runs: Sequence[RunView], gathered: Gathered, limits: Limits) -> tupl
             if pictures >= limits.pictures:
                 shown.append({"note": "more pictures than this page shows"})
                 break
-            found = album.add(part)
+            found = album.add(part, runs[kept.run].media)
             pictures += len(found)
             shown.extend(found)
         shown += [{"t": text} for text in texts]

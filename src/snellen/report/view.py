@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from snellen.benchmarks.base import Published
 from snellen.scoring.statistics import Comparison
-from snellen.types import Failure, Kind, Metric, Part, Record, Sample, Score, Status
+from snellen.types import Failure, Kind, MediaSettings, Metric, Part, Record, Sample, Score, Status
 
 
 class AnswerView(Struct, frozen=True):
@@ -84,6 +84,7 @@ class RunView(Struct, frozen=True):
         conditions: how the questions were asked where that is not how the benchmark asks them ("prompting = cot"); said
             wherever the run stands beside published figures.
         labels: why answers were not correct; None where nobody has said.
+        media: what was done to pictures on their way to the model.
     """
 
     name: str
@@ -98,6 +99,7 @@ class RunView(Struct, frozen=True):
     published: Sequence[Published] = ()
     conditions: Sequence[str] = ()
     labels: LabelsView | None = None
+    media: MediaSettings = MediaSettings()
 
 
 class PairedView(Struct, frozen=True):

@@ -98,10 +98,22 @@
 
   function picture(part) {
     if (part.p === undefined) return el("span", { class: "none" }, part.note);
-    const image = el("img", { alt: "picture of the question", decoding: "async" });
+    return thumbnail(part.p, part.w === undefined ? "picture of the question" : "picture as it was sent to the model");
+  }
+
+  function thumbnail(name, text) {
+    const image = el("img", { alt: text, decoding: "async" });
     image.addEventListener("load", () => image.classList.toggle("tiny", Math.max(image.naturalWidth, image.naturalHeight) <= 160));
-    image.src = pictures[part.p] || "data:,";
+    image.src = pictures[name] || "data:,";
     return image;
+  }
+
+  // A picture that the run changed: what was sent, and the original beside it.
+  function asSent(part) {
+    if (part.w === undefined) return picture(part);
+    return el("div", { class: "changed" },
+      el("figure", {}, picture(part), el("figcaption", {}, `sent: ${part.w}`)),
+      part.o === undefined ? null : el("figure", { class: "before" }, thumbnail(part.o, "original picture, which was not sent"), el("figcaption", {}, "original, not sent")));
   }
 
   const sign = (verdict) => el("span", { class: `sign ${verdict}` });
@@ -171,7 +183,7 @@
         el("section", {},
           asked.system ? el("details", {}, el("summary", {}, "System prompt"), el("p", { class: "text" }, asked.system)) : null,
           el("h3", {}, "What the model was shown"),
-          el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? picture(p) : el("p", { class: "text", dir: "auto" }, p.t))),
+          el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? asSent(p) : el("p", { class: "text", dir: "auto" }, p.t))),
           asked.options.length ? [el("h3", {}, "Options"), options(asked, one)] : null,
           el("details", {}, el("summary", {}, "Details of the question"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
         el("section", {},
