@@ -57,6 +57,7 @@ class Row(Struct, frozen=True):
         same_model: whether the row is about the model that answered, by its name or because the user says so.
         theirs: what EASI got, by harness.
         ours: by profile.
+        gold: column to the gold answers that it rests on, where there are several revisions of them.
     """
 
     data: str
@@ -67,6 +68,7 @@ class Row(Struct, frozen=True):
     same_model: bool
     theirs: Mapping[str, Held]
     ours: Mapping[str, Held]
+    gold: Mapping[str, str] = {}
 
 
 class Result(Struct, frozen=True):
@@ -216,6 +218,7 @@ def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Stand
         said.append("the files do not say how many frames were shown")
     checks = [] if half else of_data(task.name, frames.pop() if len(frames) == 1 else None)
     own = [check for check in checks if same_model(asked, check.model)]
+    said += [f"the table's {column} figures rest on {name}" for check in checks for column, name in check.gold.items()]
     name = f"{task.name}/{half}" if half else task.name
     return Result(
         name,
@@ -249,6 +252,7 @@ def _row(check: Check, by_profile: Mapping[str, Standing], same: bool) -> Row:
             profile: _held(check, None if metric is None else points(metric.value), same)
             for profile, metric in ours.items()
         },
+        check.gold,
     )
 
 

@@ -116,6 +116,11 @@ def conditions(run: Run) -> list[str]:
     whole = max((table.questions or 0 for table in run.benchmark.published), default=0)
     if coverage.of is not None and coverage.of < whole:
         found.append(f"only {coverage.of:,} of the {whole:,} questions of the whole set")
+    revision = run.benchmark.gold(spec.data, str(run.meta.identity.get("data") or ""))
+    theirs = dict.fromkeys(name for table in run.benchmark.published for _, name in table.gold if name != revision)
+    if theirs:
+        mine = revision or "gold answers of an unknown revision"
+        found.append(f"{mine}; the published figures rest on {', '.join(theirs)}")
     found += [
         f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
         for name, value in spec.data.options.items()

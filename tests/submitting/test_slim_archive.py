@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snellen.submitting.archive import ENDINGS, KEPT_CHARACTERS, slim
+from snellen.submitting.archive import KEPT_CHARACTERS, slim
 
 
 def rows(path: Path, replies: list[str]) -> Path:
@@ -71,8 +71,14 @@ def test_what_is_too_large_without_replies_is_none(tmp_path: Path) -> None:
     assert slim({"r_samples.jsonl": rows(tmp_path / "r", ["x"] * 2_000)}, {}, "m", 500) is None
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.mp4", "a", "../a.json", "b..json", "deep/a.json"])
+@pytest.mark.parametrize("name", ["a.xls", "a.mp4", "a", "../a.json", "b..json", "deep/a.json"])
 def test_no_member_has_a_name_that_the_leaderboard_refuses(name: str) -> None:
     with pytest.raises(ValueError, match="no name of a member"):
         slim({}, {name: b"{}"}, "model", 10_000)
-    assert "xlsx" not in ENDINGS
+
+
+def test_a_workbook_is_among_what_the_leaderboard_takes() -> None:
+    found = slim({}, {"model_BLINK.xlsx": b"PK"}, "model", 10_000)
+    assert found is not None
+    with zipfile.ZipFile(io.BytesIO(found.content)) as archive:
+        assert archive.namelist() == ["model/model_BLINK.xlsx"]

@@ -74,6 +74,7 @@ class Published(Struct, frozen=True):
         whole: the table that this is a column of, its metrics called `<benchmark>/<metric>`: runs of one model by several
             of its benchmarks stand there in one line.
         questions: how many questions its figures are over, at least; None where nobody says.
+        gold: (metric, revision): which gold answers its column rests on, as the benchmark's `gold` names them.
     """
 
     title: str
@@ -85,6 +86,7 @@ class Published(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     whole: Published | None = None
     questions: int | None = None
+    gold: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ class Benchmark:
         variables: environment variables that stand in for options of `snellen run`, variable to option (`DATA_ZIP` to
             `data`): snellen.cli.variables says which options these may be.
         published: tables to show beside a run.
+        gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
+            recorded of it; "" where there is one revision, or nothing tells which this is.
         exports: format name to a writer of a run in that format, beside those of `snellen.interop.exports`, where it
             says what a writer gets and returns.
     """
@@ -142,4 +146,5 @@ class Benchmark:
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     published: Sequence[Published] = ()
+    gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Literal, TypeAlias
 
@@ -30,6 +30,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
     rows: tuple[_Row, ...]
+    gold: Mapping[str, str] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -51,7 +52,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
 
     Each `[[table]]` holds `title`, `source`, `profile`, `columns`, `metrics`, `rows` and `notes`; a row holds `kind`
     (chance, human or model, in this order), `name` and `values` in the order of the columns: fractions, or "-" where
-    the table has none.
+    the table has none. `gold` names, by metric, the revision of the gold answers where there are several.
 
     Args:
         text: TOML.
@@ -79,12 +80,15 @@ def read(text: str, place: str) -> tuple[Published, ...]:
                 for row in table.rows
             ),
             notes=table.notes,
+            gold=tuple(table.gold.items()),
         )
         for table in tables
     )
 
 
 def _faults(table: _Table) -> Iterator[str]:
+    if unknown := [metric for metric in table.gold if metric not in table.metrics]:
+        yield f"gold is of {', '.join(unknown)}, which is no metric of the table"
     if len(table.metrics) != len(table.columns):
         yield f"{len(table.columns)} columns and {len(table.metrics)} metrics"
     for what, names in (
@@ -128,6 +132,11 @@ def column(published: Published, member: str) -> Published:
         published,
         columns=columns,
         metrics=tuple(published.metrics[at].removeprefix(f"{member}/") for at in kept),
+        gold=tuple(
+            (metric.removeprefix(f"{member}/"), name)
+            for metric, name in published.gold
+            if metric.startswith(f"{member}/")
+        ),
         rows=tuple(row for row in rows if any(value is not None for value in row.values)),
         notes=tuple(note for note in published.notes if _concerns(note, published.columns, columns)),
     )

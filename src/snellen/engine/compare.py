@@ -143,7 +143,13 @@ def compare(
     Raises:
         UsageError: other questions, or no such metric, profile or meta column. DataError: no question in common.
     """
-    notes = comparable(baseline.meta, other.meta, force=force)
+    gold = _gold(baseline, other)
+    try:
+        notes = [*comparable(baseline.meta, other.meta, force=force), *gold]
+    except UsageError as error:
+        if not gold:
+            raise
+        raise UsageError("\n  ".join([error.message, *gold]), error.hint) from error
     first, second = baseline.scores(profile), other.scores(profile)
     a, b = _questions(first), _questions(second)
     _, at_a, at_b = np.intersect1d(a.code, b.code, assume_unique=True, return_indices=True)
@@ -189,6 +195,17 @@ def compare(
         flips=list(_flips(baseline, other, changed)) if flips else None,
         notes=notes,
     )
+
+
+def _gold(baseline: Side, other: Side) -> list[str]:
+    """One line where the two runs are known to rest on different revisions of the gold answers."""
+    names = [
+        one.benchmark.gold(one.meta.spec.data, str(one.meta.identity.get("data") or "")) for one in (baseline, other)
+    ]
+    if names[0] == names[1]:
+        return []
+    was = [name or "gold answers of an unknown revision" for name in names]
+    return [f"the baseline has {was[0]}; the other has {was[1]}: part of the difference may come from that"]
 
 
 def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:

@@ -216,6 +216,7 @@ def _made(one: Given, profile: str, count: int) -> dict[str, Any]:
         "benchmark_version": meta.identity.get("benchmark_version"),
         "fingerprint": meta.fingerprint,
         "data": meta.identity.get("data"),
+        "gold": run.benchmark.gold(spec.data, str(meta.identity.get("data") or "")) or None,
         "prompts": meta.identity.get("prompts"),
         "prompting": options.get("prompting", FORMS[0]),
         "frames": _frames(one.task, one.half, options),

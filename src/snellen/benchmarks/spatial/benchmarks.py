@@ -39,6 +39,7 @@ def declare(task: Task, part: str = "") -> Benchmark:
         results=results.of_task(task, part),
         exports=export.exports(task, part),
         published=() if part else published.of_benchmark(task.name),
+        gold=data.gold(task, part),
         variables=VARIABLES,
     )
 

@@ -7,6 +7,7 @@ and fails when it is asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import PurePath
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.layouts import kept, where
 from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.reference import gold as revisions
 from snellen.benchmarks.spatial.summaries import MADE_OF
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
@@ -72,6 +74,24 @@ def digest(task: Task, part: str = "") -> Callable[[Data], str]:
     return lambda data: where.source(task, part, data).content() + prompts.digest(data, task)
 
 
+def gold(task: Task, part: str = "") -> Callable[[Data, str], str]:
+    """The benchmark's `gold`: the revision of its gold answers by the recorded digest, else by the answers in the data."""
+
+    def found(data: Data, recorded: str) -> str:
+        correction = revisions.corrections().get(task.name)
+        if correction is None:
+            return ""
+        revision = correction.by_digest(recorded)
+        if revision is None and data.path is not None:
+            with suppress(DataError):  # the data may have moved since the run
+                source = where.source(task, part, data)
+                if source.content() in recorded:
+                    revision = correction.by_rows(one for _, one in source.questions() if isinstance(one, Question))
+        return "" if revision is None else correction.name(revision)
+
+    return found
+
+
 def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
     """The benchmark's `notices`: a count that differs from the whole set's, rows and media that are not there, categories
     that nobody knows, and what the source says of itself. The whole set is gone through once, and no picture is read.
@@ -82,6 +102,8 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
         if isinstance(source, kept.KeptQuestions):
             return source.remarks()  # what it lacks it lacks by nature
         readable, forms, seen = 0, 0, _Seen()
+        corrected = revisions.corrections().get(task.name)
+        group_rows: list[Question] = []
         for place, question in source.questions():
             if isinstance(question, DataError):
                 seen.add("rows cannot be read", place)
@@ -91,12 +113,19 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
             group = question.groups.get(task.by, "")
             if not _known(task, group):
                 seen.add(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
+            if corrected is not None and group == corrected.group:
+                group_rows.append(question)
             if any(isinstance(blob, Unreadable) for blob in _blobs(source.shown(question))):
                 seen.add(MISSING, place)
         said = [*source.remarks(), *seen.lines(source.file)]
         if MISSING in seen:
             among = f" ({', '.join(task.media)})" if task.media else ""
             said.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
+        if corrected is not None and revisions.of_data(task.name, source.content(), group_rows) == "before":
+            said.append(
+                f"{source.file}: these are {corrected.name('before')}. {corrected.sentence()}. Fetch the data again: figures "
+                "over these answers are comparable only with figures over the same ones"
+            )
         if task.name == "3dsrbench" and readable and not forms:
             said.append(f"{source.file}: no question is there in a rotated or flipped form; 3dsr_circular has them")
         return said if part else [*said, *short(task, source.file, readable)]

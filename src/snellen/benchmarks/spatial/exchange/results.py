@@ -20,6 +20,7 @@ from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.spatial.exchange.result_files import HALVES, of_folder, require_own
 from snellen.benchmarks.spatial.layouts import kit, lmms_rows, official
 from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.reference.gold import corrections
 from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
@@ -68,7 +69,7 @@ def of_task(task: Task, part: str = "") -> ResultReader:
                 f"{path}: these are answers to SITE's {other}s, not to its {part}s",
                 f"Score it with --benchmark site/{other}.",
             )
-        return _answered(asked(task, path, form, problems), problems)
+        return _answered(_checked(task, path, asked(task, path, form, problems), problems), problems)
 
     return read
 
@@ -126,7 +127,23 @@ def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
                 )
             yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
 
-    return _answered(_told_apart(rows(), problems), problems)
+    return _answered(_checked(task, files[0].parent, _told_apart(rows(), problems), problems), problems)
+
+
+def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    """The rows as they are; a note where their gold answers are those from before a correction."""
+    correction = corrections().get(task.name)
+    if correction is None:
+        yield from rows
+        return
+    group: list[Question] = []
+    for row in rows:
+        if correction.group in row[1].groups.values():
+            group.append(row[1])
+        yield row
+    if correction.by_rows(group) == "before":
+        note = f"these are {correction.name('before')}. {correction.sentence()}"
+        problems.add(str(path), f"{note}; --data with the corrected table scores the replies against these")
 
 
 def _half(part: str, answered: Answered) -> Answered:

@@ -38,6 +38,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     benchmark: str = ""
     frames: int | None = None
     metric: str = "overall"
+    gold: Mapping[str, str] = {}
 
 
 class Check(Struct, frozen=True):
@@ -53,6 +54,7 @@ class Check(Struct, frozen=True):
         measured: harness to the figure that EASI got with it.
         marked: harness to the status that the table prints.
         printed_delta: harness to the difference that the table prints where that is not the figure's.
+        gold: column to the gold answers that its figures rest on, where there are several revisions.
     """
 
     data: str
@@ -65,6 +67,7 @@ class Check(Struct, frozen=True):
     measured: Mapping[str, float]
     marked: Mapping[str, Status]
     printed_delta: Mapping[str, float]
+    gold: Mapping[str, str]
 
     @property
     def target(self) -> float | None:
@@ -110,6 +113,7 @@ def _check(table: _Table, row: _Row) -> Check:
         figures,
         marks,
         row.printed_delta,
+        table.gold,
     )
 
 
