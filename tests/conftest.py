@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from servers import fast
 from servers.hostile import HostileServer
+from snellen import redaction
 
 # Examples are timed on machines that do other things as well; how long one took says nothing.
 settings.register_profile("house", deadline=None)
@@ -27,3 +28,11 @@ def stub() -> Iterator[fast.Running]:
     """A good, fast server in a process of its own: `stub.url`, `stub.stats()`."""
     with fast.running() as server:
         yield server
+
+
+@pytest.fixture
+def forget_keys() -> Iterator[None]:
+    """Keys that a test registers are struck in that test alone."""
+    redaction.forget()
+    yield
+    redaction.forget()

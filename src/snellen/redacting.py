@@ -20,7 +20,8 @@ from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
 from snellen.models.base import ModelOptions
-from snellen.scoring.judge import WITHHELD, gold_forms, quotes
+from snellen.redaction import WITHHELD, quotes
+from snellen.scoring.judge import gold_forms
 from snellen.types import Sample
 
 RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
@@ -121,7 +122,8 @@ def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict
         row["input_tokens"] = record.response.usage.input_tokens
         row["output_tokens"] = record.response.usage.output_tokens
         row["latency_s"] = round(record.response.latency_s, 3)
-        row["finish_reason"] = record.response.finish_reason
+        reason = record.response.finish_reason
+        row["finish_reason"] = WITHHELD if quotes(reason, forms) else reason
     row["attempts"] = record.attempts
     row["meta"] = dict(_told(sample, forms))
     return row

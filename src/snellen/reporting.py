@@ -50,7 +50,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     """What the report shows of one run: all profiles' metrics, every answer, and what a reader must know first."""
     benchmark, spec = run.benchmark, run.meta.spec
     scorers = profiles_of(benchmark, "all")
-    show_target = show_gold or not benchmark.restricted
+    show_target = show_gold or not (benchmark.restricted or run.meta.restricted)
 
     judged = run.verdicts()
 

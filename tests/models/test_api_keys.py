@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from servers.hostile import HostileServer
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import ModelError, PreflightError, UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.endpoint import find_proxy, parse_endpoint
@@ -26,7 +26,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     yield
-    secrets._registered.clear()
+    redaction.forget()
 
 
 def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:

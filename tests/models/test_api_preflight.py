@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from servers.hostile import HostileServer
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import PreflightError
 from snellen.models.api import ApiModel
 from snellen.models.base import ModelOptions
@@ -24,7 +24,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     yield
-    secrets._registered.clear()
+    redaction.forget()
 
 
 @asynccontextmanager

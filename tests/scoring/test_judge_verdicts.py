@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from snellen.errors import JudgeError
+from snellen.redaction import WITHHELD, quotes, strike
 from snellen.scoring.judge import (
     BUILT_IN,
-    WITHHELD,
     Schema,
     built_in,
     fill,
@@ -21,12 +21,10 @@ from snellen.scoring.judge import (
     nonce,
     parse_rubric,
     places,
-    quotes,
     read_verdict,
     ruled,
     score_verdict,
     shortened,
-    strike,
 )
 from snellen.types import Prompt, Sample, Text
 

@@ -1,7 +1,7 @@
 import pytest
 
 from servers.leaderboard import Answer, leaderboard
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import SubmissionError, UsageError
 from snellen.submitting.leaderboard import check_endpoint, multipart, send
 
@@ -145,9 +145,8 @@ def test_no_token_goes_to_an_address_in_the_clear_or_to_none(address):
         check_endpoint(address)
 
 
-def test_the_token_stands_in_no_message(monkeypatch):
-    monkeypatch.setattr(secrets, "_registered", [])
-    secrets.register(TOKEN)
+def test_the_token_stands_in_no_message(forget_keys):
+    redaction.register(TOKEN)
     with (
         leaderboard(Answer(400, {"success": False, "error": f"bad token {TOKEN}"})) as stub,
         pytest.raises(SubmissionError) as caught,

@@ -28,7 +28,7 @@ from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
 from snellen.evaluation import load_run
 from snellen.interop.answers import Problems
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 BACKENDS: Mapping[str, ModuleType] = {lmms.NAME: lmms, kit.NAME: kit}
 UNREAD = "invalid"

@@ -23,7 +23,7 @@ from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import storage_error
 from snellen.interop.answers import NO_ANSWER, Problems
-from snellen.secrets import redact_bytes
+from snellen.redaction import redact_bytes
 from snellen.types import Failure, Record
 
 FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")

@@ -13,7 +13,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import PreflightError, StorageError
 from snellen.models import group
 
@@ -36,7 +36,7 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
     found = {**os.environ, **changes}
     for name, value in found.items():
         if _SECRET.search(name):
-            secrets.register(value)
+            redaction.register(value)
     return found
 
 
@@ -92,7 +92,7 @@ def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[O
             last = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
             if not chunk or (not last and len(held) > LONGEST):
                 last = len(held)
-            whole, held = secrets.redact_bytes(held[:last]), held[last:]
+            whole, held = redaction.redact_bytes(held[:last]), held[last:]
             try:
                 if target is not None and whole:
                     target.write(whole)

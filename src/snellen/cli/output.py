@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from snellen.secrets import redact, redact_bytes
+from snellen.redaction import redact, redact_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

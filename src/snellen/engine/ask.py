@@ -15,7 +15,7 @@ from snellen.engine.progress import Progress
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, RateLimitError, WorkersGoneError
 from snellen.models.base import Model
-from snellen.secrets import redact
+from snellen.redaction import redact
 from snellen.types import Failure, Generation, Prompt, Record, Response, Sample
 
 AnswerFor: TypeAlias = Callable[[str, int, Prompt], Awaitable[Response]]

@@ -24,10 +24,10 @@ from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
+from snellen.redaction import WITHHELD, redact, strike
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
     SOURCE,
-    WITHHELD,
     Rubric,
     Schema,
     built_in,
@@ -40,10 +40,8 @@ from snellen.scoring.judge import (
     ruled,
     score_verdict,
     shortened,
-    strike,
 )
 from snellen.scoring.table import VERDICTS, Scores
-from snellen.secrets import redact
 from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
@@ -208,8 +206,9 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, as
     if data.options.get("rule") and asked.ruled_correct is not None and asked.ruled_correct(sample, reply):
         part = structs.replace(part, ruled=ruled(rubric.verdict))
     if asked.restricted:
-        shown = fill(rubric.template, {**values, "gold": WITHHELD})
-        part = structs.replace(part, text=shown, opened=text, forms=gold_forms(sample))
+        forms = gold_forms(sample)
+        written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
+        part = structs.replace(part, text=written, opened=text, forms=forms)
     pictures = tuple(p for p in sample.prompt.parts if not isinstance(p, Text)) if data.options.get("images") else ()
     prompt = Prompt((*pictures, part), system, _generation(rubric.max_tokens))
     return Sample(name, prompt, None, "open", group=group, meta=meta)
@@ -341,7 +340,8 @@ class Asking:
                 )
         sealed = bool(question.forms)
         text = _sealed_reply(response.text, question) if sealed else response.text
-        return structs.replace(response, text=text, trace=None, reasoning="" if sealed else response.reasoning)
+        reasoning = "" if sealed else response.reasoning
+        return structs.replace(_sealed_names(response, question.forms), text=text, trace=None, reasoning=reasoning)
 
     async def close(self) -> None:
         try:
@@ -369,7 +369,8 @@ class Asking:
         except Exception as error:  # so may a model of somebody else
             raise ModelError(strike(f"{type(error).__name__}: {error}", forms)) from error
         said = redact(strike(response.text, forms))
-        outputs.append({**line, "text": said, "model": response.model, "finish_reason": response.finish_reason})
+        sealed = _sealed_names(response, forms)
+        outputs.append({**line, "text": said, "model": sealed.model, "finish_reason": sealed.finish_reason})
         return response
 
     def _raw(self) -> tuple[Journal, Journal]:
@@ -393,6 +394,12 @@ def _reask(prompt: Prompt, question: Question, reply: str, fault: str) -> Prompt
     )
     more = Question(strike(text, question.forms), opened=text, forms=question.forms, verdict=question.verdict)
     return structs.replace(prompt, parts=(*prompt.parts, more))
+
+
+def _sealed_names(response: Response, forms: tuple[str, ...]) -> Response:
+    """The reply with the names that its server gives, free of gold and keys."""
+    model, finish_reason = (redact(strike(name, forms)) for name in (response.model, response.finish_reason))
+    return structs.replace(response, model=model, finish_reason=finish_reason)
 
 
 def _sealed_reply(reply: str, question: Question) -> str:

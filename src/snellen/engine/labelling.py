@@ -27,19 +27,9 @@ from snellen.engine.rescore import judged_name
 from snellen.errors import JudgeError, RunError
 from snellen.models import trace
 from snellen.models.trace import Step
+from snellen.redaction import WITHHELD, strike
 from snellen.scoring import statistics
-from snellen.scoring.judge import (
-    WITHHELD,
-    Rubric,
-    Schema,
-    fill,
-    gold_forms,
-    parse_rubric,
-    places,
-    score_verdict,
-    shortened,
-    strike,
-)
+from snellen.scoring.judge import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
 from snellen.scoring.table import Scores
 from snellen.sources.digests import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text

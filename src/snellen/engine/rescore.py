@@ -13,7 +13,8 @@ from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.engine import journal
 from snellen.engine.state import ANSWERED, Key, key
 from snellen.errors import DataError, UsageError
-from snellen.scoring.judge import Rubric, gold_forms, score_verdict, strike
+from snellen.redaction import strike
+from snellen.scoring.judge import Rubric, gold_forms, score_verdict
 from snellen.scoring.statistics import spread_metrics
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
@@ -105,12 +106,18 @@ def scores_of(
     """
     rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
     if rubric is None:
-        return {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+        scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+        return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     said = None if verdicts is None else verdicts.get(judged_name(sample, record))
     score = Score(None, None, "unscored", NOT_JUDGED) if said is None else score_verdict(said, rubric.verdict)
-    if benchmark.restricted and said is not None and score.reason is not None:
-        score = structs.replace(score, reason=strike(score.reason, gold_forms(sample)))
-    return dict.fromkeys(scorers, score)
+    return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
+
+
+def _sealed(benchmark: Benchmark, sample: Sample, score: Score) -> Score:
+    """The score without a reason that names the gold answer of a restricted benchmark."""
+    if not benchmark.restricted or score.reason is None:
+        return score
+    return structs.replace(score, reason=strike(score.reason, gold_forms(sample)))
 
 
 def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:

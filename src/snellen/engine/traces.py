@@ -8,7 +8,7 @@ from typing import IO, Any
 import msgspec
 
 from snellen.engine.journal import storage_error
-from snellen.secrets import redact_bytes
+from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20
 

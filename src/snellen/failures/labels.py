@@ -18,7 +18,8 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run
 from snellen.failures.review import Decision, disputed
 from snellen.failures.rules import UNKNOWN, labels, proposed, signals
-from snellen.scoring.judge import gold_forms, strike
+from snellen.redaction import strike
+from snellen.scoring.judge import gold_forms
 
 Source = Literal["rule", "judge", "person", "none"]
 NAME = "failures.jsonl"
@@ -94,7 +95,9 @@ def label_run(
     for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         if one.failed:
             found = label_of(one, review, judged)
-            if found.why and run.benchmark.restricted:  # what a person writes beside a decision is kept in the run
+            if found.why and (
+                run.benchmark.restricted or run.meta.restricted
+            ):  # what a person writes beside a decision is kept in the run
                 forms = gold_forms(one.sample)
                 found = structs.replace(found, why={by: strike(note, forms) for by, note in found.why.items()})
             yield found

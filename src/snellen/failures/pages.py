@@ -28,13 +28,13 @@ from snellen.failures.judging import Labels, reasons
 from snellen.failures.labels import Labelled, verdict_of
 from snellen.failures.rules import labels
 from snellen.models.trace import Step
+from snellen.redaction import WITHHELD, redact, strike
 from snellen.report import labels as counted
 from snellen.report.canvas import SERIES
 from snellen.report.failures_page import Evidence, FailureView, Row, render_answer, render_index, row_of
 from snellen.report.page import written
 from snellen.report.view import AnswerView, LabelsView, answer_view, run_names
-from snellen.scoring.judge import WITHHELD, gold_forms, strike
-from snellen.secrets import redact
+from snellen.scoring.judge import gold_forms
 from snellen.types import Record
 
 INDEX, PAGES = "index.html", "pages"
@@ -205,7 +205,7 @@ class _Seen(Struct, frozen=True):
 
 
 def _there(run: Run, *, show_gold: bool) -> Iterator[_Seen]:
-    show_target = show_gold or not run.benchmark.restricted
+    show_target = show_gold or not (run.benchmark.restricted or run.meta.restricted)
     for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         profile = next(iter(run.benchmark.score))
         answer = answer_view(one.sample, one.record, {profile: one.score}, show_target=show_target)
@@ -309,6 +309,7 @@ def _mapped(view: FailureView, clean: Callable[[str], str]) -> FailureView:
         reply=None if answer.reply is None else clean(answer.reply),
         reasoning=clean(answer.reasoning),
         error=error,
+        meta={name: clean(value) if isinstance(value, str) else value for name, value in answer.meta.items()},
     )
     steps = view.steps
     if steps is not None:
@@ -328,6 +329,8 @@ def _mapped(view: FailureView, clean: Callable[[str], str]) -> FailureView:
         reason=clean(view.reason),
         judge_reason=clean(view.judge_reason),
         said=None if view.said is None else clean(view.said),
+        people=[(clean(by), label, clean(note)) for by, label, note in view.people],
+        question=clean(view.question),
         evidence=[structs.replace(one, url=clean(one.url), note=clean(one.note)) for one in view.evidence],
         steps=steps,
     )

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from snellen.engine.failed import Key
 from snellen.errors import DataError
 from snellen.failures.rules import labels
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 MOST_BYTES = 64 << 20
 LONGEST = {"by": 80, "note": 2_000}

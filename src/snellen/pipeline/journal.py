@@ -10,7 +10,7 @@ from typing import IO
 
 from snellen.engine.journal import storage_error
 from snellen.pipeline.board import Row
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 EVERY_S = 30.0
 

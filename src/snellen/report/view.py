@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Published
+from snellen.redaction import quotes, strike
+from snellen.scoring.judge import gold_forms
 from snellen.scoring.statistics import Comparison
 from snellen.types import Failure, Kind, MediaSettings, Metric, Part, Record, Sample, Score, Status
 
@@ -143,19 +145,20 @@ _GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target"}
 def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, show_target: bool = True) -> AnswerView:
     """The view of one record; `show_target` is False for restricted benchmarks unless the user asked.
 
-    Without the target, meta and reasons that name it go too. The reply stays: a right one gives the answer away.
+    Without the target, meta and reasons that name it go too, and it is struck from reply, reasoning, error and what was
+    read. A right reply in other words stays.
     """
-    response = record.response
+    response, error = record.response, record.error
     meta = sample.meta
     if not show_target:
-        gold = _names(sample.target)
-        meta = {name: value for name, value in meta.items() if name not in _GOLD and not _tells(value, gold)}
-        scores = {
-            profile: Score(
-                score.value, score.extracted, score.verdict, None if _tells(score.reason, gold) else score.reason
-            )
-            for profile, score in scores.items()
-        }
+        gold = gold_forms(sample)
+        meta = {name: value for name, value in meta.items() if name not in _GOLD and not quotes(str(value), gold)}
+        scores = {profile: _sealed(score, gold) for profile, score in scores.items()}
+        if response is not None:
+            text, reasoning = strike(response.text, gold), strike(response.reasoning, gold)
+            response = structs.replace(response, text=text, reasoning=reasoning)
+        if error is not None:
+            error = structs.replace(error, message=strike(error.message, gold))
     return AnswerView(
         sample_id=sample.id,
         kind=sample.kind,
@@ -169,18 +172,14 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
         reply=response.text if response is not None else None,
         reasoning=response.reasoning if response is not None else "",
         meta=meta,
-        error=record.error,
+        error=error,
         latency_s=response.latency_s if response is not None and response.latency_s > 0 else None,
         tokens=response.usage.output_tokens or None if response is not None else None,
     )
 
 
-def _names(target: Any) -> list[str]:
-    """The accepted answers of three letters and more, in lower case: shorter ones are in every text."""
-    answers = target if isinstance(target, (list, tuple, set, frozenset)) else [target]
-    return [answer.lower() for answer in answers if isinstance(answer, str) and len(answer) > 2]
-
-
-def _tells(value: Any, gold: Sequence[str]) -> bool:
-    text = str(value).lower()
-    return any(name in text for name in gold)
+def _sealed(score: Score, gold: tuple[str, ...]) -> Score:
+    """The score without a reason that quotes the gold answer, and with the answer struck from what was read."""
+    reason = None if score.reason is None or quotes(score.reason, gold) else score.reason
+    extracted = strike(score.extracted, gold) if isinstance(score.extracted, str) else score.extracted
+    return Score(score.value, extracted, score.verdict, reason)

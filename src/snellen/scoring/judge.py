@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
@@ -24,15 +24,12 @@ BUILT_IN = ("match", "graded", "vlm2-ab", "vlm2-aba", "fika", "easi")
 NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
 REPLY_CHARACTERS = 20_000
-WITHHELD = "[gold withheld]"
 SOURCE, RULE = "judge_source", "rule"
 """The member of a verdict that says who gave it, and its value where that was no judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff]"
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -217,30 +214,6 @@ def shortened(text: str, characters: int) -> str:
         return text
     head = characters // 4
     return f"{text[:head]}\n[… {len(text) - characters:,} characters left out …]\n{text[head - characters :]}"
-
-
-def strike(text: str, forms: tuple[str, ...]) -> str:
-    """The text without the gold answer, for benchmarks whose gold must not be written anywhere.
-
-    Whole words only; Chinese and Japanese are written without spaces, so that there each place counts.
-    """
-    for form in sorted((form.strip() for form in forms if form.strip()), key=len, reverse=True):
-        before = "" if _UNSPACED.match(form[0]) else f"(?<!{_LETTER})"
-        after = "" if _UNSPACED.match(form[-1]) else f"(?!{_LETTER})"
-        text = re.sub(f"{before}{re.escape(form)}{after}", WITHHELD, text, flags=re.IGNORECASE)
-    return text
-
-
-def quotes(text: str, forms: Iterable[str]) -> bool:
-    """Whether a text quotes one of the forms, whatever its case, spacing and punctuation.
-
-    A form of one or two letters must be the whole text: it is in every other.
-    """
-    plain = plain_letters(text)
-    for form in map(plain_letters, forms):
-        if form and (form == plain or ((len(form) > 2 or _UNSPACED.match(form)) and form in plain)):
-            return True
-    return False
 
 
 def plain_letters(text: str) -> str:

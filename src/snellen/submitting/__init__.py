@@ -19,7 +19,7 @@ from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
 from snellen.interop.easi_payload import Metadata, is_model_name, metadata
 from snellen.models.api.keys import find_key
-from snellen.secrets import redact_bytes
+from snellen.redaction import redact_bytes
 from snellen.submitting.given import backend, given, models
 from snellen.submitting.leaderboard import ENDPOINT, WAITS_S, Reply, check_endpoint, send
 from snellen.submitting.preparing import OUT, PROFILE, Prepared, prepare

@@ -20,7 +20,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError
 from snellen.interop.easi_payload import Figures, Metadata, average, payload
-from snellen.secrets import redact_bytes
+from snellen.redaction import redact_bytes
 from snellen.submitting.archive import readable, slim
 from snellen.submitting.given import Given, given
 from snellen.submitting.leaderboard import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart

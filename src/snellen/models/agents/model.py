@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import (
     AgentAbortedError,
     AgentLoopError,
@@ -225,7 +225,9 @@ def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
     """Write a session: its head, then the agent's own record, keys and pictures taken out."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_bytes(b"".join(secrets.redact_bytes(line) + b"\n" for line in (msgspec.json.encode(head), *record.raw)))
+    part.write_bytes(
+        b"".join(redaction.redact_bytes(line) + b"\n" for line in (msgspec.json.encode(head), *record.raw))
+    )
     part.replace(path)
 
 

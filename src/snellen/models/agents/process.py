@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
 from snellen.models import group
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 POLL_S = 0.2
 WATCH_S = 1.0

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import (
     AuthError,
     BadReplyError,
@@ -36,7 +36,7 @@ def excerpt(body: bytes, limit: int = 300) -> str:
     text = _TAG.sub(" ", body[: 8 * limit].decode("utf-8", "replace"))
     # Not printable: escape sequences that a terminal would obey, and marks that turn the direction of writing.
     text = "".join(character if character.isprintable() else " " for character in text)
-    text = " ".join(secrets.redact(text).split())
+    text = " ".join(redaction.redact(text).split())
     return f"{text[:limit]}…" if len(text) > limit else text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import PreflightError
 
 DEFAULT_VARIABLE = "OPENAI_API_KEY"
@@ -25,7 +25,7 @@ def find_key(variable: str | None) -> str | None:
     name = variable or DEFAULT_VARIABLE
     key = (os.environ.get(name) or _from_dotenv(name)).strip()
     if key:
-        secrets.register(key)
+        redaction.register(key)
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         raise PreflightError(
             f"The value of {name} holds characters that a key cannot have (spaces, line breaks, non-ASCII).",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from snellen import secrets
+from snellen import redaction
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.api.body import Body, BodyWriter
 from snellen.models.api.endpoint import parse_endpoint
@@ -132,7 +132,7 @@ class ApiModel:
         reply = await transport.post(self._url, body.sent)
         latency = perf_counter() - started
         # Here, before anything is read, so that a key that the server sends back is in no answer, error or trace.
-        data = secrets.redact_bytes(reply.body)
+        data = redaction.redact_bytes(reply.body)
         if not 200 <= reply.status < 300:
             raise from_status(reply.status, reply.headers, data)
         return data, latency

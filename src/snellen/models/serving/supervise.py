@@ -18,7 +18,7 @@ from snellen.errors import PreflightError, UsageError
 from snellen.models import group
 from snellen.models.server.run import bind
 from snellen.models.serving.vllm import Launch, Settings, launch
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 GRACE_S, POLL_S, ANSWER_S, TELL_S = 20.0, 0.25, 5.0, 30.0
 LAST_LINES, LAST_BYTES = 12, 16 << 10

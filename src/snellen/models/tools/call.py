@@ -18,7 +18,7 @@ from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.catalogue import all_tools
 from snellen.models.tools.pictures import Pictures
 from snellen.models.tools.settings import load
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 COUNT = ".tool-calls"
 

@@ -20,7 +20,7 @@ from snellen.models.tools.base import Context, ToolResult
 from snellen.models.tools.catalogue import all_tools
 from snellen.models.tools.pictures import Pictures
 from snellen.models.tools.settings import Settings, load
-from snellen.secrets import redact
+from snellen.redaction import redact
 
 NAME = "snellen"
 

@@ -1,0 +1,199 @@
+"""Disguises of text, undone: escapes of JSON, HTML and URLs, tags, terminal sequences. Each character keeps its source.
+
+Keys and gold answers are searched in three readings of a text: as it stands, decoded, and decoded without markup. What is
+found in a reading is replaced at its source, so that a JSON document stays one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+ROUNDS = 3
+"""Layers of escapes that are undone: a JSON text inside a JSON text inside a URL."""
+
+# Each begins with a literal character, by which a text without any is passed over ten times as quickly.
+_ESCAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "\\",
+        re.compile(
+            r"\\(?:\\(?:\\\\)*|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+            r"|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[nrtbfv0])"
+        ),
+    ),
+    ("&", re.compile(r"&(?:(?:amp;)*+\#(?:[0-9]{1,8}|[xX][0-9a-fA-F]{1,7});?|(?:amp;)*[A-Za-z][A-Za-z0-9]{1,31};)")),
+    ("%", re.compile(r"%(?:25)*[0-9a-fA-F]{2}(?:%(?:25)*[0-9a-fA-F]{2})*")),
+    ("0x", re.compile(r"0x[0-9a-fA-F]{2}(?![0-9a-fA-F])")),
+)
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)\Z")
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_PERCENT = re.compile(r"%(?:25)*([0-9a-fA-F]{2})")
+_BLANKS = ("\\n", "\\r", "\\t")
+_MARKUP = re.compile(
+    r"<[^<>]*>|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|(?<=\])\([^()\s]*\)",
+)
+
+
+_Characters: TypeAlias = Callable[[re.Match[str]], list[tuple[str, int, int]]]
+
+
+class Reading(NamedTuple):
+    """A text with the source of each character: it stands for the source's characters from `starts` to before `ends`."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+
+def as_it_stands(text: str) -> Reading:
+    """The reading that changes nothing."""
+    return Reading(text, range(len(text)), range(1, len(text) + 1))
+
+
+def readings(text: str) -> Iterator[Reading]:
+    """The text as it stands, decoded, and decoded without markup; a reading equal to the one before is left out."""
+    reading = as_it_stands(text)
+    yield reading
+    for _ in range(ROUNDS):
+        before = reading
+        for mark, escape in _ESCAPES:
+            if mark in reading.text:
+                reading = _rewritten(reading, escape, _characters)
+        if reading is before:
+            break
+        yield reading
+    plain = _rewritten(reading, _MARKUP, _nothing)
+    if plain is not reading:
+        yield plain
+
+
+def texts(text: str) -> Iterator[str]:
+    """The texts of `readings` without their sources; quick where there is nothing to decode. May leave out rounds between."""
+    yield text
+    decoded = text
+    for _ in range(ROUNDS):
+        before = decoded
+        if "\\" in decoded and "\\\\" not in decoded:
+            for blank in _BLANKS:
+                decoded = decoded.replace(blank, " ")
+        for mark, escape in _ESCAPES:
+            if mark in decoded:
+                decoded = escape.sub(_replacement, decoded)
+        if decoded is before:
+            break
+        yield decoded
+    if ("<" in decoded and ">" in decoded) or "\x1b" in decoded or "](" in decoded:
+        plain = _MARKUP.sub("", decoded)
+        if plain is not decoded:
+            yield plain
+
+
+def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
+    """The text with each span (start, end) replaced by the marker; spans that touch or overlap become one."""
+    pieces: list[str] = []
+    at = last = 0
+    for start, end in sorted(spans):
+        if pieces and start <= last:
+            last = max(last, end)
+            at = last
+            continue
+        pieces += (text[at:start], marker)
+        at = last = end
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def source_spans(text: str, reading: Reading, positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The spans of the source that these characters of a reading stand for, with what lies between them.
+
+    A quotation mark between two characters stays: in JSON it is structure.
+    """
+    start = end = -1
+    for position in positions:
+        begins, ends = reading.starts[position], reading.ends[position]
+        if start < 0:
+            start, end = begins, ends
+            continue
+        between = text[end:begins]
+        if '"' in between:
+            yield _before_escape(text, start), end
+            start = begins
+        end = max(end, ends)
+    if start >= 0:
+        yield _before_escape(text, start), end
+
+
+def _before_escape(text: str, start: int) -> int:
+    """Where the escape begins that `start` lies in, if it does: half of one would not be JSON."""
+    cut = _CUT_ESCAPE.search(text, max(0, start - 5), start)
+    start = start if cut is None else cut.start()
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    return start
+
+
+def _rewritten(reading: Reading, pattern: re.Pattern[str], characters: _Characters) -> Reading:
+    """The reading with each match of the pattern replaced; the same object where nothing matches."""
+    text, starts, ends = reading
+    out: list[str] = []
+    new_starts: list[int] = []
+    new_ends: list[int] = []
+    at = 0
+    for match in pattern.finditer(text):
+        first, last = match.span()
+        out.append(text[at:first])
+        new_starts.extend(starts[at:first])
+        new_ends.extend(ends[at:first])
+        for character, begins, stops in characters(match):
+            out.append(character)
+            new_starts.append(starts[begins])
+            new_ends.append(ends[stops - 1])
+        at = last
+    if at == 0:
+        return reading
+    out.append(text[at:])
+    new_starts.extend(starts[at:])
+    new_ends.extend(ends[at:])
+    return Reading("".join(out), new_starts, new_ends)
+
+
+def _nothing(match: re.Match[str]) -> list[tuple[str, int, int]]:
+    return []
+
+
+def _replacement(match: re.Match[str]) -> str:
+    return "".join(character for character, _, _ in _characters(match))
+
+
+def _characters(match: re.Match[str]) -> list[tuple[str, int, int]]:
+    """(character, start, end) of what an escape stands for; white space for an escape of a control character."""
+    escape, (start, end) = match[0], match.span()
+    if escape[0] == "%":
+        units = list(_PERCENT.finditer(match.string, start, end))
+        decoded = bytes(int(unit[1], 16) for unit in units).decode("utf-8", "surrogateescape")
+        found, number = [], 0
+        for character in decoded:
+            size = len(character.encode("utf-8", "surrogateescape"))
+            found.append((character, units[number].start(), units[number + size - 1].end()))
+            number += size
+        return found
+    return [(character, start, end) for character in _decoded(escape)]
+
+
+def _decoded(escape: str) -> str:
+    if escape[0] == "&":
+        escape = "&" + escape[1:].replace("amp;", "") if escape.replace("amp;", "") != "&" else "&amp;"
+        from html import unescape  # its table of names takes a millisecond, and most texts name no character
+
+        text = unescape(escape if escape.endswith(";") else f"{escape};")
+        return text if text != escape else ""
+    code = escape.lstrip("\\")
+    if not code:
+        return "\\" * (len(escape) // 2)
+    if code[0] in "nrtbfv":
+        return " "
+    numbers = [int(digits, 16) for digits in _HEX.findall(code.removeprefix("0x"))]
+    if len(numbers) == 2:
+        high, low = numbers
+        return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+    return chr(numbers[0]) if numbers and numbers[0] < 0x110000 else " "

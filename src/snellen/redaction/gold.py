@@ -1,0 +1,288 @@
+"""Gold answers of restricted sets: every text that a writer of such a set puts out goes through `strike`.
+
+A gold answer, in each accepted form, is struck wherever its letters and digits stand in their order, whatever its case,
+accents and Unicode form, and whatever stands between them that is no letter and no digit: spaces, hyphens, underscores,
+punctuation, Markdown, tags, zero-width characters. It is also found joined (`GoldenEagle`, `goldeneagle`), in escapes of
+JSON, HTML and URLs, and in base64 of nine bytes and more.
+
+A form is found as a whole: `cat` is not struck from `category`. It must begin and end where a word does, or where small
+letters meet a capital. Chinese, Japanese, Korean, Thai and other scripts need no such end, nor do forms of 12 characters,
+or of 10 in two words. Between the letters of one word of a form of fewer than 8 characters no white space may stand,
+unless all of them stand apart (`e a g l e`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import compress
+from typing import NamedTuple
+
+from snellen.redaction.decoding import Reading, as_it_stands, readings, replaced, source_spans, texts
+
+WITHHELD = "[gold withheld]"
+
+_JOINED, _WEAK, _SPACE, _DECIMAL = 1, 2, 3, 4
+"""What stands before a character: a change of case or from letter to digit, a mark, white space, a decimal point."""
+_ANYWHERE, _ANYWHERE_WORDS, _SPACED, _APART, _CAMEL = 12, 10, 8, 5, 3
+"""Least lengths of forms: found inside words, the same for two words, found with white space inside a word, found with
+all letters apart, found at a change of case."""
+_PREFIX = 6
+_FEW = 32
+_RUN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]|[^A-Za-z0-9\x80-\U0010ffff]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u11ff\u1780-\u17ff\u2e80-\u318f\u31a0-\u9fff\ua960-\ua97f\ud7b0-\ud7ff"
+    "\U00020000-\U0003ffff]"
+)
+_LATE_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
+_CODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n"}
+
+
+class _Plain(dict[int, str]):
+    """Code point to letters and digits: without case, accents and compatible forms; empty for all else."""
+
+    def __missing__(self, code: int) -> str:
+        parts = unicodedata.normalize("NFKD", chr(code)).casefold()
+        parts = unicodedata.normalize("NFKD", "".join(_LETTERS.get(one, one) for one in parts))
+        self[code] = found = "".join(one for one in parts if one.isalnum())
+        return found
+
+
+_PLAIN = _Plain()
+
+
+class _Skeleton(NamedTuple):
+    """The letters and digits of a reading, the position of each there, and what stands before each (0: nothing)."""
+
+    text: str
+    positions: list[int]
+    before: bytearray
+
+
+class _Form(NamedTuple):
+    text: str
+    starts: frozenset[int]
+    """Where its own words begin, from 1 on."""
+    anywhere: bool
+    spaced: bool
+
+
+class _Index(NamedTuple):
+    """Forms by their first characters: lengths of the forms that begin so, longest first, and the lengths of the keys."""
+
+    lengths: dict[str, tuple[int, ...]]
+    prefixes: tuple[int, ...]
+
+
+class _Forms(NamedTuple):
+    """Forms to be searched: by their letters and digits; all of them; those that may begin inside a word; those that have
+    neither letters nor digits."""
+
+    by_text: dict[str, _Form]
+    all: _Index
+    inside: _Index
+    marks: tuple[str, ...]
+
+
+def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
+    """The text with each of these gold answers replaced by the marker; the same object where there is none.
+
+    Takes time in proportion to the text, however many forms there are.
+    """
+    known = _prepared(tuple(forms))
+    spans: list[tuple[int, int]] = []
+    if known.by_text and _may_hold(text, known):
+        for reading in readings(text):
+            skeleton = _skeleton(reading)
+            for first, last in _places(skeleton, known):
+                spans += source_spans(text, reading, skeleton.positions[first:last])
+    spans += _coded_spans(text, known)
+    text = replaced(text, spans, marker)
+    for mark in known.marks:
+        text = text.replace(mark, marker)
+    return text
+
+
+def quotes(text: str, forms: Iterable[str]) -> bool:
+    """Whether a text holds one of the forms, inside words too: what must not be published at all where it does.
+
+    A form of one or two letters must be the whole text: it is in every other.
+    """
+    known = _prepared(tuple(forms))
+    if any(mark in text for mark in known.marks):
+        return True
+    for reading in texts(text):
+        plain = letters(reading)
+        for form in known.by_text:
+            if form == plain or ((len(form) > 2 or _UNSPACED.match(form)) and form in plain):
+                return True
+    return any(True for _ in _coded_spans(text, known))
+
+
+def letters(text: str) -> str:
+    """Letters and digits alone, without case, accents and compatible forms: what names are compared by here."""
+    return text.translate(_PLAIN)
+
+
+@lru_cache(4096)
+def _prepared(forms: tuple[str, ...]) -> _Forms:
+    by_text: dict[str, _Form] = {}
+    marks: list[str] = []
+    for form in forms:
+        skeleton = _skeleton(as_it_stands(form))
+        if not skeleton.text:
+            marks += [form.strip()] * bool(form.strip())
+            continue
+        starts = frozenset(at for at in range(1, len(skeleton.text)) if skeleton.before[at])
+        size = len(skeleton.text)
+        known = by_text.get(skeleton.text)
+        by_text[skeleton.text] = _Form(
+            skeleton.text,
+            starts if known is None else starts | known.starts,
+            size >= _ANYWHERE or (size >= _ANYWHERE_WORDS and bool(starts)) or (known is not None and known.anywhere),
+            size >= _SPACED,
+        )
+    inside = [text for text, form in by_text.items() if form.anywhere or _UNSPACED.match(text)]
+    return _Forms(by_text, _index(by_text), _index(inside), tuple(marks))
+
+
+def _index(forms: Iterable[str]) -> _Index:
+    lengths: dict[str, set[int]] = {}
+    for text in forms:
+        lengths.setdefault(text[:_PREFIX], set()).add(len(text))
+    return _Index(
+        {prefix: tuple(sorted(sizes, reverse=True)) for prefix, sizes in lengths.items()},
+        tuple(sorted({len(prefix) for prefix in lengths}, reverse=True)),
+    )
+
+
+def _may_hold(text: str, known: _Forms) -> bool:
+    """False where the text holds none of a few forms for certain."""
+    if len(known.by_text) > _FEW:
+        return True
+    return any(form in plain for plain in map(letters, texts(text)) for form in known.by_text)
+
+
+def _skeleton(reading: Reading) -> _Skeleton:
+    out: list[str] = []
+    positions: list[int] = []
+    before = bytearray()
+    gap, last = _SPACE, ""  # what stands before the next character; the run or character before it, if it is adjacent
+    text = reading.text
+    for run in _RUN.finditer(text):
+        word = run[0]
+        if word == " ":  # the commonest by far
+            gap, last = max(gap, _SPACE), ""
+            continue
+        if not word.isascii():
+            plain = _PLAIN[ord(word)]
+            if not plain:
+                gap, last = max(gap, _SPACE if word.isspace() else _WEAK), ""
+                if unicodedata.category(word).startswith("M") and before:
+                    gap, last = 0, word  # an accent is part of its letter
+                continue
+            unspaced = _UNSPACED.match(plain) is not None
+            if last and unspaced != (_UNSPACED.match(last[-1]) is not None):
+                gap = _WEAK
+            positions.extend([run.start()] * len(plain))
+            last = plain
+        elif word[0].isalnum():
+            plain = word.lower()
+            if last.isascii() and last:
+                gap = _JOINED
+            elif last and _UNSPACED.match(last[-1]):
+                gap = _WEAK
+            positions.extend(range(*run.span()))
+            last = plain
+        else:
+            at, end = run.span()
+            decimal = word == "." and text[at - 1 : at].isdigit() and text[end : end + 1].isdigit()
+            hyphen = "-" in word or "\xad" in word
+            space = not hyphen and any(one.isspace() for one in word)
+            gap, last = max(gap, _DECIMAL if decimal else _SPACE if space else _WEAK), ""
+            continue
+        out.append(plain)
+        before.append(gap)
+        before.extend(bytes(len(plain) - 1))
+        gap = 0
+    return _Skeleton("".join(out), positions, before)
+
+
+def _places(skeleton: _Skeleton, known: _Forms) -> Iterator[tuple[int, int]]:
+    """Where forms stand, as positions in the skeleton; of two that begin at one place the longer one."""
+    text = skeleton.text
+    places: set[int] = set()
+    starts = tuple(compress(range(len(text)), skeleton.before))
+    for index, positions in ((known.all, starts), (known.inside, range(len(text)))):
+        begins = index.lengths
+        for size in index.prefixes:
+            places.update(at for at in positions if text[at : at + size] in begins)
+    for at in sorted(places):
+        end = max((_end(skeleton, at, form) for form in _candidates(text, at, known)), default=0)
+        if end:
+            yield at, end
+
+
+def _candidates(text: str, at: int, known: _Forms) -> Iterator[_Form]:
+    for size in known.all.prefixes:
+        for length in known.all.lengths.get(text[at : at + size], ()):
+            form = known.by_text.get(text[at : at + length])
+            if form is not None and min(length, _PREFIX) == size:
+                yield form
+
+
+def _end(skeleton: _Skeleton, at: int, form: _Form) -> int:
+    """Where a form that begins at a place ends; 0 where it does not stand there as a whole."""
+    text, _, before = skeleton
+    size = len(form.text)
+    end = at + size
+    inner = before[at + 1 : end]
+    if not form.spaced and not (size >= _APART and all(inner)):
+        for number, gap in enumerate(inner, 1):
+            if gap == _SPACE and number not in form.starts and not _UNSPACED.match(text[at + number]):
+                return 0
+    if _LATE_JAMO.match(text[end : end + 1]) and _UNSPACED.match(text[end - 1]) and not before[end]:
+        return 0  # the last syllable goes on
+    if form.anywhere:
+        return end
+    if not (_UNSPACED.match(text[at]) or _is_edge(skeleton, at, size)):
+        return 0
+    if _UNSPACED.match(text[end - 1]) or _is_edge(skeleton, end, size):
+        return end
+    return 0
+
+
+def _is_edge(skeleton: _Skeleton, at: int, size: int) -> bool:
+    """Whether a word begins or ends before this character."""
+    if at >= len(skeleton.text):
+        return True
+    gap = skeleton.before[at]
+    return gap in (_WEAK, _SPACE) or (gap == _JOINED and size >= _CAMEL)
+
+
+def _coded_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
+    """The spans of base64 whose text holds one of the forms."""
+    if not known.by_text:
+        return
+    for run in _CODED.finditer(text):
+        if any(_holds(decoded, known) for decoded in _decoded(run[0])):
+            yield run.span()
+
+
+def _decoded(code: str) -> Iterator[str]:
+    """The texts that a run of characters is base64 of; parts of it between slashes may be, in an address."""
+    for part in dict.fromkeys((code, *code.split("/"))):
+        plain = part.rstrip("=").replace("-", "+").replace("_", "/")
+        plain = plain[: len(plain) - (len(plain) % 4 == 1)]
+        try:
+            yield b64decode(plain + "=" * (-len(plain) % 4)).decode()
+        except ValueError:  # no base64, or not that of a text
+            continue
+
+
+def _holds(text: str, known: _Forms) -> bool:
+    return any(True for _ in _places(_skeleton(as_it_stands(text)), known))

@@ -1,0 +1,320 @@
+"""Keys: every text on its way to a file, a terminal or a report goes through `redact`.
+
+Struck are the keys that this process was given (`register`), and whatever has the shape of a key of the usual services.
+A key that was given is struck in these forms, at any place of a text:
+
+- as it is, in any mix of upper and lower case;
+- with anything between its characters that is no letter and no digit: spaces, line breaks, zero-width and control
+  characters, punctuation, tags, terminal sequences;
+- with its characters escaped, wholly or in part, as in JSON, HTML, URLs, `\\x6b` or `0x6b`, in up to three layers;
+- in letters of full width, and other forms that Unicode calls compatible;
+- backwards;
+- as hexadecimal digits, and as base64 of any text that holds it, standard or for URLs, padded or not;
+- a part of it: a third of its letters and digits, or 16 where that is fewer, but at least 8 with a digit among them, or
+  12 without; of the last two forms, and backwards, a half.
+
+A key of fewer than 12 letters and digits without a digit among them may be an ordinary word. It is struck as it is, and
+in the last form but one. A key of fewer than 8 characters is a placeholder and stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from snellen.redaction.decoding import Reading, readings, replaced, source_spans, texts
+
+REDACTED = "[redacted]"
+
+# A shorter "key" is a placeholder (EMPTY, none, dummy); striking it out would alter the answers of models.
+_SHORTEST = 8
+# A key without digits may be words: `not-needed` must not be found in "it is not needed".
+_SHORTEST_WORDS = 12
+
+# (character, marker, pattern): a search for one character, then for the marker, comes first. They are a thousand and a
+# hundred times cheaper than the pattern, and fail for most texts. "Bearer" wants a digit after it: the word occurs in prose.
+_SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("-", "sk-", r"\bsk-[\w*-]{16,}"),
+    ("_", "hf_", r"\bhf_[A-Za-z0-9]{16,}"),
+    ("_", "gsk_", r"\bgsk_[A-Za-z0-9]{16,}"),
+    ("-", "xai-", r"\bxai-[A-Za-z0-9]{16,}"),
+    ("-", "nvapi-", r"\bnvapi-[\w-]{16,}"),
+    ("I", "AIza", r"\bAIza[\w-]{30,}"),
+    ("_", "ghp_", r"\bghp_[A-Za-z0-9]{20,}"),
+    ("_", "github_pat_", r"\bgithub_pat_\w{20,}"),
+    ("K", "AKIA", r"\bAKIA[A-Z0-9]{16}\b"),
+    ("r", "earer ", r"(?<=[Bb]earer )(?=\S*\d)[\w.~+/=*-]{8,}"),
+    ("R", "EARER ", r"(?<=BEARER )(?=\S*\d)[\w.~+/=*-]{8,}"),
+)
+_PATTERNS = tuple((character, marker, re.compile(pattern, re.ASCII)) for character, marker, pattern in _SHAPES)
+
+_LOWER = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_OTHERS = bytes(code for code in range(256) if code not in _LETTERS)
+# Characters that are rare in prose. A search among these alone takes a fifth of the time.
+_RARE = b"0123456789bfgjkpqvwxyz"
+_COMMON = bytes(code for code in range(256) if code not in _RARE)
+_RARE_GRAM = 5
+_BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
+_RUN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
+_CHUNK, _OVERLAP = 1 << 14, 1 << 12
+
+
+class _Form(NamedTuple):
+    """A form of a key in small letters and digits; `least` of them in a row are struck.
+
+    Attributes:
+        least: length of the shortest part that is struck.
+        digit: whether a part needs a digit, unless it has 12 letters.
+        coded: it is base64, whose first and last character may hold bits of the key and of what stands beside it.
+    """
+
+    text: str
+    least: int
+    digit: bool = False
+    coded: bool = False
+
+
+class _Known(NamedTuple):
+    """What is searched for: every form, and strings of which a text with one of them holds at least one.
+
+    Attributes:
+        exact: keys as they are, also as JSON has them, longest first.
+        words: those of `exact` that have no form without their punctuation.
+        forms: all others.
+        grams: to be searched among letters and digits.
+        rare: to be searched among the rare ones of these.
+    """
+
+    exact: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    forms: tuple[_Form, ...] = ()
+    grams: tuple[bytes, ...] = ()
+    rare: tuple[bytes, ...] = ()
+
+
+_secrets: list[str] = []
+_known = _Known()
+
+
+def register(secret: str) -> None:
+    """Remember a secret for `redact`. Placeholders of fewer than 8 characters are not secrets and are left alone."""
+    global _known
+    secret = secret.strip()
+    if len(secret) < _SHORTEST or secret in _secrets:
+        return
+    _secrets.append(secret)
+    _known = _prepared(_secrets)
+
+
+def forget() -> None:
+    """Forget every registered secret; for tests, which register keys of their own."""
+    global _known
+    _secrets.clear()
+    _known = _Known()
+
+
+def redact(text: str) -> str:
+    """The text with every registered secret and everything of the shape of a key replaced by `[redacted]`.
+
+    Works on JSON as on prose: the result of a redacted JSON document is a JSON document. Where there is nothing to
+    replace it is the same object, after some microseconds a kilobyte and key.
+    """
+    if _known.exact and _may_hold_key(text):
+        text = _struck(text)
+    for character, marker, pattern in _PATTERNS:
+        if character in text and marker in text:
+            text = pattern.sub(REDACTED, text)
+    return text
+
+
+def redact_bytes(data: bytes) -> bytes:
+    """`redact` for UTF-8 bytes, such as an encoded record; returns the same object where nothing was found."""
+    text = data.decode("utf-8", "surrogateescape")
+    clean = redact(text)
+    return data if clean is text else clean.encode("utf-8", "surrogateescape")
+
+
+def _prepared(secrets: Sequence[str]) -> _Known:
+    exact: list[str] = []
+    words: list[str] = []
+    forms: list[_Form] = []
+    for secret in secrets:
+        plain = _letters(secret)
+        is_words = len(plain) < (_SHORTEST if any(c.isdigit() for c in plain) else _SHORTEST_WORDS)
+        written = dict.fromkeys((secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]))
+        exact += written
+        if is_words:
+            words += written
+        forms += _forms(secret, "" if is_words else plain)
+    grams: list[bytes] = []
+    rare: list[bytes] = []
+    for form in forms:
+        chosen = _rare_grams(form)
+        if chosen is None:
+            grams += _grams(form)
+        else:
+            rare += chosen
+    # Longest first: a secret that contains another one must go as a whole.
+    exact.sort(key=len, reverse=True)
+    return _Known(tuple(exact), tuple(words), tuple(forms), tuple(dict.fromkeys(grams)), tuple(dict.fromkeys(rare)))
+
+
+def _forms(secret: str, plain: str) -> Iterator[_Form]:
+    """The forms of one key; `plain` are its letters and digits, empty where these may be words."""
+    if plain:
+        half = max(_SHORTEST, len(plain) // 2)
+        yield _Form(plain, min(len(plain), max(_SHORTEST, min(16, len(plain) // 3))), digit=True)
+        yield _Form(plain[::-1], half, digit=True)
+    data = secret.encode("utf-8", "surrogatepass")
+    written = data.hex()
+    yield _Form(written, max(2 * _SHORTEST, len(written) // 2))
+    for shift in range(3):
+        coded = b64encode(bytes(shift) + data).decode()
+        # Only characters that hold nothing but bits of the key.
+        coded = coded[(8 * shift + 5) // 6 : 8 * (shift + len(data)) // 6]
+        text = _letters(coded)
+        yield _Form(text, min(len(text), max(11, len(text) // 2)), coded=True)
+
+
+def _letters(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").translate(_LOWER, _OTHERS).decode()
+
+
+def _grams(form: _Form) -> list[bytes]:
+    """Parts of a form such that whatever holds `least` characters of it in a row holds one of them."""
+    size = (form.least + 1) // 2
+    step = form.least - size + 1
+    text = form.text.encode()
+    return [text[at : at + size] for at in range(0, len(text) - size + 1, step)]
+
+
+def _rare_grams(form: _Form) -> list[bytes] | None:
+    """The same among the rare characters alone; None where a part may have too few of them."""
+    chosen: list[bytes] = []
+    for at in range(len(form.text) - form.least + 1):
+        rare = form.text[at : at + form.least].encode().translate(None, _COMMON)
+        if len(rare) < _RARE_GRAM:
+            return None
+        if not any(gram in rare for gram in chosen):
+            chosen.append(rare[-_RARE_GRAM:])
+    return chosen
+
+
+def _may_hold_key(text: str) -> bool:
+    """False where the text holds no form of a key for certain. Searches the readings of the text at the speed of C."""
+    known = _known
+    for word in known.words:
+        if word in text:
+            return True
+    for reading in texts(text):
+        if not reading.isascii():
+            reading = unicodedata.normalize("NFKC", reading)
+        letters = reading.encode("utf-8", "surrogatepass").translate(_LOWER, _OTHERS)
+        for gram in known.grams:
+            if gram in letters:
+                return True
+        if known.rare:
+            rare = letters.translate(None, _COMMON)
+            for gram in known.rare:
+                if gram in rare:
+                    return True
+        if known.words and reading is not text and any(word in reading for word in known.words):
+            return True
+    return False
+
+
+def _struck(text: str) -> str:
+    for secret in _known.exact:
+        if secret in text:
+            text = text.replace(secret, REDACTED)
+    if len(text) > 2 * _CHUNK:
+        # Most of a long text is clear. What is spread over more than a chunk is found in the second pass.
+        spans = []
+        for start in range(0, len(text), _CHUNK):
+            chunk = text[start : start + _CHUNK + _OVERLAP]
+            if _may_hold_key(chunk):
+                spans += [(start + begins, start + ends) for begins, ends in _spans(chunk)]
+        text = replaced(text, spans, REDACTED)
+        if not _may_hold_key(text):
+            return text
+    return replaced(text, _spans(text), REDACTED)
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """The spans of the text that hold a form of a key."""
+    spans: list[tuple[int, int]] = []
+    for reading in readings(text):
+        letters, positions = _folded(reading)
+        for form in _known.forms:
+            for first, last in _parts(letters, form):
+                found = source_spans(text, reading, positions[first:last])
+                spans += (_with_margin(text, span) for span in found) if form.coded else found
+        for word in _known.words:
+            at = reading.text.find(word)
+            while at >= 0:
+                spans += source_spans(text, reading, range(at, at + len(word)))
+                at = reading.text.find(word, at + len(word))
+    return spans
+
+
+def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """The span with up to two further characters of base64 on each side, and padding."""
+    first, last = span
+    if "\\" not in text[max(0, first - 6) : first]:  # not into an escape
+        for _ in range(2):
+            first -= first > 0 and text[first - 1] in _BASE64
+    for _ in range(4):
+        last += last < len(text) and text[last] in _BASE64
+    return first, last
+
+
+def _folded(reading: Reading) -> tuple[str, list[int]]:
+    """The small letters and digits of a reading, and the position of each."""
+    out: list[str] = []
+    positions: list[int] = []
+    for run in _RUN.finditer(reading.text):
+        if run[0].isascii():
+            out.append(run[0].lower())
+            positions.extend(range(*run.span()))
+        elif letters := _compatible(run[0]):
+            out.append(letters)
+            positions.extend([run.start()] * len(letters))
+    return "".join(out), positions
+
+
+@lru_cache(1 << 14)
+def _compatible(character: str) -> str:
+    return _letters(unicodedata.normalize("NFKC", character))
+
+
+def _parts(letters: str, form: _Form) -> Iterator[tuple[int, int]]:
+    """Where at least `least` characters of the form stand in a row, each place once."""
+    whole, size, done = form.text, (form.least + 1) // 2, -1
+    places: list[tuple[int, int]] = []
+    for offset in range(0, len(whole) - size + 1, form.least - size + 1):
+        gram = whole[offset : offset + size]
+        at = letters.find(gram)
+        while at >= 0:
+            places.append((at, offset))
+            at = letters.find(gram, at + 1)
+    for at, offset in sorted(places):
+        if at + size <= done:
+            continue
+        first, last, left, right = at, at + size, offset, offset + size
+        while left > 0 and first > 0 and letters[first - 1] == whole[left - 1]:
+            first, left = first - 1, left - 1
+        while right < len(whole) and last < len(letters) and letters[last] == whole[right]:
+            last, right = last + 1, right + 1
+        part = letters[first:last]
+        enough = len(part) >= form.least and (
+            not form.digit or len(part) >= _SHORTEST_WORDS or any(one.isdigit() for one in part)
+        )
+        if enough:
+            done = last
+            yield first, last
