@@ -16,6 +16,14 @@ settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The key that marks this user's runs lies in a folder of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SNELLEN_DATA", str(tmp_path_factory.mktemp("snellen-data")))
+        yield
+
+
 @pytest.fixture
 def hostile() -> Iterator[HostileServer]:
     """A server that misbehaves as asked: `hostile.url("reset")`."""

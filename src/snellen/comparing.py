@@ -19,6 +19,9 @@ def compare(
     metric: str | None = None,
     flips: bool = False,
     force: bool = False,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    trust: bool = False,
 ) -> list[Pairing]:
     """Compare each run with the first, question by question.
 
@@ -28,13 +31,15 @@ def compare(
         by: meta columns to slice by.
         metric: a metric of the benchmark to compare too.
         flips: collect the questions on which they differ, with both replies.
+        data, images: where the runs' files lie now, if they were moved.
+        trust: as for `load_run`.
         force: compare even runs of other questions, by what ids they share.
 
     Raises:
         UsageError: fewer than two runs, one run twice, other questions, no such profile or metric.
         DataError: no question in common. RunError: no run there.
     """
-    opened = [run if isinstance(run, Run) else load_run(run) for run in runs]
+    opened = [run if isinstance(run, Run) else load_run(run, trust=trust).moved(data, images) for run in runs]
     if len(opened) < 2:
         raise UsageError("one run alone cannot be compared", "Give two or more.")
     places = [run.path.resolve() for run in opened]

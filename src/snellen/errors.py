@@ -70,6 +70,10 @@ class FingerprintError(RunError):
     """The run in the folder was made with other settings; the message lists every difference."""
 
 
+class UntrustedRunError(RunError):
+    """A run folder, which may come from somebody else, names code, data or an endpoint that needs the user's word."""
+
+
 class RunLockedError(RunError):
     """Another process is writing to the run."""
 

@@ -15,12 +15,15 @@ from msgspec import Struct, structs
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.caveats import caveats
+from snellen.engine.endpoints import check_rerun, with_endpoint
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.gate import Backoff
 from snellen.engine.loop import in_loop
+from snellen.engine.places import located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.run import run
+from snellen.engine.trust import find_named, guarded
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation, MediaSettings, Metric
@@ -100,6 +103,7 @@ def evaluate(
         benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
         model=None if isinstance(model, str) else model,
         display=display,
+        trust=True,  # the caller names the benchmark
     )
 
 
@@ -111,13 +115,17 @@ def perform(
     model: Model | None = None,
     display: Display | None = None,
     backoff: Backoff | None = None,
+    trust: bool = False,
 ) -> Run:
-    """Do what a RunSpec says in a folder, write summary.json, and return the run."""
+    """Do what a RunSpec says in a folder, write summary.json, and return the run.
+
+    `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
+    """
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
     if benchmark is None:
         spec = structs.replace(spec, benchmark=benchmarks.lasting(spec.benchmark))
-    asked = benchmark or find_benchmark(spec)
+    asked = benchmark or find_benchmark(spec, folder, trust=trust)
     unknown = sorted(set(spec.data.options) - set(asked.options))
     if unknown:
         known = ", ".join(asked.options) or "none"
@@ -136,7 +144,7 @@ def perform(
             await answering.close()
 
     meta = in_loop(whole())
-    done = Run(folder, meta, asked)
+    done = Run(folder, meta, asked, trust=trust)
     if spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
@@ -148,28 +156,65 @@ def rerun(
     path: str | Path,
     *,
     out: str | Path | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
     benchmark: Benchmark | None = None,
     model: Model | None = None,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    trust: bool = False,
+    confirm: Callable[[str], bool] | None = None,
     display: Display | None = None,
 ) -> Run:
     """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`.
 
-    `benchmark` and `model` are needed only where the run was made with objects that have no registered name.
-    """
-    meta = RunFolder(path).meta()
-    folder = RunFolder(out if out is not None else path)
-    return perform(meta.spec, folder, benchmark=benchmark, model=model, display=display)
-
-
-def load_run(path: str | Path, *, benchmark: Benchmark | None = None) -> Run:
-    """Open a run folder for reading.
+    Args:
+        path: the run's folder.
+        out: do it all again in this folder.
+        data, images: where the benchmark's files lie now, if they were moved.
+        benchmark, model: needed only where the run was made with objects that have no registered name.
+        base_url, key_env: the endpoint that is asked and the variable with its key, where the run's own are not those
+            of this environment (snellen.engine.endpoints).
+        trust: run_meta.json may name code to import, and files and programs of this machine (docs/run-folder.md).
+        confirm: asks a person whether the run's own endpoint may be used; None: it may not.
 
     Raises:
-        RunError: there is no run in `path`.
+        UntrustedRunError: run_meta.json names what needs the user's word; nothing was read, started or sent.
+        SnellenError: see snellen.errors; whatever was answered before it is on disk.
+    """
+    source = RunFolder(path)
+    meta = located(source, source.meta())
+    spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, asked=model is None, confirm=confirm)
+    if data is not None or images is not None:
+        where = structs.replace(
+            spec.data,
+            path=spec.data.path if data is None else Path(data),
+            images=spec.data.images if images is None else Path(images),
+        )
+        spec = structs.replace(spec, data=where)
+    asked = benchmark
+    if asked is None:
+        asked = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
+    check_rerun(source, meta, spec, trust=trust, asked=model is None)
+    folder = RunFolder(out if out is not None else path)
+    return perform(spec, folder, benchmark=asked, model=model, display=display, trust=trust)
+
+
+def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
+    """Open a run folder for reading.
+
+    Args:
+        path: the folder.
+        benchmark: the run's benchmark, where it is not a registered one.
+        trust: run_meta.json may name code to import (`module:ATTRIBUTE`) and data anywhere; say so only of folders whose
+            author you trust (docs/run-folder.md).
+
+    Raises:
+        RunError: there is no run in `path`, or a file of it is a link.
     """
     folder = RunFolder(path)
-    meta = folder.meta()
-    return Run(folder, meta, benchmark)
+    meta = located(folder, folder.meta())
+    return Run(folder, meta, None if benchmark is None else guarded(benchmark, folder, meta, trust=trust), trust=trust)
 
 
 class _SavedProfile(Struct):
@@ -191,6 +236,7 @@ class Run:
     meta: RunMeta
     _benchmark: Benchmark | None = None
     _judged_by: tuple[int | None, str] | None = None
+    trust: bool = False
 
     @property
     def path(self) -> Path:
@@ -199,7 +245,8 @@ class Run:
     @property
     def benchmark(self) -> Benchmark:
         if self._benchmark is None:
-            self._benchmark = find_benchmark(self.meta.spec)
+            found = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
+            self._benchmark = guarded(found, self.folder, self.meta, trust=self.trust)
         return self._benchmark
 
     def moved(
@@ -216,7 +263,7 @@ class Run:
         if self.meta.spec.benchmark == JUDGED and self._benchmark is None and data is not None:
             # It is made of the run that was judged, and cannot be made of where that is no longer.
             moved = structs.replace(self.meta.spec, data=structs.replace(before, path=Path(data)))
-            self._benchmark = find_benchmark(moved)
+            self._benchmark = find_benchmark(moved, self.folder, trust=self.trust)
         there = given_data(
             self.benchmark,
             data or before.path,
@@ -231,7 +278,7 @@ class Run:
                 f"{self.path}: the run's data has digest {recorded}, the data given now {found}",
                 "Give the data that the questions were made from.",
             )
-        return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark)
+        return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark, trust=self.trust)
 
     @property
     def writable(self) -> bool:
@@ -454,17 +501,26 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-def find_benchmark(spec: RunSpec) -> Benchmark:
-    """The benchmark that a spec names; that of a judge's run is made of the run that it is about."""
+def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
+    """The benchmark that a spec names; that of a judge's run is made of the run that it is about.
+
+    Args:
+        spec: what is run.
+        folder: the run folder that the spec comes from, for messages.
+        trust: the spec may name code to import; the user typed it, or trusts the folder's author.
+
+    Raises:
+        UntrustedRunError: it names code, and is not trusted.
+    """
     if spec.benchmark == JUDGED:
         from snellen.engine import judge
 
-        return judge.benchmark(spec.data)
+        return judge.benchmark(spec.data, trust=trust)
     if spec.benchmark == LABELLED:
         from snellen.engine import labelling
 
-        return labelling.benchmark(spec.data)
-    return benchmarks.find(spec.benchmark)
+        return labelling.benchmark(spec.data, trust=trust)
+    return find_named(spec.benchmark, folder, trust=trust)
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:

@@ -38,6 +38,7 @@ def export(
     images: str | Path | None = None,
     benchmark_options: Mapping[str, str] | None = None,
     show_gold: bool = False,
+    trust: bool = False,
 ) -> Exported:
     """Write a run's final answers, in the order of the questions, in another program's format.
 
@@ -50,6 +51,7 @@ def export(
         out: where to write; None: exports/<format> in the run's folder.
         data, images, benchmark_options: what has moved since the run.
         show_gold: write the gold answers of a restricted benchmark too.
+        trust: as for `load_run`.
 
     Returns:
         The files, and what a reader of them must know, one line each.
@@ -59,7 +61,7 @@ def export(
         RunError: there is no run, or nothing was answered. StorageError: the files cannot be written.
         SnellenError: the questions cannot be read; see snellen.errors.
     """
-    opened = run if isinstance(run, Run) else load_run(run)
+    opened = run if isinstance(run, Run) else load_run(run, trust=trust)
     known = formats(opened.benchmark)
     if format not in known:
         raise UsageError(f"{opened.benchmark.name} has no export format {format!r}", f"There is: {', '.join(known)}.")

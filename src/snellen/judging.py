@@ -20,7 +20,7 @@ from snellen.engine.grown import go_on
 from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
 from snellen.errors import JudgeError, PreflightError, UsageError
-from snellen.evaluation import JUDGED, LABELLED, Run, find_benchmark, perform
+from snellen.evaluation import JUDGED, LABELLED, Run, load_run, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.types import Generation
@@ -43,6 +43,9 @@ def judge(
     concurrency: int = 16,
     generation: Generation | None = None,
     benchmark: Benchmark | None = None,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    trust: bool = False,
     display: Display | None = None,
     max_attempts: int = 6,
     max_cost: float | None = None,
@@ -67,28 +70,30 @@ def judge(
         seed: that of the marks around replies.
         concurrency, generation, model_options: as for `evaluate`.
         benchmark: the judged run's benchmark, where it is not a registered one.
+        data, images: where its files lie now, if they were moved.
+        trust: as for `load_run`.
         max_attempts, max_cost, max_tokens_total: limits, as of RunSpec.
 
     Raises:
         JudgeError: no judge, no key, no such rubric, no reply that a judge decides; nothing was asked.
         SnellenError: see snellen.errors; verdicts that were given are on disk.
     """
-    source = RunFolder(run)
-    about = source.meta()
+    opened = load_run(run, benchmark=benchmark, trust=trust).moved(data, images)
+    source, about = opened.folder, opened.meta
     if about.spec.benchmark in (JUDGED, LABELLED):
         held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--model")
-    asked = benchmark or find_benchmark(about.spec)
+    asked = opened.benchmark
     if rubric is None:
         rubric = "match" if asked.rubric is None else room.OWN
     if rule and asked.ruled_correct is None:
         raise UsageError(f"{asked.name} has no rule that could stand before a judge", "Judge without --rule.")
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
-    data = Data(path=source.path, options=chosen, seed=seed)
-    judged = room.benchmark(data, asked)
-    if rubric == room.OWN and next(judged.samples(data), None) is None:
+    about_run = Data(path=source.path, options=chosen, seed=seed)
+    judged = room.benchmark(about_run, asked)
+    if rubric == room.OWN and next(judged.samples(about_run), None) is None:
         raise JudgeError(
             f"{run} holds no reply that a rubric of {asked.name} decides",
             "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
@@ -98,7 +103,7 @@ def judge(
     spec = RunSpec(
         benchmark=JUDGED,
         model=who.name,
-        data=data,
+        data=about_run,
         options=who.options,
         limit=limit,
         max_attempts=max_attempts,
@@ -108,7 +113,7 @@ def judge(
     asking = room.Asking(judging, folder.path)
 
     def judging_of(source: RunFolder) -> Mapping[str, Any]:
-        there = structs.replace(spec, data=structs.replace(data, path=source.path))
+        there = structs.replace(spec, data=structs.replace(about_run, path=source.path))
         return identity(there, room.benchmark(there.data, asked), asking)
 
     go_on(folder, source, judging_of)

@@ -67,7 +67,7 @@ class Found:
 
 
 @contextmanager
-def query(sql: str, runs: Sequence[str | Path | Run]) -> Iterator[Found]:
+def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) -> Iterator[Found]:
     """Answer one SELECT about runs, from the tables `runs`, `results`, `scores` and `metrics` (docs/query.md).
 
     A table is filled where the query names it: `scores` takes the data that was asked about, the others do not. No file
@@ -77,13 +77,14 @@ def query(sql: str, runs: Sequence[str | Path | Run]) -> Iterator[Found]:
     Args:
         sql: one statement in DuckDB's dialect.
         runs: runs, or their folders; the column `run` has their names.
+        trust: as for `load_run`.
 
     Raises:
         UsageError: it is no single SELECT, or it cannot be answered. RunError: there is no run in one of the folders.
         SnellenError: a run's samples cannot be read again.
     """
     _single_select(sql)
-    opened = [run if isinstance(run, Run) else load_run(run) for run in runs]
+    opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in runs]
     names = run_names([run.path for run in opened])
     with tempfile.TemporaryDirectory(prefix="snellen-query-") as folder:
         place = str(Path(folder, "runs.duckdb"))

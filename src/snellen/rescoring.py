@@ -31,6 +31,7 @@ def score_answers(
     id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
     judge_replies: str | Path | None = None,
+    trust: bool = False,
 ) -> tuple[Summary, list[str]]:
     """Score a run again, or answers that another harness wrote; nothing is asked.
 
@@ -46,6 +47,7 @@ def score_answers(
         each: sees every scored row, in the order of the file.
         judge_replies: a file of what a judge said about each reply that a judge decides (docs/judge.md), in place of
             the verdicts in <run>_judged; a run's summary.json is then left as it is.
+        trust: as for `load_run`; a `benchmark` that is named here needs none.
 
     Returns:
         The metrics by profile, and what a reader must know beside them, one line each.
@@ -59,9 +61,10 @@ def score_answers(
     if own and (benchmark is None or path.is_dir()):
         given = {"--id-field": id_field, "--reply-field": reply_field, "--id-is": None if id_is == "id" else id_is}
         _only_for_files([name for name, value in given.items() if value is not None], folder)
-        elsewhere = isinstance(benchmark, str) and Path(benchmark).is_dir()  # a built set that has moved since
-        named = benchmarks.find(str(benchmark)) if elsewhere else benchmark
-        run = load_run(folder.path, benchmark=named if isinstance(named, Benchmark) else None)
+        # A built set that has moved since, or code that the user names and not the folder.
+        own_words = isinstance(benchmark, str) and (benchmarks.is_built_set(benchmark) or benchmarks.is_code(benchmark))
+        named = benchmarks.find(str(benchmark)) if own_words else benchmark
+        run = load_run(folder.path, benchmark=named if isinstance(named, Benchmark) else None, trust=trust)
         moved = run.moved(data, images, benchmark_options)
         if named is not None and moved.benchmark.name != getattr(named, "name", named):
             raise UsageError(

@@ -242,7 +242,9 @@ def test_judging_again_asks_nothing_and_rerun_goes_on(server):
     assert len(server.asked) == 7
     again = judge("run", "api:stub-judge", base_url=server.url)
     assert (
-        rerun("run_judged").metric("accuracy") == again.metric("accuracy") == load_run("run_judged").metric("accuracy")
+        rerun("run_judged", base_url=server.url).metric("accuracy")
+        == again.metric("accuracy")
+        == load_run("run_judged").metric("accuracy")
     )
     assert len(server.asked) == 7 and verdicts(again)["n"] == 7
 

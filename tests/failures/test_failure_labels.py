@@ -106,7 +106,7 @@ def test_a_judge_that_was_cut_short_goes_on_and_asks_only_about_what_has_no_labe
             and {name for name in ("q1", "q5") if server.of(name)} == {"q1", "q5"}
             and len(server.asked) == 2
         )
-        assert main(["rerun", "run_failures", "-q"]) == 0 and len(server.asked) == 2
+        assert main(["rerun", "run_failures", "-q", "--base-url", server.url]) == 0 and len(server.asked) == 2
     held = answers(told(capsys, "run"))
     assert held["s005"]["judge"] == "poor_visual_judgement"
     records = [json.loads(line) for line in Path("run_failures/results.jsonl").read_text().splitlines()]

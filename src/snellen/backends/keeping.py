@@ -22,6 +22,7 @@ from snellen.benchmarks.spatial.question import sample
 from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import storage_error
+from snellen.engine.places import absolute_places
 from snellen.interop.answers import NO_ANSWER, Problems
 from snellen.redaction import redact_bytes
 from snellen.types import Failure, Record
@@ -196,11 +197,13 @@ def _meta(
     benchmark = registry.find(job.name)
     whole = {**what, "data": benchmark.digest(data)}
     of = read.total + sum(short.values())
+    spec = RunSpec(benchmark=job.name, model=model, data=data)
     return RunMeta(
         fingerprint=fingerprint.digest(what),
         identity=whole,
         coverage=Coverage(read.total if of > read.total else None, of),
-        spec=RunSpec(benchmark=job.name, model=model, data=data),
+        spec=spec,
+        places=absolute_places(spec),
         environment={"versions": {"snellen": __version__}, **about},
         totals=Totals(ok=read.ok, error=read.lost, seconds=float(about.get("seconds") or 0.0)),
         state=state,

@@ -58,11 +58,22 @@ def names() -> list[str]:
     return [*BUILT_IN, *families, *others]
 
 
+def is_code(name: str) -> bool:
+    """Return True for `package.module:ATTRIBUTE`, which names code to import and no registered benchmark."""
+    return ":" in name and name not in BUILT_IN
+
+
+def is_built_set(name: str) -> bool:
+    """Return True if the name is the folder of a built set."""
+    try:
+        return name not in BUILT_IN and not is_code(name) and (Path(name) / MANIFEST).is_file()
+    except (OSError, ValueError):  # a name that no path can be
+        return False
+
+
 def lasting(name: str) -> str:
     """The name under which a run finds its benchmark again from any folder: a built set's by its absolute path."""
-    if name in BUILT_IN or ":" in name or not (Path(name) / MANIFEST).is_file():
-        return name
-    return str(Path(name).absolute())
+    return str(Path(name).absolute()) if is_built_set(name) else name
 
 
 def find(name: str) -> Benchmark:
@@ -73,9 +84,9 @@ def find(name: str) -> Benchmark:
     Raises:
         UsageError: there is none; the message names near ones.
     """
-    if name in BUILT_IN or ":" in name:
+    if name in BUILT_IN or is_code(name):
         found = _load(BUILT_IN.get(name, name))
-    elif (Path(name) / MANIFEST).is_file():
+    elif is_built_set(name):
         found = import_module("snellen.benchmarks.folder").open_folder(Path(name))
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
         found = member

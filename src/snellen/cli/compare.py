@@ -39,6 +39,9 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Compare runs of other questions by the ids that they share.")
     ] = False,
+    data: given.MovedData = None,
+    images: given.MovedImages = None,
+    trust: given.Trust = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
     ] = False,
@@ -53,7 +56,17 @@ def compare(
     from snellen.comparing import compare as compared
     from snellen.engine.compare import SLICED_BY
 
-    found = compared(*runs, profile=profile, by=by or SLICED_BY, metric=metric, flips=flips, force=force)
+    found = compared(
+        *runs,
+        profile=profile,
+        by=by or SLICED_BY,
+        metric=metric,
+        flips=flips,
+        force=force,
+        data=data,
+        images=images,
+        trust=trust,
+    )
     if as_json:
         show_json({"profile": found[0].profile, "comparisons": [_plain(to_builtins(one)) for one in found]})
         return

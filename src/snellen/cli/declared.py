@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -33,12 +33,14 @@ class Words(NamedTuple):
         values: option to the values it was given, for those that the command has.
         unknown: where the options stand that the command does not have.
         asks_help: whether -h or --help is among them.
+        flags: the options without a value that the command has.
     """
 
     positional: list[str]
     values: Mapping[str, list[str]]
     unknown: list[int]
     asks_help: bool
+    flags: Set[str]
 
 
 def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]:
@@ -86,6 +88,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
     values: dict[str, list[str]] = {}
     unknown: list[int] = []
     asks_help = False
+    flags: set[str] = set()
     at = 0
     while at < len(words):
         word = words[at]
@@ -106,6 +109,8 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
                     value = words[at] if at < len(words) else ""
                     at += 1
                 values.setdefault(name, []).append(value)
+            else:
+                flags.add(name)
         elif word.startswith("-") and len(word) > 1:
             # -qm NAME: flags stand before the one letter that takes a value, which follows or is the next word.
             takes = next((i for i in range(1, len(word)) if own.get(f"-{word[i]}")), None)
@@ -113,7 +118,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
                 at += 1
         else:
             positional.append(word)
-    return Words(positional, values, unknown, asks_help)
+    return Words(positional, values, unknown, asks_help, flags)
 
 
 def _own(command: Any) -> dict[str, bool]:
@@ -141,7 +146,7 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
         path = Path(words.positional[0])
         folder = RunFolder(path if path.is_dir() else path.parent)
         if folder.exists():
-            yield find_benchmark(folder.meta().spec)
+            yield find_benchmark(folder.meta().spec, folder, trust="--trust" in words.flags)
 
 
 def _rewritten(words: Sequence[str], unknown: Sequence[int], declared: set[str]) -> Iterator[str]:

@@ -23,6 +23,7 @@ def export(
     show_gold: Annotated[
         bool, typer.Option("--show-gold", help="Write the gold answers of a restricted benchmark too.")
     ] = False,
+    trust: given.Trust = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
     ] = False,
@@ -36,7 +37,7 @@ def export(
     from snellen.exporting import export as write
     from snellen.exporting import formats
 
-    opened = load_run(run)
+    opened = load_run(run, trust=trust)
     if format is None:
         known = {name: one.about for name, one in formats(opened.benchmark).items()}
         if as_json:

@@ -27,8 +27,9 @@ def failures(
             help="A person's decisions (JSONL), which override rules and judge; may be repeated, one file a person.",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the benchmark's files lie now, if they were moved.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Where its pictures lie now.")] = None,
+    data: given.MovedData = None,
+    images: given.MovedImages = None,
+    trust: given.Trust = False,
     judge: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +87,7 @@ def failures(
         raise UsageError("--rubric is about a judge", "Name one with --judge.")
     if show_gold and pages is None:
         raise UsageError("--show-gold is about pages", "Say where with --pages DIR.")
-    opened = [load_run(path).moved(data, images) for path in runs]
+    opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     names = run_names([run.path for run in opened])
     decided = room.read_reviews(review or [], names)
     told, lost = [], 0

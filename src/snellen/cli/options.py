@@ -189,6 +189,17 @@ Profiles = Annotated[
         rich_help_panel=SHOWING,
     ),
 ]
+MovedData = Annotated[
+    Path | None, typer.Option("--data", help="Where the benchmark's files lie now, if they were moved.")
+]
+MovedImages = Annotated[Path | None, typer.Option("--images", help="Where its pictures lie now, if they were moved.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import the code and read the files that the run's folder names. Only for folders whose author you trust.",
+    ),
+]
 WriteReport = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=SHOWING)]
 AsJson = Annotated[
     bool,

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from snellen.cli.faults import tell
 from snellen.cli.output import show, show_json
+from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
 from snellen.errors import FingerprintError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.types import Metric
@@ -229,7 +230,9 @@ def _last_line(run: Run, report: bool) -> str:
     if totals.refused:
         parts.append(f"{totals.refused:,} refused")
     if totals.error or totals.timeout:
-        parts.append(f"{totals.error + totals.timeout:,} without an answer (asked again by `snellen rerun {run.path}`)")
+        parts.append(
+            f"{totals.error + totals.timeout:,} without an answer (asked again by `{rerun_command(run.path, meta.spec)}`)"
+        )
     if totals.input_tokens or totals.output_tokens:
         parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")
     if totals.cost is not None:

@@ -26,6 +26,7 @@ def query(
     runs: Annotated[
         list[Path] | None, typer.Argument(metavar="RUN…", help="Folders of runs.", show_default="all under results/")
     ] = None,
+    trust: given.Trust = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="One JSON object on stdout: columns and rows.", rich_help_panel=given.SHOWING),
@@ -42,7 +43,7 @@ def query(
     folders = runs or [path.parent for path in sorted(RESULTS.glob("**/run_meta.json"))]
     if not folders:
         raise UsageError(f"there are no runs under {RESULTS}/", "Name their folders behind the query.")
-    with ask(sql, folders) as found:
+    with ask(sql, folders, trust=trust) as found:
         if as_json:
             show_json({"columns": found.columns, "rows": [[_plain(cell) for cell in row] for row in found.rows]})
         elif as_csv:

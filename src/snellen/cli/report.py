@@ -25,6 +25,9 @@ def report(
         Path | None,
         typer.Option(help="File to write.", show_default="report.html in the run, or here if there are several"),
     ] = None,
+    data: given.MovedData = None,
+    images: given.MovedImages = None,
+    trust: given.Trust = False,
     max_answers: Annotated[
         int, typer.Option(min=1, help="Answers in the gallery; unusable and wrong ones come first.")
     ] = 2000,
@@ -85,11 +88,11 @@ def report(
 
         if len(runs) != 1 or show_gold or out is not None:
             raise UsageError("--redact takes one run, and goes with neither --show-gold nor --out")
-        for path in publishable(load_run(runs[0]), redact):
+        for path in publishable(load_run(runs[0], trust=trust).moved(data, images), redact):
             print(path)
         return
     from snellen.reporting import write
 
-    opened = [load_run(path) for path in runs]
+    opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     target = out or (opened[0].folder.report if len(opened) == 1 else Path("report.html"))
     print(write(opened, target, max_answers=max_answers, show_gold=show_gold))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,15 +20,45 @@ def rerun(
             help="Do it all again in this folder.", show_default="go on in RUN with what is missing or failed"
         ),
     ] = None,
+    data: given.MovedData = None,
+    images: given.MovedImages = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="The endpoint to ask; needed where the run's own is not that of this environment."),
+    ] = None,
+    key_env: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The variable with the key; needed where the run's own is another one."),
+    ] = None,
+    trust: given.Trust = False,
     profile: given.Profiles = None,
     report: given.WriteReport = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Repeat a run with the settings of its run_meta.json; keys are read from the environment again."""
+    """Repeat a run with the settings of its run_meta.json; keys are read from the environment again.
+
+    A run folder may come from somebody else. Its endpoint and key variable are used without a question only where they are
+    those that a run without --base-url and --key-env uses here.
+    """
     from snellen.engine.progress import display
     from snellen.evaluation import rerun as again
 
     with failures_as_json(out or run, *names(run), wanted=as_json):
-        done = again(run, out=out, display=display(as_json=as_json, quiet=quiet))
+        done = again(
+            run,
+            out=out,
+            data=data,
+            images=images,
+            base_url=base_url,
+            key_env=key_env,
+            trust=trust,
+            confirm=_confirmed if sys.stdin.isatty() and sys.stderr.isatty() and not (as_json or quiet) else None,
+            display=display(as_json=as_json, quiet=quiet),
+        )
     raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))
+
+
+def _confirmed(question: str) -> bool:
+    """The answer of the person at the terminal; no by default."""
+    return typer.confirm(question, default=False, err=True)

@@ -35,6 +35,7 @@ def score(
     data: given.DataPath = None,
     images: given.ImagesPath = None,
     option: given.BenchmarkOptions = None,
+    trust: given.Trust = False,
     profile: Annotated[
         str | None,
         typer.Option(help="Scoring profiles, by comma, or all.", show_default="the benchmark's first"),
@@ -112,6 +113,7 @@ def score(
             id_is=id_is,
             each=each if writer is not None or disagreements or classes is not None else None,
             judge_replies=judge_replies,
+            trust=trust,
         )
     if disagreements:
         notes = [f"the profiles differ on {differing:,} of {seen:,} answers", *notes]

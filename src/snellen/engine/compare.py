@@ -16,7 +16,7 @@ from snellen.engine import judge, rescore, verdicts
 from snellen.engine.caveats import caveats
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError, RunError, UsageError
 from snellen.scoring import statistics
 from snellen.scoring.statistics import Comparison
 from snellen.scoring.table import Column, ScoreBuilder, Scores, question_code
@@ -243,7 +243,13 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
     """
     identity: Mapping[str, Any] = meta.identity
     if meta.spec.benchmark == judge.NAME and meta.spec.data.path is not None:
-        asked = questions_of(RunFolder(meta.spec.data.path).meta())
+        source = RunFolder(meta.spec.data.path).meta()
+        if source.spec.benchmark == judge.NAME:
+            raise RunError(
+                f"{meta.spec.data.path} is a judge's run, and run_meta.json names it as what was judged",
+                "The file was changed by hand; judge the run anew.",
+            )
+        asked = questions_of(source)
         return {**asked, "rubric": str(identity.get("data")).rpartition(" ")[2]}
     names = ["benchmark", "benchmark_version", "data", "data_options"]
     if not identity.get("data"):

@@ -14,6 +14,7 @@ import msgspec
 
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
+from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
 from snellen.media import check_pick, describe
@@ -116,7 +117,7 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
     raise FingerprintError(
         f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}",
-        f"To go on as it was: snellen rerun {folder.path}     To start anew: --out {folder.path}-2",
+        f"To go on as it was: {rerun_command(folder.path, folder.meta().spec)}     To start anew: --out {folder.path}-2",
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import filelock
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Data
-from snellen.engine import journal
+from snellen.engine import journal, ownership
+from snellen.engine.run_files import META_BYTES, check_files, check_values
 from snellen.errors import RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.types import Record
@@ -70,7 +71,11 @@ class Totals(Struct, frozen=True):
 
 
 class RunMeta(Struct, frozen=True, kw_only=True):
-    """run_meta.json."""
+    """run_meta.json.
+
+    `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.places). `owner` is the mark of the
+    user whose Snellen wrote the file (snellen.engine.ownership).
+    """
 
     format: int = FORMAT
     fingerprint: str
@@ -81,6 +86,8 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     totals: Totals = Totals()
     state: str = "running"
     restricted: bool = False
+    places: dict[str, str] = field(default_factory=dict)
+    owner: str = ""
 
     @property
     def not_there(self) -> int:
@@ -122,25 +129,37 @@ class RunFolder:
         return self.meta_path.exists()
 
     def meta(self) -> RunMeta:
-        """Read run_meta.json. Raises RunError where there is no run, or one of another format."""
+        """Read run_meta.json.
+
+        Raises:
+            RunError: there is no run, or one of another format, or a file of it is a link or no regular file.
+        """
+        check_files(self.path)
         try:
-            return msgspec.json.decode(self.meta_path.read_bytes(), type=RunMeta, dec_hook=_decode)
+            if self.meta_path.stat().st_size > META_BYTES:
+                raise RunError(f"{self.meta_path} is larger than {META_BYTES:,} bytes", "It is not a run's meta.")
+            meta = msgspec.json.decode(self.meta_path.read_bytes(), type=RunMeta, dec_hook=_decode)
+            return check_values(meta, self.meta_path)
         except FileNotFoundError:
             raise RunError(
                 f"there is no run in {self.path}: it has no run_meta.json", "`snellen list --runs` shows the runs here."
             ) from None
-        except (msgspec.DecodeError, OSError) as error:
-            raise RunError(f"{self.meta_path} cannot be read as a run's meta: {error}") from error
+        except (ValueError, RecursionError, OSError) as error:  # msgspec's errors are ValueErrors
+            raise RunError(
+                f"{self.meta_path} cannot be read as a run's meta: {error}", "Restore the file, or run anew with --out."
+            ) from error
 
     def write_meta(self, meta: RunMeta) -> None:
-        """Replace run_meta.json as a whole: a reader sees the old one or the new one."""
+        """Replace run_meta.json as a whole, with the owner's mark: a reader sees the old one or the new one."""
+        meta = structs.replace(meta, owner=ownership.mark(meta))
         self.write(self.meta_path, msgspec.json.format(msgspec.json.encode(meta, enc_hook=_encode), indent=2) + b"\n")
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the run by rename, so that a crash never leaves half of it."""
         part = path.with_name(path.name + ".part")
         try:
-            with part.open("wb") as file:
+            part.unlink(missing_ok=True)  # what lies there may be a link to somewhere else
+            with part.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -165,6 +184,7 @@ class _Lock:
         self._lock = filelock.FileLock(path / ".lock", thread_local=False)
 
     def __enter__(self) -> None:
+        check_files(self._path)  # a lock that is a link would empty the file it leads to
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)

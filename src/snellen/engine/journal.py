@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -118,17 +119,28 @@ def read(path: Path, type_: type[T]) -> Iterator[T]:
     decode = msgspec.json.Decoder(type_).decode
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
             try:
                 yield decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
                 raise RunError(
                     f"{path}, line {number}: not a record: {error}",
                     "The file was changed by something else. Restore it, or delete that line: its sample is asked again.",
                 ) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The journal, open for reading. Raises RunError where a folder or a pipe lies there, or it may not be read."""
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise RunError(f"{path} is no regular file", "Move it away, or restore the run's journal.")
+        return path.open("rb")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}", "Check its permissions.") from error
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import rescore
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
+from snellen.engine.places import located
+from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
 from snellen.redaction import WITHHELD, redact, strike
@@ -96,7 +97,7 @@ def load_rubric(name: str) -> Rubric:
     return parse_rubric(text, name)
 
 
-def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
+def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
     """The benchmark whose questions are "is this reply right?".
 
     Args:
@@ -104,13 +105,14 @@ def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
             own, and replies that it has none for are not judged), `images` and `rule`, `seed` that of the marks around
             replies.
         source: the judged run's benchmark, where it is not a registered one.
+        trust: the judged run's folder may name code to import, and data anywhere (snellen.engine.trust).
 
     Raises:
         RunError: there is no run. JudgeError: there is no such rubric.
     """
     folder = RunFolder(data.path or Path())
-    meta = folder.meta()
-    asked = source or registry.find(meta.spec.benchmark)
+    meta = located(folder, folder.meta())
+    asked = source or benchmark_of(folder, meta, trust=trust)
     name = data.options.get("rubric", "match")
     given = load_rubric(name) if name != OWN else None
     if given is None and asked.rubric is None:

@@ -16,14 +16,15 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import failed, verdicts
 from snellen.engine.failed import Answered
 from snellen.engine.folder import RunFolder
 from snellen.engine.judge import NAME as JUDGED
 from snellen.engine.judge import Question, load_rubric, question_of
+from snellen.engine.places import located
 from snellen.engine.rescore import judged_name
+from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, RunError
 from snellen.models import trace
 from snellen.models.trace import Step
@@ -85,21 +86,22 @@ def _own() -> Rubric:
     return parse_rubric(text, "failures")
 
 
-def benchmark(data: Data, source: Benchmark | None = None) -> Benchmark:
+def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
     """The benchmark whose questions are "why is this answer not correct?".
 
     Args:
         data: `path` is the run's folder, the option `rubric` a file (empty: ours), `seed` that of the marks.
         source: the run's benchmark, where it is not a registered one.
+        trust: the run's folder may name code to import, and data anywhere (snellen.engine.trust).
 
     Raises:
         RunError: there is no run. JudgeError: the rubric cannot be used.
     """
     folder = RunFolder(data.path or RunFolder("").path)
-    meta = folder.meta()
+    meta = located(folder, folder.meta())
     if meta.spec.benchmark in (JUDGED, NAME):
         raise JudgeError(f"{folder.path} is a judge's run", "Give the run that it is about.")
-    asked = source or registry.find(meta.spec.benchmark)
+    asked = source or benchmark_of(folder, meta, trust=trust)
     rubric = rubric_of(data.options.get("rubric", ""))
 
     def samples(settings: Data) -> Iterator[Sample]:

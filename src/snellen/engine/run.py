@@ -18,6 +18,7 @@ from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.gate import Backoff, Gate
 from snellen.engine.journal import Journal
 from snellen.engine.limits import Budget, Failing, Stop, require_price
+from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
 from snellen.engine.state import Work, all_recorded, expected, pending, read_state
@@ -74,6 +75,7 @@ async def run(
             environment=fingerprint.environment(spec.options.media),
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
+            places=absolute_places(spec),
         )
         work = pending(benchmark, spec, done)
         first = next(work, None)

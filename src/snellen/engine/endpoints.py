@@ -1,0 +1,168 @@
+"""What a rerun sends and starts: the endpoint and the key variable in run_meta.json are followed only where they are the user's.
+
+An endpoint is the user's own if it is OPENAI_BASE_URL of the environment or, without that, OpenAI's. A key variable is the
+user's own if it is the default one. Any other pair would send a key to whoever wrote the file, so it is named again
+(`rerun --base-url`, `--key-env`) or confirmed on the terminal. This holds for the user's own runs too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import structs
+
+from snellen.benchmarks import registry
+from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.ownership import is_own
+from snellen.errors import UntrustedRunError, UsageError
+from snellen.models.api.endpoint import parse_endpoint
+from snellen.models.api.keys import DEFAULT_VARIABLE
+
+JUDGE_RUNS = ("judged", "failures")
+JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
+PROGRAMS = ("agent", "local")
+"""Kinds of models that start programs, or load files that another person may have made."""
+
+
+def with_endpoint(
+    folder: RunFolder,
+    meta: RunMeta,
+    *,
+    base_url: str | None,
+    key_env: str | None,
+    asked: bool = True,
+    confirm: Callable[[str], bool] | None = None,
+) -> RunSpec:
+    """The run's spec with the endpoint and the key variable that a rerun may use.
+
+    Args:
+        folder, meta: the run.
+        base_url, key_env: what the user names; None: the run's own.
+        asked: the model that the spec names is asked; False: the caller brings another one.
+        confirm: asks a person about the run's own; None: nobody can be asked.
+
+    Raises:
+        UntrustedRunError: they are not the user's own, and were neither named nor confirmed.
+    """
+    spec = meta.spec
+    options = structs.replace(
+        spec.options,
+        base_url=base_url if base_url is not None else spec.options.base_url,
+        key_env=key_env if key_env is not None else spec.options.key_env,
+    )
+    result = structs.replace(spec, options=options)
+    if not asked or base_url is not None:
+        return result
+    strange = []
+    if not _is_usual(spec, "endpoint"):
+        strange.append(f"the endpoint {spec.options.base_url}")
+    if key_env is None and not _is_usual(spec, "key"):
+        strange.append(f"the key in {spec.options.key_env}")
+    if not strange:
+        return result
+    what = " and ".join(strange)
+    if confirm is not None and confirm(f"{folder.meta_path} names {what}. Send the requests, and the key, there?"):
+        return result
+    raise UntrustedRunError(
+        f"{folder.meta_path} names {what}, which are not this environment's own; a rerun would send your key there",
+        f"To use them, name them yourself: {rerun_command(folder.path, spec)}",
+    )
+
+
+def rerun_command(folder: Path, spec: RunSpec) -> str:
+    """The command that repeats a run, with the options that it needs in this environment."""
+    return f"snellen rerun {folder} {command_options(spec)}".rstrip()
+
+
+def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
+    """Return True if the spec's endpoint or key variable is what this environment uses where nothing is named.
+
+    A judge's run has the judge's own pair, JUDGE_BASE_URL and JUDGE_API_KEY.
+    """
+    base_url, key_env = spec.options.base_url, spec.options.key_env
+    judge = spec.benchmark in JUDGE_RUNS
+    if part == "key":
+        return key_env in (None, DEFAULT_VARIABLE) or (judge and key_env == JUDGE_KEY)
+    if base_url is None:
+        return True
+    usual = [None, *([os.environ[JUDGE_URL]] if judge and os.environ.get(JUDGE_URL) else [])]
+    try:
+        return str(parse_endpoint(base_url)) in [str(parse_endpoint(address)) for address in usual]
+    except UsageError:
+        return False
+
+
+def command_options(spec: RunSpec) -> str:
+    """The options by which `snellen rerun` accepts the endpoint and the key variable of a run; empty where it needs none."""
+    words = []
+    if not _is_usual(spec, "endpoint"):
+        words.append(f"--base-url {spec.options.base_url}")
+    if not _is_usual(spec, "key"):
+        words.append(f"--key-env {spec.options.key_env}")
+    return " ".join(words)
+
+
+def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool, asked: bool = True) -> None:
+    """Refuse to rerun what somebody else's run_meta.json makes this machine read, start or connect to.
+
+    Args:
+        folder, meta: the run as its folder gives it.
+        spec: the same with what the user named in place of it.
+        trust: the user trusts the folder's author.
+        asked: the model that the spec names is asked.
+
+    Raises:
+        UntrustedRunError: with the first of them.
+    """
+    if trust or is_own(folder.meta()):
+        return
+    recorded = meta.spec
+    if asked:
+        for what in _reached(folder, recorded):
+            raise _refused(folder, what)
+    data = recorded.data
+    if spec.data.path == data.path and data.path is not None and not _inside(folder.path, data.path):
+        raise _refused(folder, f"the data {data.path}", "Or name the data yourself: --data PATH.")
+    if spec.data.images == data.images and data.images is not None and not _inside(folder.path, data.images):
+        raise _refused(folder, f"the images {data.images}", "Or name them yourself: --images PATH.")
+    for name, value in data.options.items():
+        if ("/" in value or "\\" in value or os.path.exists(value)) and not _inside(folder.path, Path(value)):  # noqa: PTH110
+            raise _refused(folder, f"the file {value} (option {name})")
+    if registry.is_built_set(recorded.benchmark) and not _inside(folder.path, Path(recorded.benchmark)):
+        raise _refused(folder, f"the set {recorded.benchmark}")
+
+
+def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
+    """What the model of a spec reads, starts or connects to besides its endpoint."""
+    options = spec.options
+    kind, _, name = spec.model.partition(":")
+    if kind in PROGRAMS:
+        yield f"the model {spec.model}"
+    elif kind == "replay" and not _inside(folder.path, Path(name)):
+        yield f"the file {name} to replay"
+    elif name and kind not in ("api", "tools", "embedded", "replay"):
+        yield f"the model {spec.model}"
+    if options.tools is not None:
+        yield f"the tool settings {options.tools}"
+    if options.sif is not None or options.sandbox != "auto":
+        yield f"the sandbox {options.sif or options.sandbox}"
+    if spec.ray is not None:
+        yield f"the Ray cluster {spec.ray}"
+    if options.prices is not None:
+        yield f"the price list {options.prices}"
+
+
+def _refused(folder: RunFolder, what: str, more: str = "") -> UntrustedRunError:
+    trust = "If you trust whoever made this run, add --trust (in Python: trust=True)."
+    return UntrustedRunError(
+        f"{folder.meta_path} names {what}, and this user's Snellen did not write that file",
+        f"{trust} {more}".rstrip(),
+    )
+
+
+def _inside(folder: Path, place: Path) -> bool:
+    top, real = os.path.realpath(folder), os.path.realpath(place)
+    return real == top or real.startswith(top + os.sep)

@@ -1,0 +1,99 @@
+"""Where a run's data lies now: as typed, at the absolute path it had, or beside the run.
+
+run_meta.json keeps the paths as they were typed and the absolute ones. The first place with something in it is used; one
+that is only a guess must have the digest that the run recorded (snellen.engine.trust checks it).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Data
+from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.sources.hub import HUB
+
+OPTION = "option "
+
+
+def absolute_places(spec: RunSpec) -> dict[str, str]:
+    """The absolute path of every local path in the spec's data: `path`, `images`, and `option NAME`."""
+    data = spec.data
+    named = {"path": data.path, "images": data.images}
+    for name, value in data.options.items():
+        if looks_like_path(value) or (value and os.path.exists(value)):  # noqa: PTH110 - any text, never an error
+            named[OPTION + name] = Path(value)
+    return {
+        name: os.path.abspath(path)  # noqa: PTH100 - a working folder that is gone is no error here
+        for name, path in named.items()
+        if path is not None and not str(path).startswith(HUB)
+    }
+
+
+def looks_like_path(value: str) -> bool:
+    """Return True for an option's value that names a place: it has a slash, or begins with a dot or a tilde."""
+    return "/" in value or "\\" in value or value.startswith((".", "~"))
+
+
+def candidates(folder: Path, typed: Path, absolute: str | None) -> Iterator[Path]:
+    """The places where a path of the run's data may lie now, the likeliest first."""
+    if typed.is_absolute():
+        yield typed
+    elif absolute is not None:
+        yield Path(absolute)
+        yield typed
+    else:
+        yield typed
+    if not typed.is_absolute() and ".." not in typed.parts:
+        yield folder / typed
+        yield folder.parent / typed
+    if typed.name not in ("", ".."):
+        yield folder / typed.name
+        yield folder.parent / typed.name
+
+
+def located(folder: RunFolder, meta: RunMeta) -> RunMeta:
+    """The meta with every path of its data at the first place that exists; one that exists nowhere stays as typed."""
+    data = meta.spec.data
+    path = _first(folder, data.path, meta.places.get("path"))
+    images = _first(folder, data.images, meta.places.get("images"))
+    options = dict(data.options)
+    for name, value in options.items():
+        if (absolute := meta.places.get(OPTION + name)) is not None:
+            options[name] = str(_first(folder, Path(value), absolute))
+    if (path, images, options) == (data.path, data.images, dict(data.options)):
+        return meta
+    now = structs.replace(data, path=path, images=images, options=options)
+    return structs.replace(meta, spec=structs.replace(meta.spec, data=now))
+
+
+def is_guess(written: RunMeta, data: Data) -> bool:
+    """Return True if a path of `data` is none that the run had: found beside the run, or relative without its folder.
+
+    Args:
+        written: the meta as it stands on disk.
+        data: what the run's data was located at.
+    """
+    typed = written.spec.data
+    for name, before, now in (("path", typed.path, data.path), ("images", typed.images, data.images)):
+        if now is None or str(now).startswith(HUB):
+            continue
+        same = now == before and now.is_absolute()
+        if not same and os.path.abspath(now) != written.places.get(name):  # noqa: PTH100 - see above
+            return True
+    return False
+
+
+def _first(folder: RunFolder, typed: Path | None, absolute: str | None) -> Path | None:
+    if typed is None or str(typed).startswith(HUB):
+        return typed
+    for place in candidates(folder.path, typed, absolute):
+        try:
+            if place.exists():
+                return place
+        except (OSError, ValueError):
+            continue
+    return typed

@@ -1,0 +1,199 @@
+"""Trust in a run folder: what of its run_meta.json is followed where somebody else may have written it.
+
+A run that this user's Snellen wrote (snellen.engine.ownership) is followed as it stands, but for two matters that always need
+the user's word: code named `module:ATTRIBUTE`, and the endpoint or key variable of a rerun (snellen.engine.endpoints). Of
+any other run these are refused, each with the option that allows it:
+
+- data outside of the run folder whose digest is not the one that the run recorded,
+- data on the hub that no benchmark of Snellen is published as,
+- what a rerun would read, start or connect to.
+
+Images outside of such a run's folder are not shown in reports, pages and exports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct, structs
+
+from snellen.benchmarks import registry
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.ownership import is_own
+from snellen.engine.places import OPTION, candidates, is_guess, looks_like_path
+from snellen.errors import DataError, UntrustedRunError
+from snellen.sources.hub import HUB
+from snellen.types import Image, Sample, Video
+
+TRUST = "If you trust whoever made this run, add --trust (in Python: trust=True)."
+
+
+def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
+    """The benchmark of a run, which reads the run's recorded data only where it may be read.
+
+    Data that the user names (--data, --images) is read as it is. The checks are made once, when samples are first asked for.
+
+    Args:
+        benchmark: the benchmark that the run names.
+        folder, meta: the run; its data paths as `places.located` gives them.
+        trust: the user said that the folder's author is trusted.
+    """
+    recorded = meta.spec.data
+    free = trust or is_own(_as_written(folder, meta))
+
+    @cache
+    def check() -> None:
+        _check_places(benchmark, folder, meta, free=free)
+
+    outside = {name: place for name, place in _places(recorded, meta).items() if not _within(folder.path, place)}
+
+    def used(data: Data) -> bool:
+        now = _places(data, meta)
+        return any(now.get(name) == place for name, place in outside.items())
+
+    def when_checked(data: Data) -> None:
+        if data == recorded:
+            check()
+
+    def samples(data: Data) -> Iterator[Sample]:
+        when_checked(data)
+        rows = benchmark.samples(data)
+        return rows if free or not used(data) else map(_without_images, rows)
+
+    def counted(data: Data) -> int | None:
+        when_checked(data)
+        return benchmark.size(data)
+
+    return replace(benchmark, samples=samples, size=counted)
+
+
+def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
+    """The registered benchmark that a run names, guarded.
+
+    Raises:
+        UntrustedRunError: it names code (`module:ATTRIBUTE`) or a folder, and is not trusted with it.
+        UsageError: there is no such benchmark.
+    """
+    return guarded(find_named(meta.spec.benchmark, folder, trust=trust), folder, meta, trust=trust)
+
+
+def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark:
+    """The benchmark of that name, which a run folder gives.
+
+    Raises:
+        UntrustedRunError: it is code to import, and the folder is not trusted with it.
+        UsageError: there is no such benchmark.
+    """
+    if registry.is_code(name) and not trust:
+        where = "the run" if folder is None else folder.meta_path
+        raise UntrustedRunError(
+            f"{where} names the benchmark {name!r}: Python code to import, and a run folder may come from somebody else",
+            f"{TRUST} That module is then imported and run.",
+        )
+    return registry.find(name)
+
+
+def _as_written(folder: RunFolder, meta: RunMeta) -> RunMeta:
+    """The meta as it stands on disk, which the owner's mark is about: `meta` may have its paths elsewhere."""
+    return folder.meta() if folder.exists() else meta
+
+
+def _places(data: Data, meta: RunMeta) -> dict[str, Path]:
+    named = {"path": data.path, "images": data.images}
+    found = {name: path for name, path in named.items() if path is not None}
+    found |= {OPTION + name: Path(value) for name, value in data.options.items() if looks_like_path(value)}
+    built = Path(meta.spec.benchmark)
+    if not registry.is_code(meta.spec.benchmark) and registry.is_built_set(meta.spec.benchmark):
+        found["benchmark"] = built
+    return found
+
+
+def _within(folder: Path, place: Path) -> bool:
+    top, real = os.path.realpath(folder), os.path.realpath(place)
+    return real == top or real.startswith(top + os.sep)
+
+
+def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, free: bool) -> None:
+    data = meta.spec.data
+    outside = {name: place for name, place in _places(data, meta).items() if not _within(folder.path, place)}
+    for name, place in outside.items():
+        if str(place).startswith(HUB):
+            if not free and str(place)[len(HUB) :].partition("@")[0] not in published_repositories():
+                raise UntrustedRunError(
+                    f"{folder.meta_path} names the data {str(place)!r}, which is not where a benchmark of Snellen is published",
+                    f"{TRUST} It is then fetched from the hub. Or name the data yourself: --data.",
+                )
+        elif name == "path" and not place.exists():  # images may be gone: answers are scored without them
+            looked = dict.fromkeys(map(str, candidates(folder.path, place, meta.places.get(name))))
+            raise DataError(
+                f"{folder.path}: the run's data is not there; looked at {', '.join(looked)}",
+                "Say where it lies now: --data PATH.",
+            )
+    local = {name: place for name, place in outside.items() if not str(place).startswith(HUB)}
+    recorded = meta.identity.get("data")
+    if not local or (free and not is_guess(_as_written(folder, meta), data)):
+        return
+    now = benchmark.digest(data)
+    if now == recorded:
+        return
+    name, place = next(iter(local.items()))
+    if free:
+        raise DataError(
+            f"{folder.path}: what lies at {place} is not the data of this run (digest {now}; the run's is {recorded})",
+            f"Say where the run's data lies: {_option(name)} PATH.",
+        )
+    raise UntrustedRunError(
+        f"{folder.meta_path} names {place}, outside of the run's folder, and what lies there is not the data of the run",
+        f"Say where the run's data lies: {_option(name)} PATH. {TRUST}",
+    )
+
+
+def _option(name: str) -> str:
+    if name == "benchmark":
+        return "--benchmark"
+    return {"path": "--data", "images": "--images"}.get(name) or f"-o {name.removeprefix(OPTION)}="
+
+
+@cache
+def published_repositories() -> frozenset[str]:
+    """Data sets on the hub that Snellen's own benchmarks are published as, `owner/name`."""
+    from snellen.benchmarks.fgbmk import where as fgbmk
+    from snellen.benchmarks.fika import where as fika
+    from snellen.benchmarks.spatial.tasks import TASKS
+    from snellen.benchmarks.vlm2 import layout as vlm2
+
+    return frozenset({fgbmk.REPOSITORY, fika.REPOSITORY, vlm2.REPOSITORY, *(task.hub for task in TASKS.values())})
+
+
+class WithheldBlob(Struct, frozen=True):
+    """An image outside of an untrusted run's folder: it has a name and is never read."""
+
+    key: str
+    quick: ClassVar[bool] = True
+
+    def read(self) -> bytes:
+        """Raises DataError, always."""
+        raise DataError(
+            "outside of the run's folder, which this user's Snellen did not write; --images PATH or --trust shows it",
+            "Name the data yourself with --data or --images, or add --trust.",
+        )
+
+
+def _without_images(sample: Sample) -> Sample:
+    parts = tuple(_withheld(part) for part in sample.prompt.parts)
+    return structs.replace(sample, prompt=structs.replace(sample.prompt, parts=parts))
+
+
+def _withheld(part: Part) -> Part:
+    if isinstance(part, Image):
+        return Image(WithheldBlob(part.blob.key))
+    if isinstance(part, Video):
+        blob = None if part.blob is None else WithheldBlob(part.blob.key)
+        return structs.replace(part, blob=blob, frames=tuple(Image(WithheldBlob(one.blob.key)) for one in part.frames))
+    return part
