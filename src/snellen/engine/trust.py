@@ -29,7 +29,7 @@ from snellen.engine.ownership import is_own
 from snellen.engine.places import OPTION, candidates, is_guess, looks_like_path
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
-from snellen.types import Image, Sample, Video
+from snellen.types import Image, Part, Sample, Video
 
 TRUST = "If you trust whoever made this run, add --trust (in Python: trust=True)."
 
