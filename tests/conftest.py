@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,12 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNELLEN_DATA", str(tmp_path_factory.mktemp("snellen-data")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def before_the_shutdowns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests name models that their providers end: on every day they are judged as of this one."""
+    monkeypatch.setattr("snellen.models.shutdowns.today", lambda: dt.date(2026, 11, 22))
 
 
 @pytest.fixture

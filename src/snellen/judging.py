@@ -23,9 +23,12 @@ from snellen.errors import JudgeError, PreflightError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run, load_run, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
+from snellen.models.shutdowns import announced
 from snellen.types import Generation
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
+SELF_HOSTED = "JUDGE_SELF_HOSTED"
+"""Set to any word where JUDGE_BASE_URL or --base-url serves a model of its own by a name that its provider has ended."""
 
 
 def judge(
@@ -181,7 +184,7 @@ def appointed(
         option: what names a judge on the command line, for the message.
 
     Raises:
-        JudgeError: no judge, one with tools, or no key.
+        JudgeError: no judge, one with tools, one that its provider has shut down, or no key.
     """
     given = model if model is not None else setting(MODEL)
     if given is None:
@@ -195,11 +198,23 @@ def appointed(
             f"{name} is no judge: it would be shown the gold answers, and hand them to its tools and whoever those ask",
             f"Name a model that answers by itself: {option} api:NAME.",
         )
+    require_served(name, option)
     return Judge(name, structs.replace(options, base_url=address, key_env=require_key(name, key_env)))
 
 
+def require_served(name: str, option: str) -> None:
+    """Refuse a judge that its provider has shut down, unless JUDGE_SELF_HOSTED is set. Raises JudgeError."""
+    ended = announced(name)
+    if ended is not None and ended.past() and not setting(SELF_HOSTED):
+        raise JudgeError(
+            f"{ended.provider} shut {ended.model} down on {ended.date}, so it judges nothing any more",
+            f"Name another judge with {option}, for example: {ended.alternatives()}. If your own endpoint serves a model by "
+            f"this name, set {SELF_HOSTED}=1.",
+        )
+
+
 def spelled(name: str) -> str:
-    """KIND:NAME; a name without a kind is that of a model behind an API, as JUDGE_MODEL=gpt-5-mini has it."""
+    """KIND:NAME; a name without a kind is that of a model behind an API, as JUDGE_MODEL=gpt-6-astra has it."""
     kinds = {*models.KINDS, *(point.name for point in entry_points(group=models.GROUP))}
     return name if name.partition(":")[0] in kinds else f"api:{name}"
 

@@ -18,6 +18,8 @@ from snellen.backends.settings import Settings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.lines import separated_rows
+from snellen.judging import SELF_HOSTED, setting
+from snellen.models.shutdowns import announced
 
 NAME = "vlmevalkit"
 PROFILE = "vlmevalkit"
@@ -53,6 +55,15 @@ def check(settings: Settings) -> None:
         return
     if settings.judge_model not in JUDGES:
         raise UsageError(f"VLMEvalKit knows no judge {settings.judge_model!r}", f"It knows {', '.join(JUDGES)}.")
+    ended = announced(settings.judge_model)
+    if ended is not None and ended.past() and not setting(SELF_HOSTED):
+        served = [name for name in JUDGES if (one := announced(name)) is None or not one.past()]
+        raise JudgeError(
+            f"{ended.provider} shut {ended.model} down on {ended.date}, so --judge-model {settings.judge_model} judges nothing "
+            "any more",
+            f"Of the kit's judges these are still served: {', '.join(served) or 'none'}. If your own endpoint serves a model by "
+            f"this name, set {SELF_HOSTED}=1.",
+        )
     if not os.environ.get(JUDGE_KEY):
         raise JudgeError(
             f"--judge-model {settings.judge_model}, and {JUDGE_KEY} is not set; VLMEvalKit would score by rules and call it "

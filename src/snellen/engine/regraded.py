@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def text(self) -> str:
-        """Who judged how many replies: `judged by api:gpt-5-mini: 300 of 400 replies`."""
+        """Who judged how many replies: `judged by api:gpt-6-astra: 300 of 400 replies`."""
         if not self.verdicts:
             return f"not judged: {self.model} gave no verdict on any of {self.replies:,} replies"
         return f"judged by {self.model}: {self.verdicts:,} of {self.replies:,} replies"

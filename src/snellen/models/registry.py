@@ -12,7 +12,7 @@ from snellen.models.base import Model, ModelOptions
 
 GROUP = "snellen.models"
 KINDS = {
-    "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-5-mini --base-url https://…/v1"),
+    "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
     "local": (
         "snellen.models.local:open_model",
         "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
@@ -27,7 +27,7 @@ KINDS = {
     ),
     "tools": (
         "snellen.models.tools.loop:open_model",
-        "an API model that may search, fetch pages and zoom before it answers: tools:gpt-5-mini --tools tools.json",
+        "an API model that may search, fetch pages and zoom before it answers: tools:gpt-6-astra --tools tools.json",
     ),
     "replay": (
         "snellen.models.replay:open_model",
@@ -62,7 +62,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
             hint = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(
                 f"--model {spec!r}: there is no model kind {kind!r}",
-                f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-5-mini.",
+                f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
             )
         factory = found[kind].load()
     return cast(Model, factory(name, options))

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
 from snellen.models.base import ModelOptions, effective
+from snellen.models.shutdowns import announced
 from snellen.types import Prompt, Response
 
 SESSIONS = "sessions"
@@ -110,6 +112,8 @@ class AgentModel:
         Raises:
             PreflightError: one of them is not there, or the agent does not answer in this sandbox.
         """
+        if self._options.agent_model and (ended := announced(self._options.agent_model)) is not None:
+            print(f"snellen: warning: {ended.warning()}", file=sys.stderr)
         await self._opened()
 
     async def _opened(self) -> Site:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import load_price
 from snellen.models.api.reply import read_reply
 from snellen.models.base import ModelOptions
+from snellen.models.shutdowns import announced
 from snellen.types import Prompt, Response
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class ApiModel:
         from snellen.models.api import preflight
         from snellen.models.api.transport import Transport
 
+        if (ended := announced(self._model)) is not None:
+            print(f"snellen: warning: {ended.warning()}", file=sys.stderr)
         # A transport of its own: its timeout is shorter, and it goes when the check is done.
         key = find_key(self._options.key_env)
         transport = Transport(self._endpoint, key, min(preflight.TIMEOUT_S, self._options.timeout_s))

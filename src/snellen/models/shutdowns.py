@@ -1,0 +1,99 @@
+"""Announced ends of models behind an API: a warning before the date, another after it, and no judge that is gone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import msgspec
+from msgspec import Struct
+
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+_SHOWN = 3
+
+
+class _Group(Struct, frozen=True, forbid_unknown_fields=True):
+    provider: str
+    date: dt.date
+    models: tuple[str, ...]
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    shutdown: tuple[_Group, ...]
+    living: Mapping[str, tuple[str, ...]]
+    aliases: Mapping[str, str]
+
+
+class Shutdown(Struct, frozen=True):
+    """The announced end of one model.
+
+    Attributes:
+        model: its name, without kind and provider.
+        provider: who ends it.
+        date: the first day on which it is not served.
+    """
+
+    model: str
+    provider: str
+    date: dt.date
+
+    def past(self, day: dt.date | None = None) -> bool:
+        """Return True on that date and after it."""
+        return (day or today()) >= self.date
+
+    def alternatives(self, day: dt.date | None = None) -> str:
+        """Models of the provider that are served today, those that last longest first."""
+        now = day or today()
+        later = sorted((one for one in _read().shutdown if one.provider == self.provider and one.date > now), key=_end)
+        dated = [f"{name} (until {one.date})" for one in reversed(later) for name in one.models]
+        return ", ".join([*_read().living.get(self.provider, ()), *dated][:_SHOWN])
+
+    def warning(self, day: dt.date | None = None) -> str:
+        """One line for the user: when the model ends or ended, and what is served instead."""
+        if self.past(day):
+            return (
+                f"{self.provider} shut {self.model} down on {self.date}; another server may still use the name. "
+                f"{self.provider} serves: {self.alternatives(day)}."
+            )
+        return (
+            f"{self.provider} shuts {self.model} down on {self.date}; after that a run with it cannot be resumed. "
+            f"{self.provider} also serves: {self.alternatives(day)}."
+        )
+
+
+def today() -> dt.date:
+    """Today's date in UTC, for warnings and refusals."""
+    return dt.datetime.now(dt.UTC).date()
+
+
+def announced(model: str) -> Shutdown | None:
+    """The announced end of a model by its name; None where none is known.
+
+    Args:
+        model: `gpt-4o`, `api:gpt-4o`, `tools:gpt-4o` or `openai/gpt-4o`, in any case; a dated snapshot counts as the model that it
+            is of. Models that run here (`local:`, `replay:` and others) have none.
+    """
+    kind, colon, rest = model.strip().partition(":")
+    if colon and kind in ("local", "embedded", "replay", "agent"):
+        return None
+    name = (rest if colon and kind in ("api", "tools") else model.strip()).rpartition("/")[2].lower()
+    name = _read().aliases.get(name, name)
+    for spelled in (name, _DATED.sub("", name)):
+        for group in _read().shutdown:
+            if spelled in group.models:
+                return Shutdown(name, group.provider, group.date)
+    return None
+
+
+@cache
+def _read() -> _File:
+    text = resources.files(__package__).joinpath("shutdowns.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _File)
+
+
+def _end(group: _Group) -> dt.date:
+    return group.date
