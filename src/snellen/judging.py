@@ -156,6 +156,7 @@ def verdicts(run: Run) -> dict[str, Any]:
         "labels": dict(sorted(labels.items())),
         metric.name: metric.value,
         "ci95": metric.ci95,
+        "interval": metric.interval,
         "coverage": metric.coverage,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 Kind: TypeAlias = Literal["truth", "choice", "choice_text", "count", "number", "short", "open"]
 Status: TypeAlias = Literal["ok", "error", "timeout", "refused"]
@@ -198,6 +198,47 @@ class Score(Struct, frozen=True, omit_defaults=True):
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+class IntervalMethod(Struct, frozen=True):
+    """How a confidence interval was made.
+
+    Attributes:
+        method: `Wilson`, `cluster-robust Wilson`, `cluster bootstrap` ... (docs/statistics.md).
+        level: its level, 0 to 1.
+        cluster: what the rows of one cluster share (`image`, `question`, `class` ...); None where every row stands alone.
+        clusters: how many independent units there are; None where that was not counted.
+    """
+
+    method: str
+    level: float = 0.95
+    cluster: str | None = None
+    clusters: int | None = None
+
+    @property
+    def text(self) -> str:
+        """For people: `cluster-robust Wilson by image`."""
+        return self.method if self.cluster is None else f"{self.method} by {self.cluster}"
+
+
+class Interval(tuple[float, float]):
+    """Both ends of an interval, equal to a plain pair; `about` says how it was made."""
+
+    about: IntervalMethod
+
+    def __new__(cls, low: float, high: float, about: IntervalMethod) -> Interval:
+        made = super().__new__(cls, (low, high))
+        made.about = about
+        return made
+
+    def map(self, change: Callable[[float], float]) -> Interval:
+        """Both ends changed alike, smaller end first."""
+        low, high = sorted((change(self[0]), change(self[1])))
+        return Interval(low, high, self.about)
+
+    def cut(self, low: float, high: float) -> Interval:
+        """The part of it from `low` to `high`."""
+        return Interval(max(low, self[0]), min(high, self[1]), self.about)
+
+
 class Metric(Struct, frozen=True):
     """One number of a summary.
 
@@ -209,6 +250,7 @@ class Metric(Struct, frozen=True):
         unit: `fraction`, or a name such as `seconds`.
         coverage: scored samples / samples that the benchmark has for this number, 0 to 1.
         chance: what guessing reaches, where that is known.
+        interval: how `ci95` was made; filled in from an `Interval`, None where there is none or an old file does not say.
     """
 
     name: str
@@ -218,3 +260,11 @@ class Metric(Struct, frozen=True):
     unit: str = "fraction"
     coverage: float = 1.0
     chance: float | None = None
+    interval: IntervalMethod | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ci95, Interval):
+            structs.force_setattr(self, "interval", self.ci95.about)
+            structs.force_setattr(self, "ci95", (self.ci95[0], self.ci95[1]))
+        elif self.ci95 is None and self.interval is not None:
+            structs.force_setattr(self, "interval", None)

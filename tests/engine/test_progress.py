@@ -17,9 +17,9 @@ def going_on(before: int) -> Progress:
 
 def test_the_line_of_a_new_run_gives_the_score_so_far_with_its_interval():
     line = going_on(0).line()
-    assert "run: 4/100" in line and "score 0.750 [0.301, 0.954] ·" in line
+    assert "run: 4/100" in line and "score 0.750 [0.301 – 0.954] W ·" in line
 
 
 def test_the_line_of_a_resumed_run_says_that_its_score_is_that_of_the_new_answers():
     line = going_on(50).line()
-    assert "run: 54/100" in line and "score 0.750 [0.301, 0.954] of 4 new ·" in line
+    assert "run: 54/100" in line and "score 0.750 [0.301 – 0.954] W of 4 new ·" in line

@@ -74,9 +74,13 @@ def asked(tmp_path: Path, monkeypatch):
 
 def page_data(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     page = path.read_text()
-    read = lambda name: json.loads(
-        re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.S)[1]
-    )  # noqa: E731
+
+    def read(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.S)[1]
+        )
+        return found
+
     return read("data"), read("pictures")
 
 

@@ -105,6 +105,7 @@ class Benchmark:
         options: option name to help text, for `-o`.
         restricted: gold never leaves the scorer.
         about: description, source, licence and citation, shown by `snellen list --long`.
+        cluster: what samples of one `group` share, as a word for people: image, pair, scene.
         members: the benchmarks of a suite, empty otherwise.
         results: reads a result file whose rows bring question and gold along (those of the authors' scripts, or of
             another harness): (sample, record) in the order of the file, rows that cannot be used to the Problems; None
@@ -148,3 +149,4 @@ class Benchmark:
     published: Sequence[Published] = ()
     gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)
+    cluster: str = "group"

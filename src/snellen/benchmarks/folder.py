@@ -49,6 +49,7 @@ def open_folder(path: Path) -> Benchmark:
     folder = path.absolute()
     manifest = read_manifest(folder)
     return Benchmark(
+        cluster="image",
         name=manifest.name,
         version=manifest.version,
         samples=lambda data: _asked(folder, manifest, data),

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Exporter, Published, ResultReader, Scorer, Summary
 from snellen.scoring.judge import Rubric
-from snellen.scoring.statistics import mean
+from snellen.scoring.statistics import mean, with_cluster
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Sample, Score
 
@@ -27,7 +27,7 @@ def by_member(members: Mapping[str, Benchmark]) -> Summary:
         for name, member in members.items():
             part = scores.where(task=name)
             if len(part):
-                own = member.summarize(part, profile)
+                own = with_cluster(member.summarize(part, profile), member.cluster)
                 metrics += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
         return metrics
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snellen.cli.output import note, show, show_json
+from snellen.scoring.interval_text import span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,7 +60,7 @@ def _figures(one: Beside) -> Table:
     for result in one.results:
         cells = []
         for figure in result.figures.values():
-            ends = "" if figure.ci95 is None else f"{figure.ci95[0]:.2f} – {figure.ci95[1]:.2f}"
+            ends = span(figure.ci95, ".2f")
             cells += [_points(figure.value), ends, f"{figure.n:,}"]
         table.add_row(result.benchmark, *cells, f"{result.coverage:.1%}")
     return table

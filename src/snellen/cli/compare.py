@@ -9,6 +9,7 @@ import typer
 
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
+from snellen.scoring.interval_text import bracketed, span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,7 +74,7 @@ def compare(
     for pairing in found:
         show(_table(pairing))
         if (own := pairing.metric) is not None:
-            interval = "" if own.ci95 is None else f"  [{own.ci95[0]:+.4f}, {own.ci95[1]:+.4f}]"
+            interval = bracketed(own.ci95, "+.4f")
             values = [("–" if value is None else f"{value:.4f}") for value in (own.baseline, own.other)]
             change = "–" if own.difference is None else f"{own.difference:+.4f}"
             print(f"{own.name}: {values[0]} -> {values[1]}, difference {change}{interval}")
@@ -93,7 +94,18 @@ def _table(pairing: Pairing) -> Table:
         title_justify="left",
     )
     table.add_column("questions", no_wrap=True)
-    headings = ("n", "baseline", "other", "difference", "95 % interval", "p", "better / worse", "could show", "test")
+    headings = (
+        "n",
+        "baseline",
+        "other",
+        "difference",
+        "95 % interval",
+        "interval by",
+        "p",
+        "better / worse",
+        "could show",
+        "test",
+    )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for part in pairing.parts:
@@ -108,7 +120,8 @@ def _cells(part: Part) -> tuple[str, ...]:
         f"{part.baseline:.4f}",
         f"{part.other:.4f}",
         f"{found.difference:+.4f}",
-        "" if found.ci95 is None else f"{found.ci95[0]:+.4f} – {found.ci95[1]:+.4f}",
+        span(found.ci95, "+.4f"),
+        "" if found.interval is None else found.interval.text,
         f"{found.p_value:.2g}",
         f"{found.wins:,} / {found.losses:,}",
         "nothing" if found.smallest_detectable is None else f"±{found.smallest_detectable:.4f}",

@@ -13,6 +13,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.engine.progress import clock
 from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
 from snellen.pipeline.journal import line
+from snellen.scoring.interval_text import legend, mark, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -178,7 +179,11 @@ def final(board: Board, title: str, width: int) -> Table:
         ("", lambda row: Text(f"{LOOKS[row.state][0] or '…'} {row.state}", style=LOOKS[row.state][1]), 0),
         ("samples", samples, 0),
         ("score", lambda row: Text("" if row.overall is None else points(row.overall.value), style="bold"), 0),
-        ("95 % interval", lambda row: "" if row.overall is None else interval(row.overall.ci95), 0),
+        (
+            "95 % interval",
+            lambda row: "" if row.overall is None else interval(row.overall.ci95) + mark(row.overall.interval),
+            0,
+        ),
         ("n", lambda row: f"{row.overall.n:,}" if _scored(row) and row.overall else "", 110),
         ("coverage", lambda row: f"{row.overall.coverage:.1%}" if _scored(row) and row.overall else "", 0),
         ("unread", lambda row: _unread(board, row), 90),
@@ -192,6 +197,8 @@ def final(board: Board, title: str, width: int) -> Table:
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in board.rows:
         table.add_row(*[cell(row) for cell in shown.values()])
+    table.caption = legend(row.overall for row in board.rows if row.overall is not None) or None
+    table.caption_justify = "left"
     table.add_section()
     table.add_row(*[last.get(name, "") for name in shown])
     return table
@@ -240,7 +247,7 @@ def points(value: float | None) -> str:
 
 def interval(ends: tuple[float, float] | None) -> str:
     """Both ends in points."""
-    return "" if ends is None else f"{100 * ends[0]:.1f} – {100 * ends[1]:.1f}"
+    return span(ends, ".1f", scale=100.0)
 
 
 def _unread(board: Board, row: Row) -> RenderableType:

@@ -16,6 +16,7 @@ from snellen.cli.output import show, show_json
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
 from snellen.errors import FingerprintError, RunError, RunLockedError, SnellenError, UsageError
+from snellen.scoring.interval_text import bracketed, legend, mark, span
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -160,13 +161,14 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
             title=f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}", title_justify="left"
         )
         table.add_column("metric", no_wrap=True)
-        for name in ("value", "95 % interval", "n", "coverage", "chance"):
+        for name in ("value", "95 % interval", "interval by", "n", "coverage", "chance"):
             table.add_column(name, justify="right", no_wrap=True)
         for metric in _shown(metrics):
             table.add_row(
                 metric.name,
                 _number(metric.value, metric.unit),
-                _interval(metric),
+                span(metric.ci95),
+                "" if metric.interval is None else metric.interval.text,
                 f"{metric.n:,}",
                 f"{metric.coverage:.1%}",
                 "" if metric.chance is None else f"{metric.chance:.3f}",
@@ -180,7 +182,11 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):
         table.add_row(name, *(_cell(metrics.get(name)) for metrics in by_name))
     every = {metric.name for _, _, metrics in columns for metric in metrics}
-    return _with_rest(table, len(every) - table.row_count, list(dict.fromkeys(run.path for run, _ in rows)))
+    _with_rest(table, len(every) - table.row_count, list(dict.fromkeys(run.path for run, _ in rows)))
+    shown = [metric for metrics in by_name for metric in metrics.values()]
+    table.caption = "\n".join(filter(None, (legend(shown), str(table.caption or "")))) or None
+    table.caption_justify = "left"
+    return table
 
 
 def _shown(metrics: list[Metric]) -> list[Metric]:
@@ -214,14 +220,10 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:.3f}" if unit == "fraction" else f"{value:,.3g} {unit}"
 
 
-def _interval(metric: Metric) -> str:
-    return "" if metric.ci95 is None else f"{metric.ci95[0]:.3f} – {metric.ci95[1]:.3f}"
-
-
 def _cell(metric: Metric | None) -> str:
     if metric is None:
         return ""
-    return _number(metric.value, metric.unit) + (f" [{_interval(metric)}]" if metric.ci95 is not None else "")
+    return _number(metric.value, metric.unit) + bracketed(metric.ci95) + mark(metric.interval)
 
 
 def _last_line(run: Run, report: bool) -> str:

@@ -11,6 +11,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
 from snellen.errors import UsageError
+from snellen.scoring.interval_text import legend, mark, span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,6 +156,9 @@ def _table(summary: Summary) -> Table:
         coverages = sorted({f"{metric.coverage:.1%}" for metric in found.values()}, key=lambda text: float(text[:-1]))
         chance = next((metric.chance for metric in found.values() if metric.chance is not None), None)
         table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")
+    if width > 1:
+        table.caption = legend(metric for metrics in summary.metrics.values() for metric in metrics) or None
+        table.caption_justify = "left"
     return table
 
 
@@ -165,5 +169,5 @@ def _cells(metric: Metric | None) -> tuple[str, str, str]:
         value = "–"
     else:
         value = f"{metric.value:.4f}" if metric.unit == "fraction" else f"{metric.value:,.4g} {metric.unit}"
-    interval = "" if metric.ci95 is None else f"{metric.ci95[0]:.4f} – {metric.ci95[1]:.4f}"
+    interval = span(metric.ci95, ".4f") + mark(metric.interval)
     return value, interval, f"{metric.n:,}"

@@ -11,6 +11,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
 from snellen.errors import PreflightError
+from snellen.scoring.interval_text import mark, span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -156,7 +157,6 @@ def _table(prepared: Prepared) -> Table:
     from rich.table import Table
 
     from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-    from snellen.interop.easi_payload import points
 
     table = Table(title=f"{prepared.details.model_name} · EASI", title_justify="left")
     table.add_column("benchmark", no_wrap=True)
@@ -175,7 +175,7 @@ def _table(prepared: Prepared) -> Table:
                 f"{one.expected:,}",
                 f"{one.coverage:.1%}",
                 "–" if sent is None else f"{sent:.2f}",
-                "" if ends is None else f"{points(ends[0]):.2f} – {points(ends[1]):.2f}",
+                span(ends, ".2f", scale=100.0) + mark(one.overall.interval),
                 "incomplete" if one.faults else "complete",
             )
         if name == EIGHT[-1]:

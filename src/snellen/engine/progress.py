@@ -10,7 +10,8 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
-from snellen.scoring.statistics import wilson
+from snellen.scoring.interval_text import bracketed, mark
+from snellen.scoring.statistics.running import RunningMean
 from snellen.types import Record, Score
 
 
@@ -28,8 +29,8 @@ class Progress:
         self.output_tokens = 0
         self.cost = 0.0
         self.priced = False
-        self.scored = 0
-        self.score_sum = 0.0
+        self.answered = 0
+        self.score = RunningMean()
         self.unread = 0
         self.active = 0
         self.limit = concurrency
@@ -37,9 +38,10 @@ class Progress:
         self.note = ""
         self.started = time.monotonic()
 
-    def add(self, record: Record, score: Score | None) -> None:
-        """Count one finished sample."""
+    def add(self, record: Record, score: Score | None, cluster: str = "") -> None:
+        """Count one finished sample; `cluster` names the rows that its score rises and falls with, as `Sample.group` does."""
         self.done += 1
+        self.answered += record.status in ("ok", "refused")
         self.status[record.status] += 1
         if record.error is not None:
             self.failures[record.error.kind] += 1
@@ -52,9 +54,13 @@ class Progress:
                 self.cost += usage.cost
                 self.priced = True
         if score is not None and score.value is not None:
-            self.scored += 1
-            self.score_sum += score.value
+            self.score.add(score.value, cluster)
             self.unread += score.verdict == "invalid" and record.status == "ok"
+
+    @property
+    def scored(self) -> int:
+        """Samples with a score, failed ones counted as 0, as the table at the end counts them."""
+        return self.score.rows
 
     @property
     def elapsed(self) -> float:
@@ -77,11 +83,11 @@ class Progress:
         parts = [f"{self.name}: {self.done:,}{of}", f"{self.rate:.1f}/s"]
         if self.eta_s is not None and self.done != self.total:
             parts.append(f"ETA {clock(self.eta_s)}")
-        if self.scored:
-            share = min(1.0, max(0.0, self.score_sum / self.scored))
-            low, high = wilson(share, self.scored)
+        if self.scored and self.answered:  # where every request failed there is no score
             new = f" of {self.scored:,} new" if self.before else ""  # earlier answers are not scored again on the way
-            parts.append(f"score {share:.3f} [{low:.3f}, {high:.3f}]{new}")
+            ends = self.score.interval()
+            about = "" if ends is None else mark(ends.about)
+            parts.append(f"score {self.score.mean:.3f}{bracketed(ends)}{about}{new}")
         failed = sum(count for status, count in self.status.items() if status not in ("ok", "refused"))
         if failed:
             parts.append(f"errors {failed:,} ({', '.join(f'{k} {v}' for k, v in self.failures.most_common(3))})")
@@ -105,7 +111,8 @@ class Progress:
             "total": self.total,
             "rate": round(self.rate, 3),
             "eta_s": None if self.eta_s is None else round(self.eta_s, 1),
-            "score": self.score_sum / self.scored if self.scored else None,
+            "score": self.score.mean if self.answered else None,
+            "ci95": self.score.interval() if self.answered else None,
             "scored": self.scored,
             "status": dict(self.status),
             "errors": dict(self.failures),

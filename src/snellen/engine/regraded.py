@@ -19,6 +19,7 @@ from snellen.engine.judge import NAME
 from snellen.engine.verdicts import Verdicts, default_folder, read
 from snellen.errors import RunError
 from snellen.scoring.judge import SOURCE, Schema, built_in, read_verdict
+from snellen.scoring.statistics import with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score
@@ -107,7 +108,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
     expected = rescore.count(benchmark, meta.spec.data) * meta.spec.repeats
     about = judged.meta()
     return Judgement(
-        benchmark.summarize(builder.build(expected), PROFILE),
+        with_cluster(benchmark.summarize(builder.build(expected), PROFILE), benchmark.cluster),
         about.spec.model,
         judged.path,
         about.fingerprint,

@@ -15,7 +15,7 @@ from snellen.engine.state import ANSWERED, Key, key
 from snellen.errors import DataError, UsageError
 from snellen.redaction import strike
 from snellen.scoring.judge import Rubric, gold_forms, score_verdict
-from snellen.scoring.statistics import spread_metrics
+from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
 
@@ -221,7 +221,9 @@ def summarize(
     metrics = {}
     for profile, builder in builders.items():
         table = builder.build(expected)
-        metrics[profile] = [*benchmark.summarize(table, profile), *spread_metrics(table)]
+        metrics[profile] = with_cluster(
+            [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
+        )
     whole = rows if expected is None else expected
     return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond, unread)
 

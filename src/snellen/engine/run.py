@@ -146,7 +146,8 @@ async def _execute(
         for turn, (sample, repeat) in enumerate(work, 1):
             record = await asker.ask(sample, repeat)
             writer.append(record)
-            progress.add(record, live(sample, record))
+            cluster = sample.group or (sample.id if spec.repeats > 1 else "")
+            progress.add(record, live(sample, record), cluster)
             budget.spend(record)
             failing.see(record)
             if budget.spent or failing.broken:

@@ -56,7 +56,7 @@ class Alignment(Struct, frozen=True, eq=False):
         """accuracy/STAGE, and difference/A-B with its paired 95 % interval."""
         found = [_accuracy(f"{prefix}accuracy/{stage}", right, self.classes) for stage, right in self.correct.items()]
         found += [
-            Metric(f"{prefix}difference/{name}", one.difference, one.n, one.ci95)
+            Metric(f"{prefix}difference/{name}", one.difference, one.n, one.ci95, interval=one.interval)
             for name, one in self.differences.items()
         ]
         return found
@@ -106,7 +106,9 @@ class Merged(Struct, frozen=True, eq=False):
             found.append(_accuracy(f"{name}/accuracy/alone", self.alone[i], self.classes[i]))
             found.append(_accuracy(f"{name}/accuracy/merged", self.merged[i], sum(self.classes)))
             pair = self.differences[i]
-            found.append(Metric(f"{name}/difference/merged-alone", pair.difference, pair.n, pair.ci95))
+            found.append(
+                Metric(f"{name}/difference/merged-alone", pair.difference, pair.n, pair.ci95, interval=pair.interval)
+            )
             found.append(_accuracy(f"{name}/astray", self.astray[i], None))
         return found
 

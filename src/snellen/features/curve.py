@@ -15,7 +15,7 @@ from snellen.errors import UsageError
 from snellen.features.attack import BATCH, STEPS, Logits, evaluating, pgd, predictions
 from snellen.features.ball import Norm
 from snellen.scoring.statistics import interval, wilson
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
 EPS = ("0", "0.25/255", "0.5/255", "1/255", "2/255", "4/255", "8/255")
@@ -231,7 +231,7 @@ def compare_sets(first: Curve, second: Curve) -> list[SetComparison]:
             difference = kept[0] - kept[1]
             down = sqrt((kept[0] - limits[0][0]) ** 2 + (limits[1][1] - kept[1]) ** 2)
             up = sqrt((limits[0][1] - kept[0]) ** 2 + (kept[1] - limits[1][0]) ** 2)
-            between = (difference - down, difference + up)
+            between = Interval(difference - down, difference + up, IntervalMethod("Newcombe"))
         found.append(SetComparison(eps, (kept[0], kept[1]), (counts[0], counts[1]), difference, between))
     return found
 

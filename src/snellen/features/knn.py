@@ -86,7 +86,7 @@ class Knn(Struct, frozen=True, eq=False):
                 name=name,
                 value=float(values.mean()) if count else None,
                 n=count,
-                ci95=interval(values, group),
+                ci95=interval(values, group, cluster=cluster),
                 unit="fraction",
                 coverage=1.0 if count else 0.0,
                 chance=min(1.0, (5 if "/top5" in name else 1) / self.classes) if self.classes else None,

@@ -63,7 +63,7 @@ class ClassRank(Struct, frozen=True, eq=False):
         count = len(self.rows)
         group = self.cluster if cluster == "class" else np.arange(count, dtype=np.int64)
         found = [
-            Metric(name, float(values.mean()) if count else None, count, interval(values, group))
+            Metric(name, float(values.mean()) if count else None, count, interval(values, group, cluster=cluster))
             for name, values in self.values.items()
         ]
         return found + [Metric(name, value, n, None) for name, (value, n) in self.recalls.items()]

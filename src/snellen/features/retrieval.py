@@ -100,7 +100,7 @@ class Retrieval(Struct, frozen=True, eq=False):
                     name=name,
                     value=float(kept.mean()) if count else None,
                     n=count,
-                    ci95=interval(kept, group),
+                    ci95=interval(kept, group, cluster=cluster),
                     unit="fraction",
                     coverage=count / asked if asked else 0.0,
                     chance=float(chance[scored].mean()) if chance is not None and count else None,

@@ -75,7 +75,7 @@ class Corrupted(Struct, frozen=True, eq=False):
         for spec, row in zip(self.specs, self.correct, strict=True):
             found.append(share(f"accuracy@{spec}", row))
             pair = compare(clean, row.astype(np.float64), group)
-            found.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95))
+            found.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95, interval=pair.interval))
         return found
 
 

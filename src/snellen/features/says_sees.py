@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from snellen.errors import DataError, UsageError
 from snellen.features.joining import by_image, class_key, placed_elsewhere
 from snellen.scoring.statistics import interval, of_sums
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
 
 Join = Literal["image", "class"]
 QUADRANTS = ("sees and says", "sees but does not say", "says without seeing", "neither")
@@ -299,7 +299,7 @@ def _point(
     name: str, left: _Side, right: _Side, paired: bool, sees_from: float, says_from: float
 ) -> ClassPoint:  # fmt: skip
     seen, said = left.above(), right.above()
-    probe_ci, answer_ci = interval(left.value, left.cluster), interval(right.value, right.cluster)
+    probe_ci, answer_ci = (interval(one.value, one.cluster, cluster="image") for one in (left, right))
     gap_ci = _difference(probe_ci, answer_ci, left, right, paired)
     over, under = float(seen.mean()), float(said.mean())
     lost = 1.0 - under
@@ -359,7 +359,7 @@ def _difference(
         r = float(np.clip(np.corrcoef(left.value, right.value)[0, 1], 0.0, 1.0))
     down, up = (a - low_a, high_b - b), (high_a - a, b - low_b)
     below, beyond = (float(np.sqrt(max(0.0, x * x + y * y - 2.0 * r * x * y))) for x, y in (down, up))
-    return a - b - below, a - b + beyond
+    return Interval(a - b - below, a - b + beyond, IntervalMethod("Newcombe"))
 
 
 def _above(share: float, side: _Side) -> float:
@@ -377,7 +377,7 @@ def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
     probe_ci, answer_ci = found[0].ci95, found[1].ci95
     gap_ci = _difference(probe_ci, answer_ci, sees, says, paired)
     found.append(Metric("gap", float(seen.mean() - said.mean()), len(said), gap_ci))
-    lost_ci = None if answer_ci is None else (1.0 - _above(answer_ci[1], says), 1.0 - _above(answer_ci[0], says))
+    lost_ci = None if answer_ci is None else _described(answer_ci, found[1]).map(lambda end: 1.0 - _above(end, says))
     found.append(Metric("lost", float(1.0 - said.mean()), len(said), lost_ci))
     if not paired:
         return found
@@ -393,16 +393,21 @@ def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
             part = np.clip(lack_seeing / lack_saying, 0.0, 1.0)
         return np.where(lack_saying > 0.0, part, np.nan)
 
-    value, span = of_sums(np.stack([1.0 - seen, 1.0 - said], axis=1), sees.cluster, share)
+    value, span = of_sums(np.stack([1.0 - seen, 1.0 - said], axis=1), sees.cluster, share, cluster="image")
     known = bool(np.isfinite(value))
     found.append(Metric("lost/seeing", value if known else None, len(said), span if known else None))
-    turned = None if span is None else (1.0 - span[1], 1.0 - span[0])
+    turned = None if span is None else span.map(lambda end: 1.0 - end)
     found.append(Metric("lost/saying", 1.0 - value if known else None, len(said), turned if known else None))
     return found
 
 
+def _described(ends: tuple[float, float], metric: Metric) -> Interval:
+    """A metric's interval with the description of how it was made."""
+    return Interval(*ends, metric.interval or IntervalMethod("Wilson"))
+
+
 def _mean(name: str, value: NDArray[np.float64], cluster: NDArray[np.int64], chance: float) -> Metric:
-    return Metric(name, float(value.mean()), len(value), interval(value, cluster), chance=chance)
+    return Metric(name, float(value.mean()), len(value), interval(value, cluster, cluster="image"), chance=chance)
 
 
 def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
@@ -419,7 +424,8 @@ def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
         left, right = left - left.mean(), right - right.mean()
         columns = np.stack([np.ones(len(left)), left, right, left * left, right * right, left * right], axis=1)
         value, span = of_sums(columns, np.arange(len(left), dtype=np.int64), _pearson)
-        cut = None if span is None else (max(-1.0, span[0]), min(1.0, span[1]))
+        over = IntervalMethod("bootstrap", cluster="class", clusters=len(points))
+        cut = None if span is None else Interval(*span.cut(-1.0, 1.0), over)
         found.append(Metric(name, value, len(points), cut, unit="r"))
     return found
 

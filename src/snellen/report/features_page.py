@@ -21,7 +21,7 @@ from snellen.report.tables import percent, quantity, span
 from snellen.report.text import visible
 from snellen.report.view import Limits
 from snellen.sources.blobs import FileBlob
-from snellen.types import Blob, Image, Metric
+from snellen.types import Blob, Image, Interval, Metric
 
 MOST_CLASSES = 20
 LIMITS = Limits(picture_bytes=6_000_000, long_side=112)
@@ -167,6 +167,7 @@ def _cell(metric: Metric | None) -> dict[str, Any] | None:
     return {
         "text": quantity(metric.value, metric.unit),
         "interval": span(metric.ci95, metric.unit),
+        "method": "" if metric.interval is None else metric.interval.text,
         "at": _track(metric.value if shares else None),
         "low": _track(low),
         "high": _track(high),
@@ -198,7 +199,10 @@ def _tiles(found: SaysSees) -> list[dict[str, str]]:
             if metric.unit != "fraction" and metric.ci95 is not None:
                 interval = f"{metric.ci95[0]:.2f} – {metric.ci95[1]:.2f}"
             chance = f"guessing {percent(metric.chance)}" if metric.chance is not None else ""
-            told.append({"value": value, "interval": interval, "what": _TILES[metric.name], "chance": chance})
+            method = "" if metric.interval is None else metric.interval.text
+            told.append(
+                {"value": value, "interval": interval, "method": method, "what": _TILES[metric.name], "chance": chance}
+            )
     return told
 
 
@@ -214,7 +218,10 @@ def _class_row(one: ClassPoint) -> dict[str, Any]:
         "clear": one.clear,
         "probe": percent(one.probe),
         "probe_span": span(one.probe_ci95, "fraction"),
+        "probe_by": _method(one.probe_ci95),
         "answer": percent(one.answer),
+        "answer_by": _method(one.answer_ci95),
+        "gap_by": _method(one.gap_ci95),
         "answer_span": span(one.answer_ci95, "fraction"),
         "gap": f"{100 * one.gap:+.1f}",
         "gap_span": "" if one.gap_ci95 is None else f"{100 * one.gap_ci95[0]:+.1f} – {100 * one.gap_ci95[1]:+.1f}",
@@ -224,6 +231,10 @@ def _class_row(one: ClassPoint) -> dict[str, Any]:
         "images": f"{one.images:,}",
         "answers": f"{one.answers:,}",
     }
+
+
+def _method(ends: tuple[float, float] | None) -> str:
+    return ends.about.text if isinstance(ends, Interval) else ""
 
 
 def _left(found: SaysSees) -> str:

@@ -20,7 +20,7 @@ VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
 
 
 class Cell(Struct, frozen=True):
-    """One score: text, the link to its wrong answers, and where its interval lies on a track from 0 to 100."""
+    """One score: text, the link to its wrong answers, where its interval lies on a track from 0 to 100, and how it was made."""
 
     text: str
     interval: str
@@ -32,6 +32,7 @@ class Cell(Struct, frozen=True):
     high: float | None
     at: float | None
     chance: float | None
+    method: str = ""
 
 
 class Row(Struct, frozen=True):
@@ -60,6 +61,7 @@ class Measured(Struct, frozen=True):
     link: str
     coverage: str
     full: bool
+    method: str = ""
 
 
 class Line(Struct, frozen=True):
@@ -119,6 +121,7 @@ def cell(metric: Metric, one: Series, run: RunView) -> Cell:
         high=_track(high),
         at=_track(metric.value if on_track else None),
         chance=_track(metric.chance if on_track else None),
+        method="" if metric.interval is None else metric.interval.text,
     )
 
 
@@ -312,7 +315,7 @@ def _score(metric: Metric, one: Series, run: RunView) -> Measured | None:
         return None
     whole = cell(metric, one, run)
     text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else whole.text
-    return Measured(text, whole.interval, whole.link, whole.coverage, whole.full)
+    return Measured(text, whole.interval, whole.link, whole.coverage, whole.full, whole.method)
 
 
 def _published(table: Published) -> list[Line]:
@@ -346,6 +349,7 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
                 "what": f"{one.metric} · {one.profile}",
                 "difference": f"{100 * c.difference:+.1f}",
                 "interval": "" if c.ci95 is None else f"{100 * c.ci95[0]:+.1f} – {100 * c.ci95[1]:+.1f}",
+                "method": "" if c.interval is None else c.interval.text,
                 "p": "< 0.001" if c.p_value < 0.001 else f"{c.p_value:.3f}",
                 "test": c.test,
                 "n": f"{c.n:,}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from snellen.scoring import statistics
-from snellen.scoring.statistics.intervals import coverage
+from snellen.scoring.statistics.intervals import cluster_word, coverage
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Verdict
 
@@ -92,7 +92,7 @@ def share(scores: Scores, verdict: Verdict, name: str) -> Metric:
         name=name,
         value=float(value.mean()) if rows else None,
         n=rows,
-        ci95=statistics.interval(value, scores.group),
+        ci95=statistics.interval(value, scores.group, cluster=cluster_word(scores)),
         coverage=coverage(rows, scores.expected),
     )
 

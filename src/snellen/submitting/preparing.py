@@ -192,7 +192,7 @@ def _results(one: Standing) -> dict[str, Any]:
     return {
         "benchmark": one.task.id,
         **one.made,
-        "metrics": [structs.asdict(metric) for metric in one.metrics.values()],
+        "metrics": [msgspec.to_builtins(metric) for metric in one.metrics.values()],
     }
 
 
@@ -208,6 +208,7 @@ def _provenance(details: Metadata, standings: Mapping[str, Standing], profile: s
                 "score": one.overall.value,
                 "n": one.overall.n,
                 "ci95": one.overall.ci95,
+                "interval": msgspec.to_builtins(one.overall.interval),
                 "answers": one.done,
                 "of": one.expected,
                 "coverage": round(one.coverage, 6),

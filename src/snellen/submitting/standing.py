@@ -29,6 +29,7 @@ from snellen.exporting import in_order
 from snellen.interop.answers import Problems
 from snellen.interop.easi_payload import Figures
 from snellen.scoring.judge import built_in
+from snellen.scoring.statistics import with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.submitting.given import Given
 from snellen.types import Metric, Record, Sample, Score
@@ -134,7 +135,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
         faults.append(f"{count - done:,} of {count:,} questions have no answer")
     if unscored:
         faults.append(f"{unscored:,} answers are not scored yet")
-    metrics = benchmark.summarize(builder.build(expected), profile) if rows else []
+    metrics = with_cluster(benchmark.summarize(builder.build(expected), profile), benchmark.cluster) if rows else []
     made = {"profile": profile, "half": half, "sources": sources}
     return Standing(task, {metric.name: metric for metric in metrics}, done, expected, tuple(faults), made)
 

@@ -78,9 +78,9 @@ def test_39_correct_of_311_prints_12_54_percent_and_errors_stay_in_the_denominat
     assert len(server.asked) == 311 - 15
     assert main(["score", "run_judged"]) == 0
     said = capsys.readouterr().err
-    assert "strict accuracy 12.54 % [9.3, 16.7]: 39 of 311 correct" in said
+    assert "strict accuracy 12.54 % [9.3 – 16.7]: 39 of 311 correct" in said
     assert main(["score", "run"]) == 0
-    assert "strict accuracy 12.54 % [9.3, 16.7]: 39 of 311 correct" in capsys.readouterr().err
+    assert "strict accuracy 12.54 % [9.3 – 16.7]: 39 of 311 correct" in capsys.readouterr().err
     for one in (judged, load_run("run")):
         assert one.metric("strict_accuracy").value == 39 / 311 and one.metric("strict_accuracy").coverage == 1.0
         assert one.metric("strict_accuracy_by_target").value == 39 / 311
@@ -108,7 +108,7 @@ def test_78_correct_of_311_prints_25_08_percent_and_a_judge_that_fails_lowers_th
     summary = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix("SUMMARY_JSON "))
     assert summary["strict_accuracy"] == 78 / 311 and summary["labels"] == {"correct": 78, "incorrect": 233}
     assert main(["score", "run"]) == 0
-    assert "strict accuracy 25.08 % [20.6, 30.2]" in capsys.readouterr().err
+    assert "strict accuracy 25.08 % [20.6 – 30.2]" in capsys.readouterr().err
 
 
 def test_a_verdict_that_cannot_be_read_is_no_verdict_and_lowers_the_coverage(server, tmp_path):

@@ -303,6 +303,7 @@ def _guide() -> str:
 
 
 CREATURES = Benchmark(
+    cluster="picture",
     name=NAME,
     version=VERSION,
     samples=samples,

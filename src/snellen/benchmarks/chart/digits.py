@@ -101,6 +101,7 @@ def samples(data: Data) -> Iterator[Sample]:
 
 
 DIGITS = Benchmark(
+    cluster="picture",
     name=NAME,
     version=VERSION,
     samples=samples,

@@ -63,6 +63,7 @@ def _declared(name: str) -> Benchmark:
         return member.questions if data.path is None else survey.size(where.of_member(member, data))
 
     return Benchmark(
+        cluster="image",
         name=f"{FAMILY}/{name}",
         version=VERSION,
         samples=lambda data: samples.samples(member, data),
@@ -91,6 +92,7 @@ def _description(member: Member) -> str:
 @cache
 def _whole() -> Benchmark:
     return Benchmark(
+        cluster="image",
         name=FAMILY,
         version=VERSION,
         samples=_samples,

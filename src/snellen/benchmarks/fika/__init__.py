@@ -23,6 +23,7 @@ VARIABLES = {
 }
 
 FIKA = Benchmark(
+    cluster="target",
     name="fika",
     version=VERSION,
     samples=data.samples,

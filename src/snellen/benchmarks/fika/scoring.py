@@ -18,6 +18,7 @@ from snellen.benchmarks.base import Headline, Judged
 from snellen.benchmarks.fika import reply as replies
 from snellen.benchmarks.fika.data import PARTS, Asked
 from snellen.scoring import metrics, statistics
+from snellen.scoring.interval_text import bracketed
 from snellen.scoring.judge import SOURCE, Rubric, built_in, gold_forms, plain_letters
 from snellen.scoring.table import Scores
 from snellen.types import Metric, Sample, Score, Text
@@ -102,7 +103,7 @@ def _share(scores: Scores, column: str, value: str, name: str) -> Metric:
 
 
 def headline(found: Sequence[Metric]) -> Headline | None:
-    """`strict accuracy 12.54 % [9.3, 16.7]: 39 of 311 correct`, and the same as flat figures."""
+    """`strict accuracy 12.54 % [9.3 – 16.7]: 39 of 311 correct`, and the same as flat figures."""
     by_name = {metric.name: metric for metric in found}
     whole, clustered = by_name.get(NAME), by_name.get(CLUSTERED)
     if whole is None or whole.value is None:
@@ -136,7 +137,7 @@ def _count(metric: Metric | None) -> int:
 
 
 def _percent(metric: Metric) -> str:
-    return "" if metric.ci95 is None else f" [{100 * metric.ci95[0]:.1f}, {100 * metric.ci95[1]:.1f}]"
+    return bracketed(metric.ci95, ".1f", scale=100.0)
 
 
 def _all_text(sample: Sample) -> str:

@@ -148,7 +148,7 @@ def _intervals(figures: Figures, rows: Sequence[Row], scores: Scores) -> dict[st
             [row for one in draw.integers(0, len(every), len(every)) for row in every[one]]
         ).items():
             drawn.setdefault(name, []).append(value)
-    return {name: percentile_interval(np.array(values), len(every)) for name, values in drawn.items()}
+    return {name: percentile_interval(np.array(values), len(every), len(rows)) for name, values in drawn.items()}
 
 
 def _settings(task: Task, scores: Scores, rows: Sequence[Row], profile: str) -> list[Metric]:

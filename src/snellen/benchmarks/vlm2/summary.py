@@ -179,11 +179,11 @@ def weighted(name: str, parts: Sequence[tuple[float, Units]], scores: Scores, ch
         value = sum(weight * (units.mean or 0.0) for weight, units in parts)
         drawn = [weight * _redrawn(units, SEED + part) for part, (weight, units) in enumerate(parts) if sizes[part]]
         clusters = sum(len(np.unique(units.group)) for _, units in parts)
-        ci95 = percentile_interval(np.sum(drawn, axis=0), clusters) if drawn else None
+        ci95 = percentile_interval(np.sum(drawn, axis=0), clusters, sum(sizes)) if drawn else None
         # A judge's score out of range takes the mean beyond 0 to 1, and its interval with it.
         ends = np.concatenate([units.value for _, units in parts])
         low, high = min(0.0, float(ends.min(initial=0.0))), max(1.0, float(ends.max(initial=1.0)))
-        ci95 = ci95 and (max(low, ci95[0]), min(high, ci95[1]))
+        ci95 = None if ci95 is None else ci95.cut(low, high)
     answered = float((~scores.has("unscored")).sum())
     coverage = min(1.0, answered / scores.expected) if scores.expected else 0.0
     return Metric(name, value, sum(sizes), ci95, coverage=coverage, chance=chance)

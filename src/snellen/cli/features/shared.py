@@ -11,6 +11,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
 from snellen.errors import UsageError
+from snellen.scoring.interval_text import span
 
 if TYPE_CHECKING:
     from snellen.features.store import Features
@@ -51,13 +52,14 @@ def tell(
     from rich.table import Table
 
     table = Table(title=f"{measure} · {store}", title_justify="left")
-    for heading in ("metric", "value", "95 % interval", "n", "coverage", "chance"):
+    for heading in ("metric", "value", "95 % interval", "interval by", "n", "coverage", "chance"):
         table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
     for one in metrics:
         table.add_row(
             one.name,
             "–" if one.value is None else f"{one.value:.4f}" + ("" if one.unit == "fraction" else f" {one.unit}"),
-            "" if one.ci95 is None else f"{one.ci95[0]:.4f} – {one.ci95[1]:.4f}",
+            span(one.ci95, ".4f"),
+            "" if one.interval is None else one.interval.text,
             f"{one.n:,}",
             f"{one.coverage:.1%}",
             "" if one.chance is None else f"{one.chance:.4f}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
 
 REPLICATES = 500
 SEED = 20_260_401
@@ -128,14 +128,14 @@ def score(
     found = []
     for name, (value, guess) in values.items():
         known = np.array([one for one in drawn[name] if np.isfinite(one)])
-        low_high = None if len(known) < 2 else tuple(float(one) for one in np.quantile(known, (0.025, 0.975)))
+        low_high = None if len(known) < 2 else _percentiles(known, rows)
         counted = classes if name.endswith("micro") else int(scored[name].sum())
         found.append(
             Metric(
                 name,
                 value if np.isfinite(value) else None,
                 rows,
-                low_high,  # type: ignore[arg-type]
+                low_high,
                 coverage=counted / every if every else 1.0,
                 chance=guess,
             )
@@ -150,6 +150,12 @@ def _spread(values: np.ndarray, taught: np.ndarray) -> np.ndarray:
     found = np.full(len(taught), np.nan)
     found[taught] = values
     return found
+
+
+def _percentiles(replicates: np.ndarray, rows: int) -> Interval:
+    """The 95 % percentile interval of a bootstrap over rows."""
+    low, high = np.quantile(replicates, (0.025, 0.975))
+    return Interval(float(low), float(high), IntervalMethod("bootstrap", clusters=rows))
 
 
 def _mean(values: np.ndarray) -> float:

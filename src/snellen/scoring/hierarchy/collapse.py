@@ -13,10 +13,10 @@ from snellen.scoring.hierarchy.parts import HIERARCHY, Part, accuracy_of, parts
 from snellen.scoring.statistics import wilson
 from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.distributions import t_quantile
-from snellen.scoring.statistics.intervals import coverage
+from snellen.scoring.statistics.intervals import GROUP, coverage
 from snellen.scoring.statistics.paired import mcnemar_interval
 from snellen.scoring.table import Scores
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
 
 POINTS = "points"
 """Percentage points: the unit of differences of accuracies."""
@@ -98,7 +98,7 @@ def _drop(coarse: Part, fine: Part) -> Metric:
     alone = paired and len(first) == len(second) == clusters
     difference = float(first.mean() - second.mean())
     binary = bool(np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all())
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     if alone and binary:
         delta = np.bincount(index, weights=np.concatenate([first, -second]))
         ci95 = mcnemar_interval(int((delta > 0).sum()), int((delta < 0).sum()), clusters)
@@ -107,12 +107,13 @@ def _drop(coarse: Part, fine: Part) -> Metric:
         sums = np.bincount(index, weights=influence, minlength=clusters)
         variance = float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else 0.0
         half = t_quantile(clusters - 1) * sqrt(variance) if variance > 0.0 else 0.0
-        ci95 = (difference - half, difference + half) if half else None
+        about = IntervalMethod("cluster-robust t", cluster=GROUP, clusters=clusters)
+        ci95 = Interval(difference - half, difference + half, about) if half else None
     return Metric(
         name=f"drop/{coarse.level}-{fine.level}/{fine.kind}",
         value=100.0 * difference,
         n=clusters,
-        ci95=None if ci95 is None else (100.0 * ci95[0], 100.0 * ci95[1]),
+        ci95=None if ci95 is None else ci95.map(lambda end: 100.0 * end),
         unit=POINTS,
         coverage=coverage(len(group), coarse.expected + fine.expected),
     )

@@ -6,7 +6,7 @@ docs/statistics.md says which formula is used when, and why.
 from __future__ import annotations
 
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
-from snellen.scoring.statistics.intervals import interval, macro_mean, mean, scored, wilson
+from snellen.scoring.statistics.intervals import interval, macro_mean, mean, scored, wilson, with_cluster
 from snellen.scoring.statistics.paired import Comparison, compare
 from snellen.scoring.statistics.power import smallest_detectable, smallest_detectable_mean
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
@@ -27,4 +27,5 @@ __all__ = [
     "spread",
     "spread_metrics",
     "wilson",
+    "with_cluster",
 ]

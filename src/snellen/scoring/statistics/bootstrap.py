@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.scoring.statistics.clusters import FOLDED, cluster_index, cluster_sums, distinct, fold
 from snellen.scoring.statistics.distributions import NORMAL, expanded_levels
-from snellen.scoring.statistics.intervals import coverage, scored
+from snellen.scoring.statistics.intervals import GROUP, cluster_word, coverage, scored
 from snellen.scoring.table import Column, Scores
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
 
 REPLICATES = 2_000
 SEED = 20_260_401
@@ -57,8 +58,12 @@ ROUNDING = 1e-12
 """Replicates of a statistic that differ by less differ by the order in which they were summed."""
 
 
-def percentile_interval(replicates: NDArray[np.float64], clusters: int) -> tuple[float, float] | None:
+def percentile_interval(
+    replicates: NDArray[np.float64], clusters: int, rows: int | None = None, *, cluster: str = GROUP
+) -> Interval | None:
     """Expanded percentile interval (see `expanded_levels`); replicates that are not finite are left out.
+
+    `rows` is how many rows the clusters hold, and `cluster` what those of one share, for the interval's description.
 
     None where nothing varied, or fewer than half of the replicates have a value: the sample cannot say.
     """
@@ -66,7 +71,13 @@ def percentile_interval(replicates: NDArray[np.float64], clusters: int) -> tuple
     if clusters < 2 or len(usable) * 2 < len(replicates) or len(usable) < 2 or np.ptp(usable) < ROUNDING:
         return None
     low, high = np.quantile(usable, expanded_levels(clusters))
-    return float(low), float(high)
+    return Interval(float(low), float(high), _about(clusters, rows, cluster))
+
+
+def _about(clusters: int, rows: int | None, cluster: str) -> IntervalMethod:
+    if rows == clusters:
+        return IntervalMethod("bootstrap", clusters=clusters)
+    return IntervalMethod("cluster bootstrap", cluster=cluster, clusters=clusters)
 
 
 def of_sums(
@@ -76,7 +87,8 @@ def of_sums(
     *,
     replicates: int = REPLICATES,
     seed: int = SEED,
-) -> tuple[float, tuple[float, float] | None]:
+    cluster: str = GROUP,
+) -> tuple[float, Interval | None]:
     """A function of column sums, and its 95 % interval by the cluster bootstrap.
 
     Args:
@@ -85,6 +97,7 @@ def of_sums(
         statistic: [b, k] sums to [b] numbers; NaN where it is not defined.
         replicates: how many resamples.
         seed: the same seed gives the same interval.
+        cluster: what the rows of one cluster share.
 
     Source: Efron and Tibshirani 1993, chapters 8 and 13; clusters as units as in Cameron and Miller 2015, section VI.
     """
@@ -94,7 +107,7 @@ def of_sums(
     _, clusters = cluster_index(group)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = [statistic(sums) for sums in resampled_sums(columns, group, replicates=replicates, seed=seed)]
-    return whole, percentile_interval(np.concatenate(values), clusters)
+    return whole, percentile_interval(np.concatenate(values), clusters, len(columns), cluster=cluster)
 
 
 def take(scores: Scores, rows: NDArray[np.intp], group: NDArray[np.int64], question: NDArray[np.int64]) -> Scores:
@@ -122,7 +135,7 @@ def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterat
 
 def of_scores(
     scores: Scores, statistic: Callable[[Scores], float], *, replicates: int = REPLICATES, seed: int = SEED
-) -> tuple[float, tuple[float, float] | None]:
+) -> tuple[float, Interval | None]:
     """Any function of Scores, and its 95 % interval by the cluster bootstrap.
 
     Up to 10 million rows are gathered over all replicates. A larger job keeps at least 200 replicates and draws
@@ -142,12 +155,13 @@ def of_scores(
     draws = max(2, min(clusters, int(clusters * (_DRAWN_ROWS / replicates) / rows)))
     values = np.array([statistic(drawn) for drawn in _resamples(scores, draws, replicates, seed)], dtype=np.float64)
     if draws == clusters:
-        return whole, percentile_interval(values, clusters)
+        return whole, percentile_interval(values, clusters, rows, cluster=cluster_word(scores))
     usable = values[np.isfinite(values)]
     if len(usable) * 2 < len(values) or np.ptp(usable) == 0.0 or not isfinite(whole):
         return whole, None
     half = NORMAL.inv_cdf(0.975) * float(usable.std(ddof=1)) * (draws / clusters) ** 0.5
-    return whole, (whole - half, whole + half)
+    about = _about(clusters, rows, cluster_word(scores))
+    return whole, Interval(whole - half, whole + half, structs.replace(about, method=f"m out of n {about.method}"))
 
 
 def composite(
@@ -170,7 +184,7 @@ def composite(
         of_scores(scores, statistic, replicates=replicates, seed=seed) if len(scores) else (float("nan"), None)
     )
     if ci95 is not None and unit == "fraction":
-        ci95 = max(0.0, ci95[0]), min(1.0, ci95[1])
+        ci95 = ci95.cut(0.0, 1.0)
     return Metric(
         name=name,
         value=value if isfinite(value) else None,

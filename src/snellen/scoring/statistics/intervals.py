@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf, sqrt
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.scoring.statistics.clusters import cluster_index
 from snellen.scoring.statistics.distributions import Z95, t_quantile
 from snellen.scoring.table import Scores
-from snellen.types import Metric
+from snellen.types import Interval, IntervalMethod, Metric
+
+GROUP = "group"
+"""What rows of one cluster share where only their benchmark knows a better word (`Benchmark.cluster`)."""
 
 
-def wilson(share: float, n: float, z: float = Z95) -> tuple[float, float]:
+def wilson(share: float, n: float, z: float = Z95, about: IntervalMethod | None = None) -> Interval:
     """Wilson's score interval of a share seen in `n` independent rows; `n` may be an effective size.
 
     Source: Wilson 1927, JASA 22:209; recommended over the Wald interval by Brown, Cai and DasGupta 2001, Statistical
@@ -27,7 +32,9 @@ def wilson(share: float, n: float, z: float = Z95) -> tuple[float, float]:
     shrink = z * z / n
     centre = (share + shrink / 2.0) / (1.0 + shrink)
     half = z / (1.0 + shrink) * sqrt(share * (1.0 - share) / n + shrink / (4.0 * n))
-    return 0.0 if share == 0.0 else max(0.0, centre - half), 1.0 if share == 1.0 else min(1.0, centre + half)
+    low = 0.0 if share == 0.0 else max(0.0, centre - half)
+    high = 1.0 if share == 1.0 else min(1.0, centre + half)
+    return Interval(low, high, about or IntervalMethod("Wilson", clusters=round(n)))
 
 
 def scored(scores: Scores) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -87,8 +94,12 @@ def robust_variance(
 
 
 def interval(
-    values: NDArray[np.float64], group: NDArray[np.int64], weights: NDArray[np.float64] | None = None
-) -> tuple[float, float] | None:
+    values: NDArray[np.float64],
+    group: NDArray[np.int64],
+    weights: NDArray[np.float64] | None = None,
+    *,
+    cluster: str = GROUP,
+) -> Interval | None:
     """95 % interval of the (weighted) mean of scores.
 
     - Values 0 and 1, equal weights, one row a cluster: Wilson.
@@ -105,6 +116,7 @@ def interval(
         values: [n] finite scores.
         group: [n] int64, equal for rows of one cluster.
         weights: [n] positive, None for equal ones.
+        cluster: what the rows of one cluster share, for the interval's description.
     """
     rows = len(values)
     if rows == 0:
@@ -115,17 +127,64 @@ def interval(
     if variance == inf:
         return None
     mean = float(share @ values)
-    if bounded:
-        mean = min(1.0, max(0.0, mean))
-        if weights is None and clusters == rows and bool(np.isin(values, (0.0, 1.0)).all()):
-            return wilson(float(values.sum()) / rows, rows)
-        if bool(np.ptp(values) == 0.0) or variance == 0.0:
-            return wilson(mean, kish)
-        return wilson(mean, mean * (1.0 - mean) / variance, t_quantile(clusters - 1))
-    if clusters < 2:
-        return None
-    half = t_quantile(clusters - 1) * sqrt(variance)
-    return mean - half, mean + half
+    if bounded and weights is None and clusters == rows and bool(np.isin(values, (0.0, 1.0)).all()):
+        return wilson(float(values.sum()) / rows, rows)
+    level = bool(np.ptp(values) == 0.0) or variance == 0.0
+    return from_moments(mean, variance, kish, clusters, rows, bounded=bounded, level=level, cluster=cluster)
+
+
+def from_moments(
+    mean: float,
+    variance: float,
+    kish: float,
+    clusters: int,
+    rows: int,
+    *,
+    bounded: bool,
+    level: bool,
+    cluster: str,
+) -> Interval | None:
+    """The interval of a mean from its moments: the rule of `interval` for all but right-or-wrong rows that stand alone.
+
+    Args:
+        mean, variance: of the values; the variance is that of their mean.
+        kish: the size of the sample if clusters were single rows.
+        clusters, rows: how many.
+        bounded: whether all values lie from 0 to 1.
+        level: whether all values are equal, or the variance is 0.
+        cluster: what the rows of one cluster share.
+    """
+    robust = clusters < rows
+    shared = cluster if robust else None
+    if not bounded:
+        if clusters < 2:
+            return None
+        half = t_quantile(clusters - 1) * sqrt(variance)
+        name = "cluster-robust t" if robust else "Student t"
+        return Interval(mean - half, mean + half, IntervalMethod(name, cluster=shared, clusters=clusters))
+    mean = min(1.0, max(0.0, mean))
+    if level:
+        name = "Wilson over clusters" if robust else "Wilson"
+        return wilson(mean, kish, about=IntervalMethod(name, cluster=shared, clusters=clusters))
+    name = "cluster-robust Wilson" if robust else "Wilson, effective size"
+    about = IntervalMethod(name, cluster=shared, clusters=clusters)
+    return wilson(mean, mean * (1.0 - mean) / variance, t_quantile(clusters - 1), about)
+
+
+def cluster_word(scores: Scores) -> str:
+    """What the rows of one cluster share: the question where only repeats of it do, else `group`."""
+    return "question" if bool(np.array_equal(scores.group, scores.question)) else GROUP
+
+
+def with_cluster(metrics: Iterable[Metric], word: str) -> list[Metric]:
+    """Metrics whose intervals name the cluster by a benchmark's own word where they said `group`."""
+    named = []
+    for metric in metrics:
+        about = metric.interval
+        if about is not None and about.cluster == GROUP and word != GROUP:
+            metric = structs.replace(metric, interval=structs.replace(about, cluster=word))
+        named.append(metric)
+    return named
 
 
 def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = "fraction") -> Metric:
@@ -146,7 +205,7 @@ def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = 
         name=name,
         value=float(value.sum()) / rows if rows else None,
         n=rows,
-        ci95=interval(value, scores.group[mask]),
+        ci95=interval(value, scores.group[mask], cluster=cluster_word(scores)),
         unit=unit,
         coverage=coverage(rows, scores.expected),
         chance=chance,
@@ -173,7 +232,7 @@ def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = Non
         name=name,
         value=float(weights @ value),
         n=len(value),
-        ci95=interval(value, scores.group[mask], weights),
+        ci95=interval(value, scores.group[mask], weights, cluster=cluster_word(scores)),
         unit=unit,
         coverage=coverage(len(value), scores.expected),
         chance=chance,

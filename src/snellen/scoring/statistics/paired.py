@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.scoring.statistics.bootstrap import REPLICATES, SEED, of_sums
@@ -14,6 +14,7 @@ from snellen.scoring.statistics.clusters import cluster_index, cluster_sums, fin
 from snellen.scoring.statistics.distributions import Z95, fair_coin_p
 from snellen.scoring.statistics.intervals import robust_variance
 from snellen.scoring.statistics.power import smallest_detectable, smallest_detectable_mean
+from snellen.types import Interval, IntervalMethod
 
 FLIPS = 10_000
 MCNEMAR = "exact McNemar"
@@ -34,6 +35,7 @@ class Comparison(Struct, frozen=True):
         losses: rows on which the second scored higher.
         smallest_detectable: the smallest true difference that so many questions show with 80 % power; None where they
             are too few for any.
+        interval: how `ci95` was made.
     """
 
     difference: float
@@ -45,9 +47,15 @@ class Comparison(Struct, frozen=True):
     wins: int
     losses: int
     smallest_detectable: float | None
+    interval: IntervalMethod | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ci95, Interval):
+            structs.force_setattr(self, "interval", self.ci95.about)
+            structs.force_setattr(self, "ci95", (self.ci95[0], self.ci95[1]))
 
 
-def mcnemar_interval(wins: int, losses: int, n: int) -> tuple[float, float]:
+def mcnemar_interval(wins: int, losses: int, n: int) -> Interval:
     """95 % interval of the difference of two paired shares.
 
     Source: Bonett and Price 2012, J. Educational and Behavioral Statistics 37:479 (Laplace-adjusted Wald), one of the
@@ -55,7 +63,8 @@ def mcnemar_interval(wins: int, losses: int, n: int) -> tuple[float, float]:
     """
     up, down = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
     half = Z95 * sqrt((up + down - (up - down) ** 2) / (n + 2))
-    return max(-1.0, up - down - half), min(1.0, up - down + half)
+    about = IntervalMethod("Bonett-Price", clusters=n)
+    return Interval(max(-1.0, up - down - half), min(1.0, up - down + half), about)
 
 
 def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SEED) -> float:

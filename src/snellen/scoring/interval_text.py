@@ -1,0 +1,65 @@
+"""How intervals are written: one notation (`0.301 – 0.954`) and one set of marks for the methods, in all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from snellen.types import IntervalMethod, Metric
+
+MARKS = {
+    "Wilson": "W",
+    "Wilson, effective size": "We",
+    "cluster-robust Wilson": "CW",
+    "Wilson over clusters": "Wc",
+    "bootstrap": "B",
+    "cluster bootstrap": "CB",
+    "m out of n bootstrap": "Bm",
+    "m out of n cluster bootstrap": "CBm",
+    "Student t": "T",
+    "cluster-robust t": "CT",
+    "Bonett-Price": "BP",
+    "Newcombe": "N",
+}
+"""Method to its mark in tables that have no room for its name."""
+
+
+def span(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 1.0) -> str:
+    """Both ends of an interval, `0.301 – 0.954`; empty where there is none.
+
+    Args:
+        ends: the interval.
+        form: format of each end, such as `.3f` or `+.1f`.
+        scale: what each end is multiplied by; 100 writes a fraction in per cent.
+    """
+    return "" if ends is None else f"{scale * ends[0]:{form}} – {scale * ends[1]:{form}}"
+
+
+def bracketed(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 1.0) -> str:
+    """The same within a line of text: ` [0.301 – 0.954]`, with a space before it; empty where there is none."""
+    return "" if ends is None else f" [{span(ends, form, scale=scale)}]"
+
+
+def mark(about: IntervalMethod | None) -> str:
+    """The mark of a method, with a space before it; empty where the method is not known."""
+    return "" if about is None else f" {MARKS.get(about.method, about.method)}"
+
+
+def legend(metrics: Iterable[Metric]) -> str:
+    """What the marks of these metrics' intervals stand for: `95 % intervals: W Wilson, CW cluster-robust Wilson by image`."""
+    words: dict[str, list[str]] = {}
+    for metric in metrics:
+        about = metric.interval
+        if about is None:
+            continue
+        clusters = words.setdefault(about.method, [])
+        if about.cluster is not None and about.cluster not in clusters:
+            clusters.append(about.cluster)
+    if not words:
+        return ""
+    parts = [
+        f"{MARKS.get(method, method)} {method}" + (f" by {' or '.join(sorted(clusters))}" if clusters else "")
+        for method, clusters in sorted(
+            words.items(), key=lambda item: list(MARKS).index(item[0]) if item[0] in MARKS else 99
+        )
+    ]
+    return f"95 % intervals: {', '.join(parts)}"
