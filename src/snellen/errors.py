@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from snellen import stopping
 from snellen.types import Status
 
 
@@ -76,6 +77,10 @@ class UntrustedRunError(RunError):
 
 class RunLockedError(RunError):
     """Another process is writing to the run."""
+
+
+class RunChangedError(RunError):
+    """Something else deleted, replaced, cut or changed a file of the run while the run was writing to it."""
 
 
 class StorageError(RunError):
@@ -236,6 +241,10 @@ class SubmissionError(SnellenError):
 
 
 class InterruptedRunError(SnellenError):
-    """The run was stopped by Ctrl-C or SIGTERM. What was answered is recorded, and the run can go on."""
+    """The run was stopped by Ctrl-C, SIGTERM (143) or SIGHUP (129). What was answered is recorded; the run can go on."""
 
     exit_code = 130
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.exit_code = stopping.exit_status()

@@ -22,7 +22,8 @@ from snellen.engine.loop import in_loop
 from snellen.engine.places import located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
-from snellen.engine.run import run
+from snellen.engine.run import require_written, run
+from snellen.engine.state import without_record
 from snellen.engine.trust import find_named, guarded
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model, ModelOptions
@@ -120,6 +121,9 @@ def perform(
     """Do what a RunSpec says in a folder, write summary.json, and return the run.
 
     `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
+
+    Raises:
+        SnellenError: see snellen.errors; whatever was answered before it is on disk.
     """
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
@@ -149,6 +153,7 @@ def perform(
         done.write_verdicts()
     elif not done.summary_is_current():
         done.summarize("all")
+    require_written(folder, meta)
     return done
 
 
@@ -288,6 +293,7 @@ class Run:
     def notes(self) -> list[str]:
         """What a reader of the scores must know, one line each; of judged replies also who judged them."""
         lines = [one.text for one in caveats(self.meta, self.benchmark)]
+        lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
         return [*lines, *([judge] if (judge := self.judged_by()) else [])]
 
     def judged_by(self) -> str:

@@ -22,6 +22,7 @@ from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
 from snellen.models.base import ModelOptions
 from snellen.redaction import WITHHELD, quotes
 from snellen.scoring.judge import gold_forms
+from snellen.sources.checksums import sealed
 from snellen.types import Sample
 
 RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
@@ -63,7 +64,7 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
     summary = run.summarize("all", each=each, save=False)
     headline = run.headline(summary.metrics)
     files = {
-        RESULTS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
+        RESULTS: b"".join(sealed(msgspec.json.encode(row), number) for number, row in enumerate(rows, 1)),
         SUMMARY: _pretty({**({} if headline is None else headline.figures), **summary_json(summary)}),
         META: _pretty(_meta(run)),
     }

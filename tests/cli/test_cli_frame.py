@@ -176,16 +176,63 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("number", "status", "name"), [("SIGTERM", 143, "SIGTERM"), ("SIGINT", 130, "Ctrl-C"), ("SIGHUP", 129, "SIGHUP")]
+)
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_whoever_ends_a_command_while_nothing_is_asked_gets_130_and_one_line(moment, number, tmp_path):
-    module, where, name = MOMENTS[moment]
-    code = ENDS_ITSELF.format(module=module, where=where, name=name, number=number)
+def test_whoever_ends_a_command_while_nothing_is_asked_gets_the_signals_status_and_one_line(
+    moment, number, status, name, tmp_path
+):
+    module, where, function = MOMENTS[moment]
+    code = ENDS_ITSELF.format(module=module, where=where, name=function, number=number)
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
-    assert (done.returncode, done.stderr) == (130, "snellen: stopped by Ctrl-C or SIGTERM\n")
+    assert (done.returncode, done.stderr) == (status, f"snellen: stopped by {name}\n")
+
+
+def test_a_hangup_that_nohup_sets_aside_ends_nothing(tmp_path):
+    code = ENDS_ITSELF.format(module="snellen", where="evaluation", name="open_model", number="SIGHUP")
+    ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}"
+    words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_in_the_middle_of_its_questions_ends_with_the_signals_status(lights, tmp_path, number, status):
+    with fast.running(latency_s=0.2) as server:
+        words = [
+            "run",
+            "lights",
+            "-m",
+            f"api:{fast.MODEL}",
+            "--base-url",
+            server.url,
+            "-c",
+            "2",
+            "--out",
+            "run",
+            "--json",
+        ]
+        with subprocess.Popen(
+            [sys.executable, "-m", "snellen", *words],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            while server.stats()["served"] < 4:
+                assert process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(number)
+            out, err = process.communicate()
+    assert process.returncode == status, err
+    assert json.loads(out)["runs"][0]["error"]["exit_code"] == status
+    assert "Traceback" not in err
 
 
 def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(tmp_path):
@@ -195,7 +242,7 @@ def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(t
     done = subprocess.run(
         [sys.executable, "-c", ignoring, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 130 and not (tmp_path / "run").exists()
+    assert done.returncode == 143 and not (tmp_path / "run").exists()
 
 
 def test_a_program_that_calls_a_command_has_its_own_handler_again():

@@ -270,7 +270,7 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
 
 
 @pytest.mark.parametrize("moment", ["_look", "_answers"])
-def test_sigterm_before_the_first_question_ends_it_with_130_and_the_command_that_goes_on(
+def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that_goes_on(
     data: Path, tmp_path: Path, moment: str
 ):
     code = f"""
@@ -286,7 +286,7 @@ sys.exit(main(sys.argv[1:]))
 """
     words = [*SNELLEN[3:], "--dataset-dir", str(data), "--output-dir", str(tmp_path / "out"), *QUICK, "--no-rich"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=LONGEST_S)
-    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert done.returncode == 143 and "Traceback" not in done.stderr
     assert "To go on:" in done.stdout and "snellen easi --model embedded" in done.stdout
 
 

@@ -25,6 +25,7 @@ from snellen.engine.journal import storage_error
 from snellen.engine.places import absolute_places
 from snellen.interop.answers import NO_ANSWER, Problems
 from snellen.redaction import redact_bytes
+from snellen.sources.checksums import sealed
 from snellen.types import Failure, Record
 
 FAILED = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")
@@ -110,6 +111,7 @@ def keep(
     folder.path.mkdir(parents=True, exist_ok=True)
     part_files = folder.path / f"{kept.NAME}.part", folder.path / "results.jsonl.part"
     listed = list(answers)
+    written = 0
     try:
         with part_files[0].open("wb") as asked, part_files[1].open("wb") as said:
             # How many are missing is known when all were read, and stands in the first line: room is left for it.
@@ -124,7 +126,8 @@ def keep(
                             read.lost += 1
                             read.why = read.why or ("" if record.error is None else record.error.message)
                         read.empty += record.response is not None and not record.response.text.strip()
-                        said.write(redact_bytes(msgspec.json.encode(record)) + b"\n")
+                        written += 1
+                        said.write(sealed(redact_bytes(msgspec.json.encode(record)), written))
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
             if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
@@ -149,7 +152,8 @@ def keep(
             part.unlink(missing_ok=True)
     folder.summary.unlink(missing_ok=True)
     whole = ended_well and not read.lost and all(read.rows.values()) and not any(short.values())
-    folder.write_meta(_meta(folder, job, what, read, model, about, "complete" if whole else "partial", short))
+    meta = _meta(folder, job, what, read, model, about, "complete" if whole else "partial", short)
+    folder.write_meta(structs.replace(meta, records=written))
     return read
 
 

@@ -11,14 +11,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     # Imports make many objects and no garbage: collecting every 700 of them is a tenth of what a short command takes.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
-    from snellen.cli.ends import INTERRUPTED, terminated_like_ctrl_c
+    from snellen import stopping
+    from snellen.cli.ends import exit_status, terminated_like_ctrl_c
 
     try:
         with terminated_like_ctrl_c():
-            return _main(list(sys.argv[1:] if arguments is None else arguments))
+            return exit_status(_main(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:  # somewhere that has nothing to add
-        print("snellen: stopped by Ctrl-C or SIGTERM", file=sys.stderr)
-        return INTERRUPTED
+        print(f"snellen: stopped by {stopping.by_what()}", file=sys.stderr)
+        return stopping.exit_status()
 
 
 def _main(given: list[str]) -> int:

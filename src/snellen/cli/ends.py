@@ -1,4 +1,7 @@
-"""How a command is ended from outside: SIGTERM does what Ctrl-C does, from the first import to the last line."""
+"""How a command is ended from outside: SIGTERM and SIGHUP do what Ctrl-C does, from the first import to the last line.
+
+Only the exit status differs: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,43 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-INTERRUPTED = 130
-"""Exit status of a command that was ended by Ctrl-C or SIGTERM."""
+from snellen import stopping
+
+HEARD = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @contextlib.contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """In this block SIGTERM goes to whatever hears Ctrl-C; only the main thread of a program can hear either."""
+    """In this block these signals go to whatever hears Ctrl-C; only the main thread of a program can hear any.
+
+    A signal that is ignored stays so: `nohup` sets SIGHUP aside.
+    """
+    stopping.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    heard = [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def exit_status(status: int) -> int:
+    """The status of a command that ended with `status`: that of the signal, where one ended it.
+
+    A server that Ctrl-C ends has done all that it should, and its status stays 0.
+    """
+    number = stopping.received()
+    if number is None or status not in (0, 128 + signal.SIGINT):
+        return status
+    return status if number == signal.SIGINT else stopping.exit_status()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    stopping.note(number)
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # an event loop hears Ctrl-C in a way of its own
         handler(signal.SIGINT, frame)

@@ -13,7 +13,7 @@ from snellen.cli import options as given
 from snellen.cli.faults import tell
 from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
-from snellen.cli.serve import ended_by_signals, parse_vllm
+from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +155,6 @@ def run(
         if started is not None:
             from snellen.models.serving.supervise import serving
 
-            servers.enter_context(ended_by_signals())
             address = servers.enter_context(serving(started, note)).url
             served = structs.replace(settings, base_url=address)
             specs = [_beside(structs.replace(spec, options=served), models) for spec in specs]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -238,22 +236,10 @@ def serve_vllm(settings: Settings) -> NoReturn:
     from snellen.cli.output import note
     from snellen.models.serving.supervise import serving
 
-    with ended_by_signals(), serving(settings, note) as server:
+    with serving(settings, note) as server:
         try:
             note(f"Serving {server.name} at {server.url} (Ctrl-C ends it).")
             server.wait()
         except KeyboardInterrupt:
             note("ending vLLM")
     raise typer.Exit
-
-
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP are like Ctrl-C in this block, so that what must be ended is ended."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark
+from snellen.engine import journal
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.rescore import final_records, match, profiles_of, rubric_for, scores_of
-from snellen.errors import DataError
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.types import Record, Sample, Score
 
+log = logging.getLogger(__name__)
 Key = tuple[str, int]
 Place = tuple[Path, int]
 
@@ -55,7 +57,7 @@ def answers(
         verdicts: a judge's replies, where the benchmark is judged: what has none is unscored.
 
     Raises:
-        SnellenError: the samples cannot be read again, or a shard of traces is damaged.
+        SnellenError: the samples cannot be read again.
     """
     scorers, traces = profiles_of(benchmark, None), places(folder.traces)
     for sample, record in match(benchmark, spec.data, final_records(folder.results), repeats=spec.repeats):
@@ -88,21 +90,20 @@ class _Head(Struct):
 def places(folder: Path) -> dict[Key, Place]:
     """Where each answer's last trace begins: file and offset, so that traces are not held in memory.
 
-    Raises:
-        DataError: a line in the middle is no trace.
+    A line that is no trace is passed over, with a warning that names it.
     """
     found = {}
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("rb") as file:
             at = 0
-            for line in file:
+            for number, line in enumerate(file, 1):
                 try:
                     head = msgspec.json.decode(line, type=_Head)
-                except msgspec.DecodeError as error:
-                    if line.endswith(b"\n"):
-                        raise DataError(f"{path}, byte {at}: {error}") from error
-                    break  # the last line of a killed run
-                found[head.sample_id, head.repeat] = (path, at)
+                except journal.NOT_JSON as error:
+                    if line.endswith(b"\n"):  # else the last line of a run that is writing
+                        log.warning("%s, line %s: not a trace: %s", path, number, error)
+                else:
+                    found[head.sample_id, head.repeat] = (path, at)
                 at += len(line)
     return found
 

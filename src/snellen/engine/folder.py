@@ -74,7 +74,8 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     """run_meta.json.
 
     `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.places). `owner` is the mark of the
-    user whose Snellen wrote the file (snellen.engine.ownership).
+    user whose Snellen wrote the file (snellen.engine.ownership). `records` is the number of the last record in the journal
+    at that time; None: records have none.
     """
 
     format: int = FORMAT
@@ -88,6 +89,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     restricted: bool = False
     places: dict[str, str] = field(default_factory=dict)
     owner: str = ""
+    records: int | None = None
 
     @property
     def not_there(self) -> int:
@@ -170,8 +172,8 @@ class RunFolder:
             raise journal.storage_error(path, error) from error
 
     def records(self) -> Iterator[Record]:
-        """Every record of the journal, in the order of completion; a sample may have an older failed one."""
-        return journal.read(self.results, Record)
+        """Every intact record of the journal, in the order of completion; a sample may have an older failed one."""
+        return journal.intact(self.results, Record)
 
     def locked(self) -> _Lock:
         """A context in which this process alone may write to the run."""

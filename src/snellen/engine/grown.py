@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.engine import fingerprint
+from snellen.engine import fingerprint, journal
 from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
+from snellen.types import Record
 
 
 class _Named(Struct, frozen=True, gc=False):
@@ -51,9 +52,13 @@ def go_on(judged: RunFolder, source: RunFolder, identity: Callable[[RunFolder], 
         meta = judged.meta()
         if not _same_then(source, end, identity, meta.identity):
             return False
-        _without(judged.results, later)
+        journal.mend(judged.results, Record, without=later)
         now = dict(identity(source))
-        judged.write_meta(structs.replace(meta, identity=now, fingerprint=fingerprint.digest(now), state="partial"))
+        records = journal.last_number(judged.results)
+        changed = structs.replace(
+            meta, identity=now, fingerprint=fingerprint.digest(now), state="partial", records=records
+        )
+        judged.write_meta(changed)
     return True
 
 
@@ -67,7 +72,10 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
             if not line.endswith(b"\n"):  # torn: no record yet
                 break
             if found is not None:
-                head = name_of(line)
+                try:
+                    head = name_of(line)
+                except journal.NOT_JSON:  # the engine says so
+                    continue
                 later.add(head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}")
                 continue
             whole.update(line)
@@ -84,32 +92,9 @@ def _same_then(
     with tempfile.TemporaryDirectory(prefix="snellen-judged-") as place:
         earlier = RunFolder(place)
         try:
-            shutil.copyfile(source.meta_path, earlier.meta_path)
+            earlier.write_meta(structs.replace(source.meta(), records=None))
             shutil.copyfile(source.results, earlier.results)
             os.truncate(earlier.results, end)
         except OSError as error:
             raise storage_error(Path(place), error) from error
         return not any(fingerprint.differences(before, identity(earlier)))
-
-
-def _without(path: Path, names: set[str]) -> None:
-    """Leave out the records of these samples, by rename; a file without any is not touched."""
-    name_of = msgspec.json.Decoder(_Named).decode
-    part = path.with_name(path.name + ".part")
-    left_out = 0
-    try:
-        with path.open("rb") as old, part.open("wb") as new:
-            for line in old:
-                if line.endswith(b"\n") and name_of(line).sample_id in names:
-                    left_out += 1
-                else:
-                    new.write(line)
-            new.flush()
-            os.fsync(new.fileno())
-        if left_out:
-            part.replace(path)
-        else:
-            part.unlink()
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise storage_error(path, error) from error

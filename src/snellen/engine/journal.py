@@ -5,41 +5,58 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
-from snellen.errors import RunError, StorageError
+from snellen.engine.damage import RESULTS, Damage
+from snellen.errors import RunChangedError, RunError, StorageError
+from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal, sealed
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T", bound=Struct)
 _CHUNK = 1 << 20
+META = "run_meta.json"
+ASIDE = "results.damaged"
+NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
 class Journal:
     """Appends records with one write each, so that a killed process loses none that was appended.
 
-    A background thread calls fsync at least every `sync_every_s` seconds while there is something new, so that a
-    power cut loses at most that much. Opening cuts off a torn last line; `repaired` is the number of bytes cut.
+    Each record gets the next number and a checksum (snellen.sources.checksums). A background thread calls fsync at least
+    every `sync_every_s` seconds while there is something new, so that a power cut loses at most that much. Opening cuts
+    off a torn last line; `repaired` is the number of bytes cut.
+
+    Args:
+        path: the file; made where it is missing.
+        sync_every_s: seconds between two group commits.
+        first: called before each fsync; brings what must not come behind this journal to the disk (traces).
 
     Raises:
         StorageError: the disk is full or the file cannot be written; the file then ends with its last whole record.
+        RunChangedError: something else has deleted, replaced, cut or extended the file. Noticed at a group commit, and
+            raised by the next call.
     """
 
-    def __init__(self, path: Path, *, sync_every_s: float = 1.0) -> None:
+    def __init__(self, path: Path, *, sync_every_s: float = 1.0, first: Callable[[], None] | None = None) -> None:
         self.path = path
+        self._first = first
         try:
             self.repaired = repair(path)
+            self.number = last_number(path)
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise storage_error(path, error) from error
         self._size = os.fstat(self._fd).st_size
         self._encode = msgspec.json.Encoder().encode_into
         self._line = bytearray()
+        self._lock = threading.Lock()
         self._dirty = threading.Event()
         self._closed = threading.Event()
-        self._sync_failure: OSError | None = None
+        self._failure: StorageError | RunChangedError | None = None
         self._syncer = threading.Thread(
             target=self._sync_often, args=(sync_every_s,), name="journal-fsync", daemon=True
         )
@@ -47,19 +64,15 @@ class Journal:
 
     def append(self, record: Any) -> None:
         """Write one record (any struct or dict that JSON can hold) as one line."""
-        if self._sync_failure is not None:
-            raise storage_error(self.path, self._sync_failure)
+        if self._failure is not None:
+            raise self._failure
         line = self._line
         self._encode(record, line)
-        line += b"\n"
-        try:
-            written = os.write(self._fd, line)
-            if written != len(line):  # a disk that fills up takes the first part of a line only
-                written += os.write(self._fd, memoryview(line)[written:])
-        except OSError as error:
-            os.ftruncate(self._fd, self._size)
-            raise storage_error(self.path, error) from error
-        self._size += written
+        seal(line, self.number + 1)
+        with self._lock:
+            append_whole(self._fd, line, self._size, self.path)
+            self._size += len(line)
+        self.number += 1
         if not self._dirty.is_set():
             self._dirty.set()
 
@@ -70,11 +83,11 @@ class Journal:
         self._closed.set()
         self._syncer.join()
         try:
-            os.fsync(self._fd)
-        except OSError as error:
-            raise storage_error(self.path, error) from error
+            self._commit()
         finally:
             os.close(self._fd)
+        if self._failure is not None:
+            raise self._failure
 
     def _sync_often(self, every_s: float) -> None:
         # It waits for the closing and looks at the rest: a wait for news could sleep through the end.
@@ -83,10 +96,81 @@ class Journal:
                 continue
             self._dirty.clear()
             try:
-                os.fsync(self._fd)
-            except OSError as error:  # told to the writer at its next append
-                self._sync_failure = error
+                self._commit()
+            except (StorageError, RunChangedError) as error:  # told to the writer at its next append
+                self._failure = error
                 return
+
+    def _commit(self) -> None:
+        try:
+            if self._first is not None:
+                self._first()
+            os.fsync(self._fd)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+        with self._lock:
+            self._require_own()
+
+    def _require_own(self) -> None:
+        """Raises RunChangedError where the file that stands at the path is not the one that was written, byte by byte."""
+        mine = os.fstat(self._fd)
+        try:
+            there = self.path.stat()
+        except OSError:
+            what = "was deleted"
+        else:
+            if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
+                what = "was replaced by another file"
+            elif mine.st_size < self._size:
+                what = f"was cut from {self._size:,} to {mine.st_size:,} bytes"
+            elif mine.st_size > self._size:
+                what = f"has {mine.st_size - self._size:,} bytes more than were written"
+            else:
+                return
+        raise changed(self.path, what)
+
+
+def append_whole(fd: int, line: bytes | bytearray, size: int, path: Path) -> None:
+    """Write a line at the end of a file of `size` bytes; a write that fails leaves nothing of it.
+
+    Raises:
+        StorageError: the disk is full, or the file cannot be written.
+    """
+    try:
+        written = os.write(fd, line)
+        if written != len(line):  # a disk that fills up takes the first part of a line only
+            written += os.write(fd, memoryview(line)[written:])
+    except OSError as error:
+        if os.fstat(fd).st_size > size:
+            os.ftruncate(fd, size)
+        raise storage_error(path, error) from error
+
+
+def changed(path: Path, what: str, details: Sequence[str] = ()) -> RunChangedError:
+    """The error for a file of a run that something else has changed while the run wrote to it."""
+    return RunChangedError(
+        "\n".join([f"{path} {what} while the run was writing to it", *details]),
+        "Look for what else writes there: another program, a cleaning job, an agent without a sandbox. Records that are "
+        "gone were lost with the file.\nPut it back if you can, then run the same command: it asks what has no record.",
+    )
+
+
+def last_number(path: Path) -> int:
+    """The number of the last record of a journal; 0 where none has a number.
+
+    The last line says it, unless that is damaged or has none; then all lines are read.
+    """
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _CHUNK))
+        end = file.read()
+        number = record_number(end[end.rfind(b"\n", 0, -1) + 1 :])
+        if number is not None:
+            return number
+        file.seek(0)
+        return max((record_number(line) or 0 for line in file), default=0)
 
 
 def repair(path: Path) -> int:
@@ -110,26 +194,184 @@ def repair(path: Path) -> int:
     return size - end
 
 
-def read(path: Path, type_: type[T]) -> Iterator[T]:
-    """Every whole record of a journal (or the fields of it that `type_` has), in file order. A torn last line is passed over; other damage is an error.
+def read(path: Path, type_: type[T], damage: Damage | None = None, *, whole: type[Struct] | None = None) -> Iterator[T]:
+    """Every intact record of a journal (or the fields of it that `type_` has), in file order, each number once.
+
+    Args:
+        path: the journal; nothing is read where there is none.
+        type_: what is decoded.
+        damage: takes what is wrong, once all is read; None: the first fault is an error, and a torn last line is none.
+        whole: what a line without a checksum must be, where `type_` has fewer fields; None: `type_`.
 
     Raises:
-        RunError: a line in the middle is not a record; the message names it.
+        RunError: the file cannot be read; without `damage`, also a fault, by line and sample.
     """
+    noted = damage if damage is not None else Damage(path, strict=True)
+    return (record for _, record in placed(path, type_, noted, whole=whole))
+
+
+def intact(path: Path, type_: type[T]) -> Iterator[T]:
+    """Every intact record, as `read`; what is wrong is told in a warning at the end, by line and sample."""
+    damage = Damage(path, expected_last(path) if path.name == RESULTS else None)
+    yield from read(path, type_, damage)
+    damage.tell()
+
+
+def placed(path: Path, type_: type[T], damage: Damage, *, whole: type[Struct] | None = None) -> Iterator[tuple[int, T]]:
+    """(where it begins, in bytes; record) of every intact record: as `read`."""
     decode = msgspec.json.Decoder(type_).decode
+    for number, content, _, at in _lines(path, whole or type_, damage):
+        try:
+            record = decode(content)
+        except NOT_JSON as error:
+            damage.bad(number, content, f"not a record: {error}")
+            continue
+        yield at, record
+
+
+def expected_last(path: Path) -> int | None:
+    """The number of the last record of a run's journal, by its run_meta.json; None where that does not say."""
+    meta = path.parent / META
+    try:
+        return msgspec.json.decode(meta.read_bytes(), type=_Written).records if meta.is_file() else None
+    except (OSError, *NOT_JSON):
+        return None
+
+
+class _Written(Struct):
+    records: int | None = None
+
+
+_Line: TypeAlias = tuple[int, bytes, int | None, int]
+"""An intact record: the number of its line, its bytes with a line end, its own number (None: it has none), where it begins."""
+
+
+def _lines(path: Path, whole: type[Any], damage: Damage) -> Iterator[_Line]:
+    """The intact records of a journal, each number once; a line without a checksum is intact if it is a `whole`."""
+    decode = msgspec.json.Decoder(whole).decode
     if not path.exists():
+        damage.close(0)
         return
+    at = torn = 0
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield decode(line)
-            except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-                raise RunError(
-                    f"{path}, line {number}: not a record: {error}",
-                    "The file was changed by something else. Restore it, or delete that line: its sample is asked again.",
-                ) from error
+            start, at = at, at + len(line)
+            record = record_number(line)
+            if record is not None:
+                if damage.take(record, number, line):
+                    yield number, line, record, start
+            elif not line.endswith(b"\n"):
+                torn = 0 if damage.strict else len(line)
+            elif not never_sealed(line):
+                yield from _salvaged(line, number, start, damage)
+            else:
+                try:
+                    decode(line)
+                except NOT_JSON as error:
+                    damage.bad(number, line, f"not a record: {error}")
+                    continue
+                damage.without_number(number)
+                yield number, line, None, start
+    damage.close(torn)
+
+
+def _salvaged(line: bytes, number: int, at: int, damage: Damage) -> Iterator[_Line]:
+    parts = list(intact_parts(line))
+    if not parts:
+        damage.bad(number, line, _why(line))
+        return
+    rest = len(line) - 1 - sum(end - start for start, end in parts)
+    damage.joined(number, line, len(parts), rest)
+    for start, end in parts:
+        content = line[start:end] + b"\n"
+        record = record_number(content)
+        if record is not None and damage.take(record, number, content):
+            yield number, content, record, at + start
+
+
+def _why(line: bytes) -> str:
+    try:
+        msgspec.json.decode(line)
+    except NOT_JSON as error:
+        return f"not a record: {error}"
+    return "does not match its checksum"
+
+
+class _Named(Struct, frozen=True, gc=False):
+    sample_id: str
+
+
+def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bool:
+    """Rewrite a journal so that every line is an intact record and no number is left out; by rename.
+
+    Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first.
+
+    Args:
+        path: the journal.
+        whole: what a record must be.
+        without: samples whose records are left out on purpose.
+
+    Returns:
+        Whether it was changed.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    damage = Damage(path)
+    decode, name_of = msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(_Named).decode
+    places: list[tuple[int, int, int]] = []
+    left_out, before = False, 0
+    for line, content, number, at in _lines(path, whole, damage):
+        try:
+            decode(content)
+        except NOT_JSON as error:
+            damage.bad(line, content, f"not a record: {error}")
+            continue
+        if without and name_of(content).sample_id in without:
+            left_out = True
+            continue
+        before = before if number is None else number
+        places.append((before, at, len(content) - 1))
+    if not damage and not left_out:
+        return False
+    places.sort(key=lambda place: place[0])
+    part = path.with_name(path.name + ".part")
+    try:
+        if damage:
+            _put_aside(path, sorted((at, size) for _, at, size in places))
+        with path.open("rb") as old, part.open("wb") as new:
+            count = 0
+            for _, at, size in places:
+                old.seek(at)
+                content = old.read(size) + b"\n"
+                if (number := record_number(content)) is not None:
+                    count += 1
+                    content = content if number == count else sealed(content, count)
+                new.write(content)
+            new.flush()
+            os.fsync(new.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise storage_error(path, error) from error
+    return True
+
+
+def _put_aside(path: Path, intact: list[tuple[int, int]]) -> None:
+    """Add what stands between the intact records of a journal to `results.damaged`."""
+    pieces = []
+    with path.open("rb") as old:
+        end = 0
+        for at, size in [*intact, (old.seek(0, os.SEEK_END), 0)]:
+            old.seek(end)
+            if piece := old.read(at - end).strip(b"\n"):
+                pieces.append(piece + b"\n")
+            end = at + size
+    if pieces:
+        with path.with_name(ASIDE).open("ab") as aside:
+            aside.writelines(pieces)
+            aside.flush()
+            os.fsync(aside.fileno())
 
 
 def _opened(path: Path) -> IO[bytes]:

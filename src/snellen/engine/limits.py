@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from snellen import stopping
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
 from snellen.errors import BudgetError, TooManyFailuresError, UsageError
@@ -46,14 +47,20 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM ask for an end; only the main thread of a program can hear them."""
+        """Ctrl-C, SIGTERM and SIGHUP ask for an end; only the main thread of a program can hear them.
+
+        SIGHUP that is ignored stays so: `nohup` sets it aside.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in heard}
         for number in before:
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._signalled, number)
         try:
             yield
         finally:
@@ -61,7 +68,8 @@ class Stop:
                 loop.remove_signal_handler(number)  # leaves the default, which for SIGTERM is a sudden end
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _signalled(self) -> None:
+    def _signalled(self, number: int) -> None:
+        stopping.note(number)
         if self.interrupted:
             for task in self.tasks:
                 task.cancel()

@@ -14,6 +14,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint, journal
 from snellen.engine.ask import Asker
+from snellen.engine.damage import Damage
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.gate import Backoff, Gate
 from snellen.engine.journal import Journal
@@ -21,9 +22,16 @@ from snellen.engine.limits import Budget, Failing, Stop, require_price
 from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
-from snellen.engine.state import Work, all_recorded, expected, pending, read_state
+from snellen.engine.state import Work, all_recorded, expected, pending, read_state, without_record
 from snellen.engine.traces import Traces
-from snellen.errors import DataError, InterruptedRunError, PreflightError, RunError
+from snellen.errors import (
+    DataError,
+    InterruptedRunError,
+    PreflightError,
+    RunChangedError,
+    RunError,
+    StorageError,
+)
 from snellen.models.base import Model
 from snellen.sources.blobs import stream
 from snellen.types import Image, Record, Sample, Score, Video
@@ -50,6 +58,7 @@ async def run(
         FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
         PreflightError: the model or the data is not ready; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
+        RunChangedError: something else deleted, replaced or changed the folder's files meanwhile.
     """
     display = display or Silent()
     require_price(spec, model)
@@ -65,7 +74,13 @@ async def run(
                 "Put run_meta.json back, or choose another folder with --out. Nothing was changed.",
             )
         repaired = journal.repair(folder.results)
-        before, done = read_state(folder)
+        damage = Damage(folder.results, journal.expected_last(folder.results))
+        before, done = read_state(folder, damage)
+        lost = ""
+        if damage:
+            damage.tell()
+            lost = without_record(folder, benchmark, structs.replace(spec, limit=widest))
+            journal.mend(folder.results, Record)
         size = benchmark.size(spec.data)
         meta = RunMeta(
             fingerprint=fingerprint.digest(what),
@@ -76,6 +91,7 @@ async def run(
             totals=structs.replace(before, seconds=folder.meta().totals.seconds if folder.exists() else 0.0),
             restricted=benchmark.restricted,
             places=absolute_places(spec),
+            records=journal.last_number(folder.results),
         )
         work = pending(benchmark, spec, done)
         first = next(work, None)
@@ -94,21 +110,37 @@ async def run(
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
         if repaired:
             progress.note = f"cut {repaired} bytes of a torn last line"
-        state = "partial"
+        if lost:
+            progress.note = lost
+        traces = Traces(folder.traces)
+        writer = Journal(folder.results, first=traces.sync)
+        state, change = "partial", None
         try:
-            await _execute(spec, benchmark, model, folder, work, meta.totals, progress, display, backoff)
+            await _execute(
+                spec, benchmark, model, folder, work, meta.totals, progress, display, backoff, writer, traces
+            )
             state = _ended(benchmark, meta.spec, spec, folder)
+        except RunChangedError as error:
+            change = error
         finally:
             display.close(progress)
-            after, _ = read_state(folder)
+            damage = Damage(folder.results, writer.number)
+            after, _ = read_state(folder, damage)
+            change = change or _change(folder, damage)
             seconds = meta.totals.seconds + progress.elapsed
             meta = structs.replace(
                 meta,
                 totals=structs.replace(after, seconds=round(seconds, 3)),
-                state=state,
+                state="partial" if change is not None else state,
                 environment=await _executed(model, meta.environment),
+                records=writer.number,
             )
-            folder.write_meta(meta)
+            if change is None:
+                folder.write_meta(meta)
+        if change is not None:
+            with contextlib.suppress(StorageError):  # the folder itself may be gone
+                folder.write_meta(meta)
+            raise change
         return meta
 
 
@@ -122,6 +154,8 @@ async def _execute(
     progress: Progress,
     display: Display,
     backoff: Backoff | None,
+    writer: Journal,
+    traces: Traces,
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, getattr(model, "in_flight", 0))
@@ -131,7 +165,6 @@ async def _execute(
     budget = Budget(spec, before)
     budget.check()
     failing = Failing(max(100, 4 * workers))
-    writer, traces = Journal(folder.results), Traces(folder.traces)
     asker = Asker(model, gate, backoff, traces, progress, stop, _seed(spec, model))
     profile, score = next(iter(benchmark.score.items()))
 
@@ -172,8 +205,10 @@ async def _execute(
         with contextlib.suppress(asyncio.CancelledError):
             await screen
         progress.active = 0
-        traces.close()
-        writer.close()
+        try:
+            traces.close()
+        finally:
+            writer.close()
     if budget.unpriced or next(work, None) is not None:  # used up by the last answer, it has stopped nothing
         budget.check()
     failing.check(folder)
@@ -268,6 +303,21 @@ def unreadable(sample: Sample) -> DataError | None:
         except DataError as error:
             return error
     return None
+
+
+def _change(folder: RunFolder, damage: Damage) -> RunChangedError | None:
+    """What something else did to the files of a run, as they are at its end; None where they are as they were written."""
+    if damage:
+        return journal.changed(folder.results, "was changed", damage.lines())
+    return None if folder.exists() else journal.changed(folder.meta_path, "was deleted")
+
+
+def require_written(folder: RunFolder, meta: RunMeta) -> None:
+    """Raises RunChangedError where a run's files are gone, or its journal ends with another record than its meta says."""
+    if not folder.exists() or not folder.results.exists():
+        raise journal.changed(folder.path if not folder.exists() else folder.results, "was deleted")
+    if meta.records is not None and journal.last_number(folder.results) != meta.records:
+        raise journal.changed(folder.results, "was changed")
 
 
 def _seed(spec: RunSpec, model: Model) -> int | None:

@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
+from snellen.engine.damage import Damage, plain
 from snellen.engine.folder import RunFolder, RunSpec, Totals
-from snellen.types import Sample, Usage
+from snellen.types import Record, Sample, Usage
 
 Key: TypeAlias = str | tuple[str, int]
 Work: TypeAlias = Iterator[tuple[Sample, int]]
 ANSWERED = ("ok", "refused")
+NAMED = 10
 
 
 class _Reply(Struct, frozen=True, gc=False):
@@ -37,21 +39,22 @@ def key(sample_id: str, repeat: int) -> Key:
     return sample_id if repeat == 0 else (sample_id, repeat)
 
 
-def read_state(folder: RunFolder) -> tuple[Totals, set[Key]]:
+def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     """Totals of the journal, and the keys of all that needs no further asking.
 
-    A failed sample that was later answered counts as answered alone; its use of tokens counts each time.
+    A failed sample that was later answered counts as answered alone; its use of tokens counts each time. What is no
+    intact record is left to `damage`.
     """
     done: set[Key] = set()
     failed: dict[Key, str] = {}
     answered: Counter[str] = Counter()
     tokens_in = tokens_out = 0
     cost: float | None = None
-    for head in journal.read(folder.results, _Head):
+    for head in journal.read(folder.results, _Head, damage, whole=Record):
         which = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
+            answered[head.status] += which not in done
             done.add(which)
-            answered[head.status] += 1
             failed.pop(which, None)
         else:
             failed[which] = head.status
@@ -88,8 +91,26 @@ def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
 
 def all_recorded(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> bool:
     """Whether every question of the run has a record, be it a failure."""
-    recorded = {key(head.sample_id, head.repeat) for head in journal.read(folder.results, _Head)}
+    heads = journal.read(folder.results, _Head, Damage(folder.results))
+    recorded = {key(head.sample_id, head.repeat) for head in heads}
     return next(pending(benchmark, spec, recorded), None) is None
+
+
+def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> str:
+    """Which samples of a run have no record because its journal is damaged, in one line; empty where it is whole.
+
+    Raises:
+        SnellenError: the benchmark's samples cannot be read.
+    """
+    damage = Damage(folder.results, journal.expected_last(folder.results))
+    heads = journal.read(folder.results, _Head, damage, whole=Record)
+    recorded = {key(head.sample_id, head.repeat) for head in heads}
+    if not damage:
+        return ""
+    absent = [sample.id for sample, _ in pending(benchmark, spec, recorded)]
+    named = ", ".join(plain(name) for name in absent[:NAMED]) + (", …" if len(absent) > NAMED else "")
+    lost = f"{len(absent):,} samples have no record ({named})" if absent else "every sample has a record"
+    return f"results.jsonl has {damage.summary()}; {lost}"
 
 
 def expected(size: int | None, spec: RunSpec) -> int | None:

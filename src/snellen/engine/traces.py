@@ -2,48 +2,86 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
-from snellen.engine.journal import storage_error
+from snellen.engine.journal import append_whole, changed, repair, storage_error
 from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20
 
 
 class Traces:
-    """Appends raw exchanges; a new shard is begun every 64 MB. Loss of the last lines in a crash loses no answer."""
+    """Appends raw exchanges, each with one write before its record is journalled; a new shard is begun every 64 MB.
+
+    `sync` belongs before the journal's own fsync, so that what is recorded has its trace after a power cut too. Opening
+    cuts off a torn last line.
+
+    Raises:
+        StorageError: a shard cannot be written. RunChangedError: something else deleted it meanwhile.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file: IO[bytes] | None = None
+        self._fd: int | None = None
+        self._path = folder
+        self._size = 0
         self._shard = 0
+        self._lock = threading.Lock()
         self._encode = msgspec.json.Encoder().encode
+        try:
+            for last in sorted(folder.glob("*.jsonl"))[-1:]:
+                repair(last)
+        except OSError as error:
+            raise storage_error(folder, error) from error
 
     def add(self, sample_id: str, repeat: int, attempt: int, trace: Any) -> None:
         """Write one exchange."""
+        line = self._encode({"sample_id": sample_id, "repeat": repeat, "attempt": attempt, "trace": trace})
+        content = redact_bytes(line) + b"\n"
         try:
-            if self._file is None or self._file.tell() > SHARD_BYTES:
+            if self._fd is None or self._size > SHARD_BYTES:
                 self._next()
-            line = self._encode({"sample_id": sample_id, "repeat": repeat, "attempt": attempt, "trace": trace})
-            self._file.write(redact_bytes(line) + b"\n")  # type: ignore[union-attr]
         except OSError as error:
             raise storage_error(self._folder, error) from error
+        assert self._fd is not None  # noqa: S101 - a shard was begun
+        append_whole(self._fd, content, self._size, self._path)
+        self._size += len(content)
+
+    def sync(self) -> None:
+        """Bring what was written to the disk. Called by the journal's thread."""
+        with self._lock:
+            if self._fd is None:
+                return
+            fd = os.dup(self._fd)
+        try:
+            os.fsync(fd)
+            if os.fstat(fd).st_nlink == 0:
+                raise changed(self._path, "was deleted")
+        except OSError as error:
+            raise storage_error(self._path, error) from error
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
-        if self._file is not None:
-            try:
-                self._file.close()
-            except OSError as error:
-                raise storage_error(self._folder, error) from error
-            finally:
-                self._file = None
+        """Bring the shard to the disk and close it."""
+        try:
+            self.sync()
+        finally:
+            with self._lock:
+                fd, self._fd = self._fd, None
+            if fd is not None:
+                os.close(fd)
 
     def _next(self) -> None:
         self.close()
         self._folder.mkdir(exist_ok=True)
         while (path := self._folder / f"{self._shard:05}.jsonl").exists():
             self._shard += 1
-        self._file = path.open("ab", buffering=1 << 16)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        with self._lock:
+            self._fd, self._path, self._size = fd, path, 0

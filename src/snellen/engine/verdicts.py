@@ -93,7 +93,7 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
         if record.status == "ok" and record.response is not None:
             texts[record.sample_id] = record.response.text
             asked_at[record.sample_id] = record.started_at
-    for head in journal.read(source.results, _Timed):
+    for head in journal.intact(source.results, _Timed):
         name = head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"
         if head.status == "ok" and head.finished_at > asked_at.get(name, head.finished_at):
             texts.pop(name, None)

@@ -120,7 +120,7 @@ def reasons(folder: Path) -> dict[str, str]:
     """Why a judge said what it said, by `rescore.judged_name`, from its raw outputs, which hold no gold."""
     found = {}
     for path in sorted((folder / "raw_judge_outputs").glob("*.jsonl")):
-        for line in journal.read(path, _Raw):
+        for line in journal.intact(path, _Raw):
             told = next((one["reason"] for one in objects(line.text) if isinstance(one.get("reason"), str)), None)
             if told is not None:
                 found[line.sample_id] = told[:2_000]

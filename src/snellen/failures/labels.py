@@ -136,13 +136,9 @@ def save(run: Run, labelled: Sequence[Labelled]) -> bool:
 
 
 def saved(run: Run) -> list[Labelled] | None:
-    """What failures.jsonl holds; None where there is none.
-
-    Raises:
-        RunError: it is damaged.
-    """
+    """What failures.jsonl holds, without damaged lines, of which a warning is told; None where there is none."""
     path = run.path / NAME
-    return list(journal.read(path, Labelled)) if path.exists() else None
+    return list(journal.intact(path, Labelled)) if path.exists() else None
 
 
 def is_current(run: Run) -> bool:

@@ -122,7 +122,7 @@ def _files(told: Sequence[Told], names: Sequence[str]) -> dict[tuple[str, Key], 
     found: dict[tuple[str, Key], list[tuple[str, str, str]]] = {}
     for one, name in zip(told, names, strict=True):
         spec = one.run.meta.spec
-        seen = {(head.sample_id, head.repeat) for head in journal.read(one.run.folder.results, _Head)}
+        seen = {(head.sample_id, head.repeat) for head in journal.intact(one.run.folder.results, _Head)}
         for which in sorted(seen):
             found.setdefault((spec.benchmark, which), []).append((name, spec.model, file_name(name, *which)))
     return found
@@ -225,7 +225,7 @@ class _Verdict(Struct):
 def _away(run: Run) -> Iterator[_Seen]:
     """The answers of a run whose data cannot be read: records, traces and verdicts alone."""
     judged = beside(run.folder)
-    lines = [] if judged is None else list(journal.read(judged.path / "verdicts.jsonl", _Verdict))
+    lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _Verdict))
     verdicts = {one.sample_id: str(one.judge_verdict) for one in lines}
     traces = failed.places(run.folder.traces)
     for record in final_records(run.folder.results):

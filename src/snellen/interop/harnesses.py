@@ -12,6 +12,7 @@ from msgspec import Struct
 from snellen.interop.answers import Answer, AnswerFile, Problems, missing
 from snellen.interop.fields import id_of
 from snellen.interop.lines import json_rows, raw_lines
+from snellen.sources.checksums import never_sealed, record_number, sample_named
 from snellen.types import Failure, Status
 
 
@@ -34,12 +35,25 @@ def own(path: Path) -> AnswerFile:
 
 def _own(path: Path, problems: Problems) -> Iterator[Answer]:
     decode = msgspec.json.Decoder(_Own).decode
+    upto = 0
+    beyond: set[int] = set()  # numbers behind a gap; those up to `upto` were all there, in order
     for number, line in raw_lines(path, problems):
+        record = record_number(line)
+        if record is None and not never_sealed(line):
+            problems.add(f"line {number}", f"{sample_named(line)!r} does not match its checksum")
+            continue
+        if record is not None and (record <= upto or record in beyond):
+            problems.add(f"line {number}", f"repeats record {record}")
+            continue
         try:
             row = decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             problems.add(f"line {number}", f"not a record: {error}")
             continue
+        if record is not None and record == upto + 1 and not beyond:
+            upto = record
+        elif record is not None:
+            beyond.add(record)
         text = None if row.response is None or row.status != "ok" else row.response.text
         failure = row.error
         if text is None and failure is None:

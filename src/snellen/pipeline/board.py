@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from snellen import stopping
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Progress
@@ -22,7 +23,6 @@ from snellen.types import Metric
 MANIFEST = "easi.json"
 NOT_JUDGED = "not judged"
 UNANSWERED = 9
-INTERRUPTED = 130
 State: TypeAlias = Literal[
     "waiting", "checking", "ready", "running", "answered", "judging", "complete", "partial", "failed"
 ]
@@ -138,9 +138,9 @@ class Board:
 
     @property
     def status(self) -> int:
-        """Exit status: 130 where somebody ended it, the first failure's, 9 where an answer is missing, 0 else."""
+        """Exit status: 130 (after SIGTERM 143, after SIGHUP 129) where somebody ended it, the first failure's, 9 where an answer is missing, 0 else."""
         if self.interrupted:
-            return INTERRUPTED
+            return stopping.exit_status()
         if self.failed:
             error = self.failed[0].error
             return error.exit_code if error is not None else 1

@@ -14,7 +14,6 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
 from snellen.cli.output import note, show_json
-from snellen.cli.serve import ended_by_signals
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def extract(
                 "Leave --threads away.",
             )
         far = Scattered(encoder, names, device=device, compute=compute, revision=revision, nproc=nproc, ray=ray)
-        with ended_by_signals(), far:
+        with far:
             meta = extracted(far)
     _stored(out, meta, as_json)
 

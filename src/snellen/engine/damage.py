@@ -1,0 +1,181 @@
+"""What is wrong with a journal: which lines hold no intact record, and which records are missing, repeated or moved."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from snellen.errors import RunError
+from snellen.sources.checksums import sample_named
+
+LISTED = 20
+RESULTS = "results.jsonl"
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Damage:
+    """Takes the lines of a journal in file order, and says what is wrong with them.
+
+    Attributes:
+        path: the journal.
+        last: number of the last record that must be there; None: not known.
+        strict: raise RunError at the first fault.
+        damaged: lines that hold no intact record.
+        missing: records that are not there, beyond those on damaged lines.
+        repeated: lines that hold a record for a second time; the first counts.
+        moved: places at which a record comes after one with a higher number.
+        unnumbered: lines without number and checksum behind lines that have them; they count.
+        torn: bytes behind the last line end.
+        highest: the highest number of a record.
+    """
+
+    path: Path
+    last: int | None = None
+    strict: bool = False
+    damaged: int = 0
+    missing: int = 0
+    repeated: int = 0
+    moved: int = 0
+    unnumbered: int = 0
+    torn: int = 0
+    highest: int = 0
+    faults: list[str] = field(default_factory=list)
+    _upto: int = 0
+    _upto_line: int = 0
+    _beyond: dict[int, int] = field(default_factory=dict)
+    _before: int = 0
+    _bad_lines: list[int] = field(default_factory=list)
+    _count: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.damaged or self.missing or self.repeated or self.moved or self.torn)
+
+    @property
+    def renumbered(self) -> bool:
+        """Whether numbers are left out, so that lines behind must be numbered anew."""
+        return bool(self._beyond)
+
+    def take(self, number: int, line: int, content: bytes) -> bool:
+        """Note an intact record; False where it was there before."""
+        if not self._beyond and number == self._upto + 1:
+            self._upto = self.highest = self._before = number
+            self._upto_line = line
+            return True
+        if number <= self._upto or number in self._beyond:
+            self.repeated += 1
+            self._fault(line, content, f"repeats record {number}")
+            return False
+        if number < self._before:
+            self.moved += 1
+            self._fault(line, content, f"record {number} comes after record {self._before}")
+        self._beyond[number] = line
+        self._before = number
+        self.highest = max(self.highest, number)
+        return True
+
+    def bad(self, line: int, content: bytes, why: str) -> None:
+        """Note a line that holds no intact record."""
+        self.damaged += 1
+        self._bad_lines.append(line)
+        self._fault(line, content, why)
+
+    def joined(self, line: int, content: bytes, records: int, rest: int) -> None:
+        """Note a line that holds intact records, and `rest` bytes that are none."""
+        self.damaged += 1
+        if rest > 1:
+            self._bad_lines.append(line)
+        self._fault(line, content, f"has a damaged line end; {records} intact records on it count")
+
+    def without_number(self, line: int) -> None:
+        """Note a line without number and checksum; before the first line that has them it is one of version 0.1."""
+        if self.highest:
+            self.unnumbered += 1
+            self._bad_lines.append(line)  # it may stand for a number that is missing
+
+    def close(self, torn: int) -> None:
+        """Note the end of the file, and which records are missing before it."""
+        self.torn = torn
+        if torn:
+            self._fault(None, b"", f"{torn:,} bytes behind the last line end are no record")
+        before, before_line = self._upto, self._upto_line
+        numbers = sorted(self._beyond)
+        for number in numbers:
+            line = self._beyond[number]
+            self._gap(before, number, before_line, line)
+            before, before_line = number, line
+        if self.last is not None and self.last > before:
+            self._gap(before, self.last + 1, before_line, None)
+
+    def _gap(self, before: int, after: int, before_line: int, after_line: int | None) -> None:
+        absent = after - before - 1
+        if not absent:
+            return
+        upto = len(self._bad_lines) if after_line is None else bisect_left(self._bad_lines, after_line)
+        absent -= min(absent, max(0, upto - bisect_left(self._bad_lines, before_line)))
+        if absent:
+            self.missing += absent
+            where = "at the end" if after_line is None else f"before line {after_line:,}"
+            what = f"{absent:,} records are" if absent > 1 else "1 record is"
+            numbers = f"number {before + 1:,}" if after - before == 2 else f"numbers {before + 1:,} to {after - 1:,}"
+            self._fault(None, b"", f"{what} missing {where} ({numbers})")
+
+    def _fault(self, line: int | None, content: bytes, why: str) -> None:
+        sample = sample_named(content) if line is not None and len(self.faults) < LISTED else ""
+        named = f" (sample {plain(sample)})" if sample else ""
+        text = why if line is None else f"line {line:,}{named}: {why}"
+        if self.strict:
+            raise RunError(
+                f"{self.path}, {text}", "Something else has changed the file. Restore it, or delete that line."
+            )
+        if len(self.faults) < LISTED:
+            self.faults.append(text)
+        self._count += 1
+
+    def summary(self) -> str:
+        """How many faults there are of each kind; empty where there is none."""
+        kinds = (
+            (self.damaged, "damaged line", "damaged lines"),
+            (self.missing, "missing record", "missing records"),
+            (self.repeated, "repeated line", "repeated lines"),
+            (self.moved, "line out of order", "lines out of order"),
+            (int(bool(self.torn)), "torn line", "torn lines"),
+        )
+        return ", ".join(f"{count:,} {several if count > 1 else single}" for count, single, several in kinds if count)
+
+    def lines(self) -> list[str]:
+        """What is wrong, for people: a heading, then one line a fault."""
+        if not self and not self.unnumbered:
+            return []
+        lines = []
+        if self:
+            lines = [f"{self.path}: {self.summary()}", *(f"  {fault}" for fault in self.faults)]
+            if self._count > len(self.faults):
+                lines.append(f"  … and {self._count - len(self.faults):,} more")
+            if self.path.name == RESULTS:
+                lines.append(f"  What has no record is asked again by `snellen rerun {self.path.parent}`.")
+        if self.unnumbered:
+            lines.append(
+                f"{self.path}: {self.unnumbered:,} lines have no checksum, though lines before them do: an older version "
+                "of snellen or another program wrote them. They count."
+            )
+        return lines
+
+    def tell(self) -> None:
+        """Log what is wrong as a warning, each text once a process."""
+        if lines := self.lines():
+            _warn("\n".join(lines))
+
+
+@lru_cache(maxsize=1000)
+def _warn(text: str) -> None:
+    log.warning("%s", text)
+
+
+def plain(name: str) -> str:
+    """A sample's id as a terminal may see it."""
+    short = name if len(name) <= 100 else name[:99] + "…"
+    return short if short.isprintable() else ascii(short)
