@@ -7,8 +7,10 @@ import signal
 
 import psutil
 import pytest
-from ray_runs import RUN, alone, answers, finished, lines, start, wait_for
+from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
 from two_hosts import family
+
+from snellen.engine.ray.pool import UNEXPECTED_END, _why
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -40,6 +42,58 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     if number == signal.SIGINT:
         finished(start((*RUN, "--out", folder)))  # without workers this time
         assert answers(folder) == undisturbed
+
+
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
+def test_a_ray_of_our_own_that_dies_ends_the_run_with_an_error_and_the_answers_are_kept(tmp_path, undisturbed, name):
+    """It used to wait for ever: `finished` gives up after minutes."""
+    folder = tmp_path / "run"
+    run = start((*RUN, "--nproc", "2", "--out", folder))
+    wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
+    (dead,) = (one for one in family(run.pid) if one.name() == name)
+    dead.kill()
+    _, err = finished(run, 8)
+    assert f"its {name.replace('_', ' ')} was killed by signal 9 (SIGKILL)" in err
+    assert "Run the same command again" in err and "Traceback" not in err
+    finished(start((*RUN, "--out", folder)))  # without workers this time
+    assert answers(folder) == undisturbed
+
+
+def test_a_worker_that_is_killed_is_not_said_to_have_run_out_of_memory(tmp_path, undisturbed):
+    folder = tmp_path / "run"
+    run = start((*RUN, "--nproc", "2", "--out", folder))
+    wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
+    worker = next(one for one in family(run.pid) if one.cmdline()[:1] and one.cmdline()[0].startswith("ray::Worker"))
+    worker.kill()
+    finished(run)
+    assert answers(folder) == undisturbed
+    (why,) = executor(folder)["lost"]
+    assert "kill -9" in why and "out of memory" not in why
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+            "unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was "
+            "killed by the OOM killer due to high memory usage, (2) ray stop --force was called, or (3) the worker crashed. "
+            "If the process was killed by the kernel OOM killer (verifiable by checking for OOM in dmesg of the OOMing node), "
+            "consider enabling resource isolation.",
+            UNEXPECTED_END,
+        ),
+        (
+            "1 worker(s) were killed due to the node running low on memory. Memory on the node was 15 GB / 16 GB",
+            "out of memory",
+        ),
+        (
+            "The actor died because its node has died. Node Id: 1f2e: the actor's node was terminated unexpectedly",
+            "its host is gone",
+        ),
+    ],
+)
+def test_why_a_worker_is_gone_is_what_ray_saw_and_not_what_it_guesses(said, meant):
+    assert _why(RuntimeError(said)) == meant
 
 
 def test_an_address_where_nobody_listens_is_told_at_once(tmp_path):

@@ -67,7 +67,7 @@ def test_no_key_that_a_page_or_a_reply_quotes_is_on_a_page():
     run("run")
     folder = RunFolder("run")
     text = folder.results.read_text("utf-8").replace("by its shape", f"by {KEY}")  # as if written by something else
-    folder.results.write_text(text, "utf-8")
+    folder.results.write_text(re.sub(r',"seq":\d+,"crc32":"\w+"}', "}", text), "utf-8")
     for shard in folder.traces.glob("*.jsonl"):
         shard.write_text(shard.read_text("utf-8").replace("[redacted]", KEY), "utf-8")
     assert main(["failures", "run", "--pages", "site"]) == 0

@@ -123,6 +123,19 @@ class Cluster:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def ended(self) -> str:
+        """Which process of our own Ray has ended, and how; empty while all are there, or where Ray is not ours."""
+        if not self.own:
+            return ""
+        from ray._private import worker  # Ray tells nobody else: what is asked of it just waits
+
+        node = worker._global_node
+        if node is None:
+            return ""
+        for name, process in node.dead_processes():
+            return f"{name.replace('_', ' ')} {how_it_ended(process.returncode)}"
+        return ""
+
     def workers(self) -> tuple[int, int]:
         """(how many workers, GPUs of each).
 
@@ -188,6 +201,17 @@ class Cluster:
             f"there is no Ray at {self._address}: {said}",
             "Start one with `ray start --head`, and give the address that it prints.",
         )
+
+
+def how_it_ended(status: int) -> str:
+    """A process's return code in words."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = f" ({signal.Signals(-status).name})"
+    except ValueError:
+        name = ""
+    return f"was killed by signal {-status}{name}"
 
 
 def one_paragraph(error: BaseException, most: int = 400) -> str:

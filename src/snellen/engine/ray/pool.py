@@ -22,6 +22,7 @@ LIVES = 3  # losses of a worker that one question may be part of
 STARTS = 3  # attempts to start a worker anew
 PLACE_S = 60.0  # how long Ray may take to find room for the first workers
 ALONE_S = 300.0  # how long no worker may be left before the run gives up
+WATCH_S = 1.0  # seconds between two looks at the processes of our own Ray
 STATE_S = 5.0  # how long a worker may take to say how it is, at the end
 
 Packed = Callable[[bool], Any]
@@ -69,6 +70,7 @@ class Pool:
         self._kept: Seat | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: WorkersGoneError | None = None
+        self._ended = asyncio.Event()
         self._closed = False
         self._seen_versions: set[tuple[tuple[str, str], ...]] = set()
         self._nodes: set[str] = set()
@@ -86,6 +88,7 @@ class Pool:
             PreflightError: a worker cannot load, or Ray has no room for a single one.
         """
         count, self._gpus = self._cluster.workers()
+        self._background(self._watch())
         self._seats = [Seat(number) for number in range(count)]
         placing = {asyncio.create_task(self._place(seat)): seat for seat in self._seats}
         try:
@@ -152,7 +155,7 @@ class Pool:
 
     async def states(self) -> list[Mapping[str, Any]]:
         """What those workers that are there say of themselves."""
-        actors = [seat.actor for seat in self._seats if seat.ready]
+        actors = [seat.actor for seat in self._seats if seat.ready and self._over is None]
         asked = [asyncio.wait_for(_call(actor.state.remote), STATE_S) for actor in actors]
         found = await asyncio.gather(*asked, return_exceptions=True)
         return [one for one in found if isinstance(one, Mapping)]
@@ -164,9 +167,10 @@ class Pool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._end(WorkersGoneError("the workers were closed"))
-        # They end by themselves while Ray is still there to see it: what Ray has to end may outlive it.
-        ending = [asyncio.wait_for(_call(seat.actor.end.remote), STATE_S) for seat in self._seats if seat.hello]
-        await asyncio.gather(*ending, return_exceptions=True)
+        if not self._cluster.ended():
+            # They end by themselves while Ray is still there to see it: what Ray has to end may outlive it.
+            ending = [asyncio.wait_for(_call(seat.actor.end.remote), STATE_S) for seat in self._seats if seat.hello]
+            await asyncio.gather(*ending, return_exceptions=True)
         for seat in self._seats:
             self._dismiss(seat)
 
@@ -178,7 +182,7 @@ class Pool:
         options = {"num_cpus": 1, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
         seat.actor = ray.remote(Worker).options(**options, max_concurrency=self._each + 2).remote(self._build)
         try:
-            hello: Hello = await _call(seat.actor.hello.remote)
+            hello: Hello = await self._called(seat.actor.hello.remote)
         except Lost as lost:
             raise PreflightError(
                 f"a worker did not start: {lost}", "Snellen must be installed on every host."
@@ -197,11 +201,11 @@ class Pool:
         assert seat.hello is not None  # noqa: S101 - it was placed
         beside = sum(one.hello is not None and one.hello.node == seat.hello.node for one in self._seats)
         try:
-            said: Said = await _call(lambda: seat.actor.load.remote(max(1, seat.hello.cpus // beside)))  # type: ignore[union-attr]
+            said: Said = await self._called(lambda: seat.actor.load.remote(max(1, seat.hello.cpus // beside)))  # type: ignore[union-attr]
         except Lost as lost:
             raise PreflightError(
                 f"a worker on {seat.hello.host} was lost while it loaded: {lost}",
-                "Most often memory ran out: ask for fewer workers with --nproc.",
+                "If memory ran out, ask for fewer workers with --nproc.",
             ) from lost
         if said.fault is not None:
             error = said.fault.error()
@@ -216,7 +220,7 @@ class Pool:
         while True:
             asked = await asyncio.to_thread(packed, by_value)
             try:
-                said: Said = await _call(lambda asked=asked: actor.ask.remote(asked))  # type: ignore[misc]
+                said: Said = await self._called(lambda asked=asked: actor.ask.remote(asked))  # type: ignore[misc]
             except Lost as lost:
                 self._mourn(seat, actor, lost)
                 raise
@@ -356,8 +360,34 @@ class Pool:
             if not watch.done():
                 watch.set_result(None)
 
+    async def _watch(self) -> None:
+        """End the work where our own Ray is dead: a call of a worker would wait for ever."""
+        while not self._closed:
+            if how := await asyncio.to_thread(self._cluster.ended):
+                self._end(
+                    WorkersGoneError(
+                        f"the Ray that this run started is gone: its {how}",
+                        "What was answered is recorded. Run the same command again to go on.",
+                    )
+                )
+                return
+            await asyncio.sleep(WATCH_S)
+
+    async def _called(self, remote: Callable[[], Any]) -> Any:
+        """As `_call`, but it does not outlast the end of the work. Raises WorkersGoneError then."""
+        call, ended = asyncio.ensure_future(_call(remote)), asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait((call, ended), return_when=asyncio.FIRST_COMPLETED)
+            if self._over is not None and not call.done():
+                raise self._over
+            return await call
+        finally:
+            call.cancel()
+            ended.cancel()
+
     def _end(self, error: WorkersGoneError) -> None:
         self._over = self._over or error
+        self._ended.set()
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -388,15 +418,27 @@ async def _call(remote: Callable[[], Any]) -> Any:
         raise Lost("it does not answer any more" if unreachable else _why(error)) from error
 
 
+UNEXPECTED_END = (
+    "its process ended unexpectedly: by a signal (kill -9, or the kernel's for lack of memory), or by a crash"
+)
+
+
 def _why(error: BaseException) -> str:
+    """Why a worker is gone, by what Ray says. Ray does not see by which signal a process ended, and guesses aloud."""
+    from ray import exceptions
+
     said = str(error)
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return "out of memory"
     for words, meaning in (
-        ("out of memory", "out of memory"),
-        ("OOM", "out of memory"),
-        ("memory pressure", "out of memory"),
-        ("node", "its host is gone"),
+        ("low on memory", "out of memory"),
+        ("NODE_OUT_OF_MEMORY", "out of memory"),
+        ("unexpectedly exits", UNEXPECTED_END),
+        ("node has died", "its host is gone"),
         ("creation task", _last_line(error)),
-        ("process", "its process died"),
+        ("process has died", UNEXPECTED_END),
+        ("node", "its host is gone"),
+        ("process", UNEXPECTED_END),
     ):
         if words in said:
             return meaning
