@@ -28,6 +28,7 @@ from snellen.errors import MissingExtraError, PreflightError, UsageError
 MARK = "snellen-ray-"
 STORE_BYTES = 128 << 20  # pictures travel as places here, so that little has to fit
 CONNECT_S = 5.0
+STARTS = 3  # attempts to start a Ray of our own
 LONGEST_TEMP = 40  # Ray's sockets lie under it, and their names may have 107 bytes
 _TOKEN = secrets.token_hex(32)  # Ray reads it once a process, so it stays the same for all runs of this one
 # Ray tells of every lost worker on standard output, where our tables and JSON go; it reads this when it is imported.
@@ -100,14 +101,19 @@ class Cluster:
             if self._was_there:  # a notebook that has one; it is not ours to end
                 self.own = False
                 return self
-            try:
-                with _signals_kept():
-                    ray.init(**self._settings())
-            except BaseException as error:
-                self.__exit__()
-                if not isinstance(error, Exception):
-                    raise
-                raise self._unreachable(error) from error
+            for attempt in range(1, STARTS + 1):
+                try:
+                    with _signals_kept():
+                        ray.init(**self._settings())
+                except BaseException as error:
+                    self.__exit__()
+                    if not isinstance(error, Exception):
+                        raise
+                    # Ray gives itself 30 seconds, which a machine with other load can take.
+                    if not (self.own and "timed out" in str(error) and attempt < STARTS):
+                        raise self._unreachable(error) from error
+                else:
+                    break
         return self
 
     def __exit__(self, *fault: object) -> None:
@@ -120,6 +126,7 @@ class Cluster:
             self._lock.release()
             self._lock = None
         if self._folder is not None:
+            _end_processes(self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
@@ -129,10 +136,8 @@ class Cluster:
             return ""
         from ray._private import worker  # Ray tells nobody else: what is asked of it just waits
 
-        node = worker._global_node
-        if node is None:
-            return ""
-        for name, process in node.dead_processes():
+        node: Any = worker._global_node
+        for name, process in () if node is None else node.dead_processes():
             return f"{name.replace('_', ' ')} {how_it_ended(process.returncode)}"
         return ""
 
@@ -233,6 +238,16 @@ def _host_and_port(address: str) -> tuple[str, int]:
 def _folder() -> Path:
     root = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix=MARK, dir=root if len(root) <= LONGEST_TEMP else "/tmp"))  # noqa: S108
+
+
+def _end_processes(folder: Path) -> None:
+    """End what a Ray that did not start has left running: its processes name its folder. Linux; elsewhere nothing is done."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            pid = int(command.parent.name)
+            ours = command.stat().st_uid == os.getuid() and pid != os.getpid()
+            if ours and f"{folder}/".encode() in command.read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def _sweep() -> None:
