@@ -93,8 +93,8 @@ def find(name: str) -> Benchmark:
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:
-            near = _near(name)
-            hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            close = near(name)
+            hint = f"Did you mean {' or '.join(close)}? " if close else ""
             if Path(name).is_absolute():
                 hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
             raise UsageError(f"there is no benchmark {name!r}", f"{hint}`snellen list` shows all.")
@@ -104,15 +104,15 @@ def find(name: str) -> Benchmark:
     return found
 
 
-def _near(name: str) -> list[str]:
+def near(name: str) -> list[str]:
     """Names that may have been meant, whatever the capitals and hyphens: other harnesses write VSI-Bench or MMSIBench_circular."""
     known = {_plain(one): one for one in names()}
     word = _plain(name)
     if word in known:
         return [known[word]]
     begun = [key for key in known if min(len(key), len(word)) > 2 and (key.startswith(word) or word.startswith(key))]
-    near = sorted(begun, key=len)[:3] or difflib.get_close_matches(word, known, n=3)
-    return [known[key] for key in near]
+    close = sorted(begun, key=len)[:3] or difflib.get_close_matches(word, known, n=3)
+    return [known[key] for key in close]
 
 
 def _plain(name: str) -> str:

@@ -31,6 +31,10 @@ def _main(given: list[str]) -> int:
     with redacted_output():
         try:
             command, words = prepare(build(given), given)
+            if any(not word.startswith("-") for word in words):
+                from snellen.cli.suggestions import check
+
+                check(command, words)
             take_plain_values(command)
             command(args=words, prog_name="snellen")
         except SystemExit as end:

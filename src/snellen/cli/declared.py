@@ -56,7 +56,7 @@ def prepare(app: typer.Typer, arguments: Sequence[str]) -> tuple[Any, list[str]]
     given = list(arguments)
     at = next((number for number, word in enumerate(given) if not word.startswith("-")), len(given))
     command: Any = getattr(root, "commands", {}).get(given[at]) if at < len(given) else None
-    if command is None or SETTING not in (own := _own(command)):
+    if command is None or SETTING not in (own := own_options(command)):
         return root, given
     from snellen.errors import SnellenError  # not for every `snellen --help`
 
@@ -121,7 +121,7 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
     return Words(positional, values, unknown, asks_help, flags)
 
 
-def _own(command: Any) -> dict[str, bool]:
+def own_options(command: Any) -> dict[str, bool]:
     """The options of a command: name to whether it takes a value."""
     return {
         name: not (param.is_flag or param.count)

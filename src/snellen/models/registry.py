@@ -5,12 +5,20 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import cast
 
 from snellen.errors import UsageError
 from snellen.models.base import Model, ModelOptions
 
 GROUP = "snellen.models"
+KINDS_ELSEWHERE = {
+    **dict.fromkeys(("openai", "openai-api", "vllm", "sglang", "azure", "openrouter", "litellm", "ollama"), "api"),
+    **dict.fromkeys(("hf", "huggingface", "transformers", "hub"), "local"),
+}
+"""What other programs write before the colon to a kind of ours."""
+API_ORGANISATIONS = ("openai/", "anthropic/", "google/gemini", "x-ai/", "openrouter/")
+"""Heads of names under which routers list models that no hub has."""
 KINDS = {
     "api": ("snellen.models.api:open_model", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
     "local": (
@@ -36,6 +44,28 @@ KINDS = {
 }
 
 
+def suggested(spec: str) -> str:
+    """KIND:NAME for a name without a kind: a run or a file of answers, a checkpoint's folder, the hub, or an API.
+
+    Returns "" for a name that has a kind, whether there is such a kind or not.
+    """
+    kind, colon, name = spec.partition(":")
+    path = Path(spec).expanduser()
+    if colon and name and not path.exists() and (ours := KINDS_ELSEWHERE.get(kind.lower())):
+        return f"{ours}:{name}"
+    if (colon and not path.exists()) or kind in KINDS:
+        return ""
+    if path.is_dir():
+        return (
+            f"replay:{spec}"
+            if (path / "run_meta.json").is_file() or (path / "results.jsonl").is_file()
+            else f"local:{spec}"
+        )
+    if path.is_file():
+        return f"replay:{spec}"
+    return f"local:{spec}" if spec.count("/") == 1 and not spec.lower().startswith(API_ORGANISATIONS) else f"api:{spec}"
+
+
 def open_model(spec: str, options: ModelOptions) -> Model:
     """Make the model that `spec` names; nothing is loaded or contacted before preflight.
 
@@ -59,6 +89,13 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         if kind not in found:
             known = [*KINDS, *sorted(found)]
             near = difflib.get_close_matches(kind, known, n=1)
+            if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
+                hub = better.startswith("local:") and not Path(spec).expanduser().exists()
+                other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
+                raise UsageError(
+                    f"--model {spec!r} names no kind of model",
+                    f"Write --model {better}{other}. Kinds: {', '.join(known)}.",
+                )
             hint = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(
                 f"--model {spec!r}: there is no model kind {kind!r}",

@@ -1,0 +1,324 @@
+"""Commands and options that other harnesses have: what to type here, as a command that can be copied.
+
+Checked before a command runs. A key that stands on the command line is never printed again.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from snellen.cli.app import COMMANDS
+from snellen.cli.declared import own_options, tell_apart
+from snellen.errors import UsageError
+
+
+class Command(NamedTuple):
+    """What stands for another program's command: ours, one line on what it does, and arguments where none were typed."""
+
+    ours: str
+    why: str
+    example: str = "RUN"
+
+
+_RUN = Command("run", "`run` asks, scores and prints the table.", "chart --model embedded")
+_REPORT = Command("report", "`report` writes one HTML page with scores, plots and every answer.")
+_RERUN = Command("rerun", "A run is resumed by the same command again, or by `rerun`.")
+_LIST = Command("list", "`list` shows benchmarks and model kinds, `list --runs` runs.", "")
+_RUNS = Command("list --runs", "`list --runs` shows the runs in results/.", "")
+_SCORE = Command("score", "`score` scores recorded answers again; it sends no request.")
+COMMAND_OF = {
+    **dict.fromkeys(("eval", "evaluate", "infer", "inference", "test", "predict", "generate", "start", "bench"), _RUN),
+    **dict.fromkeys(("benchmark", "eval-set", "simple-eval", "simple_evaluate", "launch"), _RUN),
+    **dict.fromkeys(("view", "viewer", "plot", "plots", "gallery", "visualize", "visualise", "html", "show"), _REPORT),
+    **dict.fromkeys(("dashboard", "ui", "open", "browse"), _REPORT),
+    **dict.fromkeys(("resume", "continue", "retry", "eval-retry", "restart", "redo"), _RERUN),
+    **dict.fromkeys(("benchmarks", "tasks", "datasets", "models", "ls", "info", "profiles"), _LIST),
+    **dict.fromkeys(("logs", "log", "runs", "results", "history", "status"), _RUNS),
+    **dict.fromkeys(("rescore", "metrics", "metric", "grade", "summary", "summarize", "summarise", "import"), _SCORE),
+    **dict.fromkeys(("diff", "vs"), Command("compare", "`compare` pairs runs question by question.", "RUN RUN")),
+    **dict.fromkeys(
+        ("sql", "db", "stats"), Command("query", "`query` takes SQL over all runs.", "'SELECT * FROM runs'")
+    ),
+    **dict.fromkeys(("errors", "analyze", "analyse", "wrong"), Command("failures", "`failures` labels wrong answers.")),
+    **dict.fromkeys(("check", "env", "diagnose", "health"), Command("doctor", "`doctor` checks this machine.", "")),
+    **dict.fromkeys(("convert", "dump", "save"), Command("export", "`export` writes other programs' formats.")),
+    **dict.fromkeys(("upload", "push"), Command("submit easi", "`submit easi` sends results to EASI's leaderboard.")),
+    **dict.fromkeys(
+        ("embed", "encode", "probe", "knn", "linear", "retrieval"),
+        Command("features", "`features` measures what an encoder tells apart.", "--help"),
+    ),
+    **dict.fromkeys(("init", "new", "create", "make"), Command("build", "`build` makes a benchmark.", "--help")),
+    "leaderboard": Command("report --reference easi", "`report --reference easi` sets runs beside published rows."),
+    "help": Command("--help", "", ""),
+}
+"""Other programs' commands to ours."""
+
+Words = list[str]
+Rule = Callable[[str | None], Words]
+"""From an option's value (None: it has none) to the words that stand for it here."""
+
+
+def _as(option: str) -> Rule:
+    return lambda value: [option] if value is None else [option, value]
+
+
+def _nothing(value: str | None) -> Words:
+    return []
+
+
+def _names(value: str | None) -> Words:
+    return [name.strip() for name in (value or "BENCHMARK").split(",") if name.strip()]
+
+
+def _settings(value: str | None) -> Words:
+    """`pretrained=NAME,base_url=URL` and the like, as lmms-eval has them."""
+    pairs = dict(part.partition("=")[::2] for part in (value or "").split(","))
+    words: Words = []
+    if name := pairs.get("pretrained"):
+        words += ["--model", f"local:{name}"]
+    elif name := pairs.get("model_version") or pairs.get("model"):
+        words += ["--model", f"api:{name}"]
+    if url := pairs.get("base_url") or pairs.get("api_base"):
+        words += ["--base-url", url]
+    for theirs, ours in (("dtype", "--dtype"), ("max_pixels", "--max-pixels"), ("num_concurrent", "-c")):
+        words += [ours, pairs[theirs]] if pairs.get(theirs) else []
+    return words
+
+
+def _generation(value: str | None) -> Words:
+    pairs = dict(part.partition("=")[::2] for part in (value or "").split(","))
+    ours = {"max_new_tokens": "--max-tokens", "max_tokens": "--max-tokens", "temperature": "--temperature"}
+    ours |= {"top_p": "--top-p", "until": "--stop"}
+    return [word for name, text in pairs.items() if name in ours for word in (ours[name], text)]
+
+
+class Option(NamedTuple):
+    """What stands for another program's option."""
+
+    rule: Rule
+    why: str
+
+
+_KEY = Option(
+    _nothing,
+    "A key is no argument, because every user of the machine could read it with ps. Set it in the environment or in .env: "
+    "export OPENAI_API_KEY=...; another variable is named with --key-env NAME.",
+)
+_POSITIONAL = Option(_names, "Benchmarks are arguments: snellen run BENCHMARK [BENCHMARK ...].")
+_OUT = Option(_as("--out"), "The folder of a run is --out.")
+_RESUMES = Option(_nothing, "Omit it: the same command resumes a run and keeps every recorded answer.")
+_CONCURRENCY = Option(_as("-c"), "Requests in flight are -c.")
+_LIMIT = Option(_as("--limit"), "The first N samples are --limit N.")
+_URL = Option(_as("--base-url"), "The endpoint is --base-url, up to and including /v1.")
+_JUDGE = Option(_nothing, "A judge is a command of its own, after the run: snellen judge RUN --model api:NAME.")
+_RECORDED = Option(_nothing, "Omit it: every answer is recorded in the run's folder.")
+_TOKENS = Option(_as("--max-tokens"), "New tokens are limited by --max-tokens.")
+_NONE = "Snellen has no such option."
+OPTION_OF: Mapping[str, Option] = {
+    **dict.fromkeys(("--api-key", "--apikey", "--key", "--openai-api-key", "--token", "--openai-key"), _KEY),
+    **dict.fromkeys(
+        ("--tasks", "--task", "--benchmark", "--benchmarks", "--dataset", "--datasets", "--evals"), _POSITIONAL
+    ),
+    **dict.fromkeys(("--work-dir", "--output-path", "--output-dir", "--output", "--log-dir", "--save-dir"), _OUT),
+    **dict.fromkeys(("--results-dir", "--run-dir", "--workdir"), _OUT),
+    **dict.fromkeys(
+        ("--reuse", "--resume", "--use-cache", "--continue", "--retry-failed", "--cache-requests"), _RESUMES
+    ),
+    **dict.fromkeys(
+        ("--api-nproc", "--num-workers", "--max-connections", "--num-concurrent", "--parallel"), _CONCURRENCY
+    ),
+    **dict.fromkeys(("--max-concurrent", "--workers", "--threads", "--jobs", "--max-concurrency"), _CONCURRENCY),
+    **dict.fromkeys(("--max-samples", "--num-samples", "--n-samples", "--subset", "--num-examples"), _LIMIT),
+    **dict.fromkeys(("--api-base", "--endpoint", "--openai-api-base", "--model-base-url", "--url", "--server"), _URL),
+    **dict.fromkeys(("--judge", "--judge-model", "--judge-args", "--grader"), _JUDGE),
+    **dict.fromkeys(("--log-samples", "--log-images", "--save-outputs", "--write-out"), _RECORDED),
+    **dict.fromkeys(("--max-new-tokens", "--max-gen-toks", "--max-output-tokens"), _TOKENS),
+    "--model-args": Option(_settings, "A model is --model KIND:NAME, its endpoint --base-url."),
+    "--gen-kwargs": Option(_generation, "Generation settings are options of their own."),
+    "--epochs": Option(_as("--repeats"), "Each question is asked N times with --repeats N."),
+    "--num-gpus": Option(_as("--nproc"), "Several GPUs are --nproc."),
+    "--num-processes": Option(_as("--nproc"), "Several GPUs are --nproc."),
+    "--tensor-parallel-size": Option(_nothing, "Give it to the server: --serve 'vllm MODEL --tensor-parallel-size N'."),
+    "--max-retries": Option(_as("--max-attempts"), "Attempts for each question are --max-attempts."),
+    "--retry": Option(_as("--max-attempts"), "Attempts for each question are --max-attempts."),
+    "--num-fewshot": Option(_nothing, f"{_NONE} Prompts are those of the benchmark, without examples."),
+    "--mode": Option(_nothing, "`run` asks and scores; `snellen score RUN` scores again without a request."),
+    "--verbosity": Option(_nothing, "Omit it; SNELLEN_DEBUG=1 prints tracebacks."),
+    "--verbose": Option(_nothing, "Omit it; SNELLEN_DEBUG=1 prints tracebacks."),
+    "--image-size": Option(_as("--max-long-side"), "Pictures are shrunk with --max-long-side."),
+    "--nframe": Option(_as("--frames"), "Frames of a clip are --frames."),
+}
+"""Other programs' options, with hyphens, to ours."""
+
+
+def check(root: Any, words: Sequence[str]) -> None:
+    """Refuse a command or an option that another harness has, with the command to type in its place.
+
+    Raises:
+        UsageError: such a word; other unknown words are left to the parser.
+    """
+    at = next((number for number, word in enumerate(words) if not word.startswith("-")), None)
+    if at is None:
+        return
+    name = words[at]
+    commands: Mapping[str, Any] = getattr(root, "commands", {})
+    if name not in commands:
+        _refuse_command(name, list(words[at + 1 :]))
+    command, path, rest = commands[name], [name], list(words[at + 1 :])
+    while (inner := getattr(command, "commands", None)) and rest and rest[0] in inner:
+        command, path, rest = inner[rest[0]], [*path, rest[0]], rest[1:]
+    if not getattr(command, "commands", None):
+        _check_options(command, path, rest)
+
+
+def _refuse_command(name: str, rest: Words) -> None:
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.6)
+    found = COMMAND_OF.get(name.lower().lstrip("-"))
+    if found is not None:
+        arguments = shlex.join(_for(found.ours, rest)) or found.example
+        line = f"snellen {found.ours} {arguments}".rstrip() if found.ours != "--help" else "snellen --help"
+        raise UsageError(f"there is no command {name!r}", f"Type: {line}\n{found.why}".rstrip())
+    if _is_benchmark(name):
+        line = shlex.join(["snellen", "run", *_for("run", [name, *rest])])
+        raise UsageError(f"{name!r} is a benchmark and no command", f"Type: {line}")
+    if near:
+        line = shlex.join(["snellen", near[0], *_for(near[0], rest)])
+        raise UsageError(f"there is no command {name!r}", f"Did you mean: {line}")
+    raise UsageError(
+        f"there is no command {name!r}", f"Commands: {', '.join(COMMANDS)}. `snellen --help` explains them."
+    )
+
+
+def _for(name: str, rest: Words) -> Words:
+    """The words behind a command of ours, other programs' options among them as ours, and without keys."""
+    from typer.main import get_command
+
+    from snellen.cli.app import build
+
+    command: Any = getattr(get_command(build([name])), "commands", {}).get(name)
+    if command is None or getattr(command, "commands", None):
+        return _without_keys(rest)
+    found = _translated(own_options(command), rest)
+    return _models(_without_keys(rest if found is None else found.words))
+
+
+class Translation(NamedTuple):
+    """Words of a command line in our options: why each was changed, and the options that were not ours."""
+
+    words: Words
+    reasons: Words
+    refused: Words
+
+
+def _translated(own: Mapping[str, bool], rest: Words) -> Translation | None:
+    """Other programs' options as ours; None where one of them is not known here."""
+    unknown = set(tell_apart(rest, own).unknown)
+    found = Translation([], [], [])
+    skip = False
+    for number, word in enumerate(rest):
+        if skip:
+            skip = False
+            continue
+        if number not in unknown:
+            found.words.append(word)
+            continue
+        name, sign, value = word.partition("=")
+        plain = name.lower().replace("_", "-")
+        follows = number + 1 < len(rest) and not rest[number + 1].startswith("-") and not sign
+        given = value if sign else rest[number + 1] if follows else None
+        option = OPTION_OF.get(plain)
+        if plain in own and plain != name:
+            found.reasons.append(f"{name} is written {plain}.")
+            found.words.extend([plain, *([given] if own[plain] and given is not None else [])])
+            skip = own[plain] and follows
+        elif option is _POSITIONAL:
+            found.reasons.append(_put_benchmarks(own, found.words, given))
+            skip = follows
+        elif option is not None and all(word in own for word in option.rule("1") if word.startswith("-")):
+            found.reasons.append(option.why)
+            found.words.extend(option.rule(given))
+            skip = follows
+        else:
+            return None
+        found.refused.append(name)
+    return found
+
+
+def _put_benchmarks(own: Mapping[str, bool], words: Words, given: str | None) -> str:
+    """Add named benchmarks where the command takes them; return why."""
+    for option in ("--benchmarks", "--benchmark"):
+        if option in own:
+            words += [option, given or "NAME"]
+            return f"Benchmarks are named with {option}."
+    words[:0] = _names(given)
+    return _POSITIONAL.why
+
+
+def _check_options(command: Any, path: Words, rest: Words) -> None:
+    own = own_options(command)
+    told = tell_apart(rest, own)
+    found = _translated(own, rest) if told.unknown else None
+    if found is not None:
+        line = shlex.join(["snellen", *path, *_models(_without_keys(found.words))])
+        many = ", ".join(dict.fromkeys(found.refused))
+        hint = "\n".join([f"Type: {line}", *dict.fromkeys(found.reasons)])
+        raise UsageError(f"snellen {' '.join(path)} has no option {many}", hint)
+    if path == ["run"] and not told.positional and not told.unknown and not told.asks_help:
+        _require_benchmark(told.values.get("--data", []), rest)
+
+
+def _require_benchmark(data: Sequence[str], rest: Words) -> None:
+    """Refuse a run that names no benchmark; --data may name it, as VLMEvalKit has it. Raises UsageError."""
+    from snellen.benchmarks import registry
+
+    wanted = [name for value in data for name in registry.near(value)[:1] if not Path(value).exists()]
+    better = [word for word in rest if word != "--data" and word not in data] if wanted else rest
+    line = shlex.join(["snellen", "run", *(wanted or ["chart"]), *_models(_without_keys(better))])
+    raise UsageError(
+        "no benchmark is named",
+        f"Type: {line}\nBenchmarks are arguments, and --data says where their files lie. `snellen list` shows all.",
+    )
+
+
+def _models(words: Words) -> Words:
+    """Values of --model as KIND:NAME, of the last one where lmms-eval's --model_args named it too."""
+    from snellen.models.registry import suggested
+
+    better = list(words)
+    for number, word in enumerate(better[:-1]):
+        if word in ("--model", "-m") and (kind := suggested(better[number + 1])):
+            better[number + 1] = kind
+    places = [number for number, word in enumerate(better[:-1]) if word in ("--model", "-m")]
+    if len(places) > 1 and better[places[-1] + 1].startswith(("local:", "api:")):
+        for number in reversed(places[:-1]):
+            if better[number + 1].startswith("api:") and better[places[-1] + 1] != better[number + 1]:
+                del better[number : number + 2]
+                places = [number for number, word in enumerate(better[:-1]) if word in ("--model", "-m")]
+    return better
+
+
+def _without_keys(words: Words) -> Words:
+    """The words without options that carry a key, and without the key."""
+    kept: Words = []
+    skip = False
+    for word in words:
+        name = word.partition("=")[0].lower().replace("_", "-")
+        if skip:
+            skip = False
+            continue
+        if OPTION_OF.get(name) is _KEY:
+            skip = "=" not in word
+            continue
+        kept.append(word)
+    return kept
+
+
+def _is_benchmark(name: str) -> bool:
+    from snellen.benchmarks import registry
+
+    return name in registry.names() or (Path(name) / registry.MANIFEST).is_file()

@@ -1,0 +1,108 @@
+"""Commands, options and names that other harnesses have are answered with the command to type here."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from snellen.cli import main
+from snellen.cli.suggestions import COMMAND_OF, OPTION_OF
+
+
+def refused(capsys, line: str) -> str:
+    """What stands on stderr for a command line that is refused, in one line."""
+    assert main(shlex.split(line)) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "better"),
+    [
+        ("view results/x", "snellen report results/x"),
+        ("plot results/x", "snellen report results/x"),
+        ("eval chart --model gpt-4o", "snellen run chart --model api:gpt-4o"),
+        ("evaluate --tasks vlm2,blink --batch_size 8 -m gpt-4o", "snellen run vlm2 blink --batch-size 8 -m api:gpt-4o"),
+        ("infer", "snellen run chart --model embedded"),
+        ("resume results/a --out b", "snellen rerun results/a --out b"),
+        ("leaderboard results/a", "snellen report --reference easi results/a"),
+        ("chart -m embedded", "snellen run chart -m embedded"),
+        ("rnu chart", "snellen run chart"),
+        ("reprot results/a", "snellen report results/a"),
+        ("run --tasks chart,vlm2 --model x:y", "snellen run chart vlm2 --model x:y"),
+        (
+            "run --model openai --model_args model_version=gpt-4o,base_url=http://h/v1 --tasks blink --log_samples",
+            "snellen run blink --model api:gpt-4o --base-url http://h/v1",
+        ),
+        (
+            "run --model hf --model_args pretrained=Qwen/Qwen3-VL-8B-Instruct --tasks blink --output_path logs",
+            "snellen run blink --model local:Qwen/Qwen3-VL-8B-Instruct --out logs",
+        ),
+        ("run chart --work-dir w --reuse -m embedded", "snellen run chart --out w -m embedded"),
+        ("run chart -m api:x --max-connections 8 --epochs 3", "snellen run chart -m api:x -c 8 --repeats 3"),
+        ("run chart -m api:x --gen_kwargs max_new_tokens=16,temperature=0", "--max-tokens 16 --temperature 0"),
+        ("run --data BLINK --model gpt-4o", "snellen run blink --model api:gpt-4o"),
+        ("run chart -m api:x --judge gpt-4o", "snellen judge RUN --model api:NAME"),
+        ("score results/x --tasks chart", "snellen score results/x --benchmark chart"),
+        ("easi --tasks blink --model api:x", "snellen easi --benchmarks blink --model api:x"),
+    ],
+)
+def test_what_another_harness_calls_it_is_answered_with_the_command_to_type(capsys, line, better):
+    assert better in refused(capsys, line)
+
+
+@pytest.mark.parametrize(
+    ("model", "better"),
+    [
+        ("gpt-4o", "--model api:gpt-4o"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "--model local:Qwen/Qwen3-VL-8B-Instruct, or --model api:Qwen/"),
+        ("openai/gpt-4o", "--model api:openai/gpt-4o"),
+        ("openai:gpt-4o", "--model api:gpt-4o"),
+        ("hf:org/name", "--model local:org/name"),
+        ("checkpoint", "--model local:checkpoint"),
+        ("./checkpoint", "--model local:./checkpoint"),
+        ("old-run", "--model replay:old-run"),
+        ("answers.jsonl", "--model replay:answers.jsonl"),
+    ],
+)
+def test_a_model_without_a_kind_gets_the_kind_that_fits(capsys, tmp_path, monkeypatch, model, better):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    (tmp_path / "old-run").mkdir()
+    (tmp_path / "old-run" / "run_meta.json").write_text("{}")
+    (tmp_path / "answers.jsonl").write_text("")
+    assert f"Write {better}" in refused(capsys, f"run chart -m {model}")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("option", ["--api-key", "--api_key", "--openai-api-key"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_key_on_the_command_line_is_refused_and_never_printed(capsys, option, joined):
+    key = "plain-secret-without-a-head"
+    line = f"{option}={key}" if joined else f"{option} {key}"
+    for command in (f"run chart -m api:x {line}", f"evaluate {line} chart", f"judge results/x {line}"):
+        told = refused(capsys, command)
+        assert key not in told
+        assert "--key-env" in told or "snellen run chart" in told
+
+
+def test_every_suggested_command_and_option_exists(capsys):
+    from typer.main import get_command
+
+    from snellen.cli.app import COMMANDS, build
+    from snellen.cli.declared import own_options
+
+    commands = get_command(build(None)).commands
+    ours = {name: command.ours.split() for name, command in COMMAND_OF.items() if not command.ours.startswith("-")}
+    assert all(words[0] in COMMANDS for words in ours.values())
+    assert not set(COMMAND_OF) & set(COMMANDS)
+    run = own_options(commands["run"])
+    for name, option in OPTION_OF.items():
+        assert all(word in run for word in option.rule("1") if word.startswith("-")), name
+        assert option.why
+
+
+def test_an_option_that_nobody_knows_is_left_to_the_parser(capsys):
+    assert main(["run", "chart", "--modle", "embedded"]) == 2
+    assert "No such option: --modle" in capsys.readouterr().err
