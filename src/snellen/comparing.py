@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from snellen.engine import compare as room
 from snellen.engine.compare import SLICED_BY, Pairing, Side
 from snellen.engine.rescore import profiles_of
@@ -45,9 +47,27 @@ def compare(
     places = [run.path.resolve() for run in opened]
     if len(set(places)) < len(places):
         raise UsageError("one run is given twice", "Give different runs.")
+    for run in opened:
+        if run.request_errors().nothing_answered:
+            raise UsageError(
+                f"{run.path} cannot be compared: {run.request_errors().text}",
+                f"Go on with it: snellen rerun {run.path}",
+            )
     sides = [Side(run.folder, run.meta, run.benchmark) for run in opened]
     chosen = profiles_of(sides[0].benchmark, profile)
     if len(chosen) > 1:
         raise UsageError(f"runs are compared under one profile, and {len(chosen)} were named", "Name one.")
     (name,) = chosen
-    return [room.compare(sides[0], other, name, by=by, metric=metric, flips=flips, force=force) for other in sides[1:]]
+    pairings = [
+        room.compare(sides[0], other, name, by=by, metric=metric, flips=flips, force=force) for other in sides[1:]
+    ]
+    told = []
+    for pairing, run in zip(pairings, opened[1:], strict=True):
+        kept = [line for line in pairing.notes if not line.endswith("have no answer and count as wrong")]
+        failed = [one for one in (opened[0], run) if one.request_errors().failed]
+        told.append(
+            structs.replace(
+                pairing, notes=[*kept, *(f"{one.path.name}: {one.request_errors().text}" for one in failed)]
+            )
+        )
+    return told

@@ -32,6 +32,7 @@ from snellen.types import Generation, MediaSettings, Metric
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from snellen.engine.request_errors import RequestErrors
     from snellen.engine.rescore import Scored, Summary
     from snellen.engine.verdicts import Verdicts
 
@@ -241,6 +242,7 @@ class Run:
     meta: RunMeta
     _benchmark: Benchmark | None = None
     _judged_by: tuple[int | None, str] | None = None
+    _errors: RequestErrors | None = None
     trust: bool = False
 
     @property
@@ -292,9 +294,21 @@ class Run:
 
     def notes(self) -> list[str]:
         """What a reader of the scores must know, one line each; of judged replies also who judged them."""
-        lines = [one.text for one in caveats(self.meta, self.benchmark)]
+        errors = self.request_errors().text
+        lines = [errors if one.about == "lost" and errors else one.text for one in caveats(self.meta, self.benchmark)]
         lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
         return [*lines, *([judge] if (judge := self.judged_by()) else [])]
+
+    def request_errors(self) -> RequestErrors:
+        """The samples without an answer, and the commonest errors; read once, and only where the run has failed samples."""
+        from snellen.engine.request_errors import RequestErrors, request_errors
+
+        totals = self.meta.totals
+        if self._errors is None:
+            lost = totals.error + totals.timeout
+            unclear = lost or self.meta.state == "running"  # a killed run's totals are those of its beginning
+            self._errors = request_errors(self.folder) if unclear else RequestErrors(totals.done, 0)
+        return self._errors
 
     def judged_by(self) -> str:
         """One line: which judge decided how many replies, or that none has; empty where none has to."""
@@ -372,6 +386,11 @@ class Run:
         except (OSError, msgspec.DecodeError):
             saved = {}
         if all(name in saved for name in wanted):
+            totals = self.meta.totals
+            if totals.error + totals.timeout and not totals.done:  # an older version saved 0 where nothing was answered
+                from snellen.engine.rescore import unanswered
+
+                return {name: unanswered(saved[name]) for name in wanted}
             return {name: saved[name] for name in wanted}
         return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
 

@@ -150,7 +150,7 @@ def test_questions_without_an_answer_leave_a_benchmark_partial_and_say_why(data:
 
     board, _ = done(monkeypatch, Speaker(says), settings(data, tmp_path / "out", "embspatial"))
     assert board.rows[0].state == "partial" and board.status == 9
-    assert any("1 questions have no answer" in note and "too long" in note for note in board.rows[0].notes)
+    assert any("samples have no answer" in note and "too long" in note for note in board.rows[0].notes)
 
 
 def test_what_was_whole_before_somebody_ended_it_has_its_figures(data: Path, tmp_path: Path, monkeypatch):

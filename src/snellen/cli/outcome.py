@@ -95,12 +95,17 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
         return outcome.status
     by_benchmark: dict[str, list[tuple[Run, dict[str, list[Metric]]]]] = {}
     for run, metrics in zip(outcome.runs, summaries, strict=True):
+        if run.request_errors().nothing_answered:
+            continue
         by_benchmark.setdefault(run.benchmark.name, []).append((run, metrics))
     for rows in by_benchmark.values():
         show(_table(rows))
     for run, metrics in zip(outcome.runs, summaries, strict=True):
-        if (headline := run.headline(metrics)) is not None:
+        errors = run.request_errors()
+        if not errors.nothing_answered and (headline := run.headline(metrics)) is not None:
             print(headline.text)
+        if errors.failed:
+            print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
         print(_last_line(run, report))
     return outcome.status
 
@@ -115,6 +120,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "state": meta.state,
         "coverage": structs.asdict(meta.coverage),
         "totals": structs.asdict(meta.totals),
+        "failures": run.request_errors().as_json(),
         "profiles": [
             {"profile": name, "metrics": [structs.asdict(metric) for metric in rows]} for name, rows in metrics.items()
         ],

@@ -129,10 +129,16 @@ def score(
                 f"more than {classes.most:,} classes: their table is left out (docs/diagnosis.md makes it)",
             ]
         show_json(found)
-    else:
+    elif _has_score(summary):
         show(_table(summary))
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
+
+
+def _has_score(summary: Summary) -> bool:
+    """Return True unless no sample was answered: what is left then is the share of errors."""
+    metrics = [metric for rows in summary.metrics.values() for metric in rows]
+    return any(metric.value is not None and metric.name.rpartition("/")[2] != "error" for metric in metrics)
 
 
 def _table(summary: Summary) -> Table:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from snellen import stopping
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
+from snellen.engine.request_errors import advice
 from snellen.errors import BudgetError, TooManyFailuresError, UsageError
 from snellen.models.base import Model
 from snellen.models.registry import KINDS
@@ -164,5 +165,6 @@ class Failing:
         if self.broken and self._last is not None and self._last.error is not None:
             raise TooManyFailuresError(
                 f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
-                f"They are recorded in {folder.path} and asked again when the same command is run again.",
+                f"{advice(self._last.error.kind, self._last.error.message)} They are recorded in {folder.path} and asked again "
+                "when the same command is run again.",
             )

@@ -202,9 +202,10 @@ def summarize(
     """
     builders = {profile: ScoreBuilder() for profile in scorers}
     unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
-    rows = for_judge = without = beyond = 0
+    rows = answered = for_judge = without = beyond = 0
     for sample, record in pairs:
         rows += 1
+        answered += record.status in ANSWERED
         scores = scores_of(benchmark, sample, record, scorers, verdicts)
         if benchmark.rubric is not None and rubric_for(benchmark, sample, record) is not None:
             value = next(iter(scores.values())).value
@@ -225,8 +226,20 @@ def summarize(
         metrics[profile] = with_cluster(
             [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
         )
+    if rows and not answered:
+        metrics = {profile: unanswered(found) for profile, found in metrics.items()}
     whole = rows if expected is None else expected
     return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond, unread)
+
+
+def unanswered(metrics: Iterable[Metric]) -> list[Metric]:
+    """Metrics of a run in which no sample was answered: no values, but for the share of errors."""
+    return [
+        metric
+        if metric.name.rpartition("/")[2] == "error"
+        else structs.replace(metric, value=None, ci95=None, n=0, coverage=0.0)
+        for metric in metrics
+    ]
 
 
 def count(benchmark: Benchmark, data: Data) -> int:

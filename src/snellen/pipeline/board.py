@@ -217,6 +217,7 @@ def entry(row: Row) -> dict[str, Any]:
         },
         "judging": row.judging or NOT_JUDGED,
         "harness_judge": row.harness_judge,
+        "failures": None if row.run is None else row.run.request_errors().as_json(),
         "notes": row.notes,
         "error": None
         if error is None

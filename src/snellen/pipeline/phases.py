@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from snellen.benchmarks import registry
-from snellen.engine import regraded, rescore
+from snellen.engine import regraded
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.loop import in_loop
 from snellen.engine.progress import Progress
@@ -27,7 +26,6 @@ from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
 from snellen.pipeline.kept import Kept
 from snellen.pipeline.places import data_of, on_hub
 from snellen.pipeline.unread import unread
-from snellen.scoring.judge import shortened
 
 log = logging.getLogger(__name__)
 FAULT = 70
@@ -240,25 +238,11 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
     if not coverage.full:
         row.notes.append(f"only the first {coverage.limit:,} questions were asked")
     if row.lost:
-        row.notes.append(
-            f"{row.lost:,} questions have no answer and count as wrong, most of them for this: {_commonest(done)}"
-        )
+        row.notes.append(done.request_errors().text)
     if row.judgement is not None and row.judgement.without:
         row.notes.append(f"the judge gave no verdict on {row.judgement.without:,} replies; they have no score")
     whole = coverage.full and not row.lost and done.meta.state == "complete"
     _move(row, "complete" if whole else "partial", watch)
-
-
-def _commonest(done: Run) -> str:
-    """The most frequent kind of failure, and what one of them says."""
-    kinds: Counter[str] = Counter()
-    said: dict[str, str] = {}
-    for record in rescore.final_records(done.folder.results):
-        if record.error is not None:
-            kinds[record.error.kind] += 1
-            said.setdefault(record.error.kind, record.error.message)
-    kind = kinds.most_common(1)[0][0]
-    return f"{kind}: {shortened(said[kind].splitlines()[0], 200)}"
 
 
 def _spec(settings: Settings, row: Row) -> RunSpec:

@@ -26,7 +26,7 @@ def eye_chart(one: Series) -> list[dict[str, Any]]:
 
     `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing).
     """
-    if not one.metrics:
+    if not one.metrics or one.metrics[0].value is None:
         return []
     chart: list[dict[str, Any]] = []
     size, bottom = _LARGEST / 0.82, 0.0

@@ -1,0 +1,151 @@
+"""Why samples of a run have no answer: the commonest error texts, how often each occurred, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.engine.folder import RunFolder
+from snellen.engine.rescore import final_records
+
+TEXTS_KEPT = 500
+"""Different texts that are counted; what is beyond counts under its kind alone."""
+CHARACTERS = 240
+ANSWERED = ("ok", "refused")
+_DIGITS = re.compile(r"\d+")
+_IMAGES = re.compile(r"image|vision|visual|multi-?modal|picture|video", re.IGNORECASE)
+_STATUS = re.compile(r"\bHTTP (\d{3})\b")
+_QUOTA = re.compile(r"quota|credit|billing|payment|balance", re.IGNORECASE)
+_CONTEXT = re.compile(r"context (?:length|window|size)|too many tokens|maximum .{0,20}tokens", re.IGNORECASE)
+_REFUSED = re.compile(r"refused|cannot connect|connect call failed|no route|unreachable|reset by peer", re.IGNORECASE)
+_NAME = re.compile(r"name or service|getaddrinfo|dns|nodename|name resolution", re.IGNORECASE)
+_TLS = re.compile(r"\bssl\b|certificate|\btls\b", re.IGNORECASE)
+_KEY = re.compile(r"api key|unauthori[sz]ed|authentication|forbidden", re.IGNORECASE)
+
+
+class ErrorCount(Struct, frozen=True):
+    """One error text and how many samples ended with it; `hint` says what to do."""
+
+    kind: str
+    message: str
+    count: int
+    hint: str
+
+
+class RequestErrors(Struct, frozen=True):
+    """The samples of a run that have no answer.
+
+    Attributes:
+        answered, failed: samples (and repeats) with an answer, and without.
+        errors: texts of the failed ones, the commonest first.
+    """
+
+    answered: int
+    failed: int
+    errors: tuple[ErrorCount, ...] = ()
+
+    @property
+    def nothing_answered(self) -> bool:
+        return self.failed > 0 and self.answered == 0
+
+    @property
+    def text(self) -> str:
+        """For people: how many failed, the commonest text with its count, and what to do; empty where none failed."""
+        if not self.failed:
+            return ""
+        total = self.answered + self.failed
+        head = (
+            f"no score: none of {total:,} samples was answered"
+            if self.nothing_answered
+            else f"{self.failed:,} of {total:,} samples have no answer and count as wrong"
+        )
+        if not self.errors:
+            return head
+        first = self.errors[0]
+        more = f"; {len(self.errors) - 1:,} other errors" if len(self.errors) > 1 else ""
+        return f"{head}; {first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
+
+    def as_json(self) -> dict[str, Any] | None:
+        """The `failures` part of JSON; None where none failed."""
+        if not self.failed:
+            return None
+        rows = [{"kind": e.kind, "message": e.message, "count": e.count, "hint": e.hint} for e in self.errors]
+        return {"answered": self.answered, "failed": self.failed, "errors": rows}
+
+
+def request_errors(folder: RunFolder) -> RequestErrors:
+    """Count the final failures of a run. Memory grows with the different texts alone."""
+    counts: Counter[tuple[str, str]] = Counter()
+    messages: dict[tuple[str, str], str] = {}
+    answered = failed = 0
+    if not folder.results.exists():
+        return RequestErrors(0, 0)
+    for record in final_records(folder.results):
+        if record.status in ANSWERED:
+            answered += 1
+            continue
+        failed += 1
+        kind = record.status if record.error is None else record.error.kind
+        message = "" if record.error is None else one_line(record.error.message)
+        key = (kind, _DIGITS.sub("0", message))
+        if key not in counts and len(counts) >= TEXTS_KEPT:
+            key, message = (kind, ""), "other texts"
+        counts[key] += 1
+        messages.setdefault(key, message)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    errors = tuple(ErrorCount(key[0], messages[key], count, advice(key[0], messages[key])) for key, count in ranked)
+    return RequestErrors(answered, failed, errors)
+
+
+def one_line(message: str) -> str:
+    """The first line of an error, without characters that a terminal would obey, and cut."""
+    line = "".join(mark if mark.isprintable() else " " for mark in (message.splitlines() or [""])[0])
+    line = " ".join(line.split()).rstrip(".")
+    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
+
+
+def advice(kind: str, message: str) -> str:
+    """What to do about an error: an imperative with the option or the place to look at.
+
+    Args:
+        kind: as in results.jsonl (docs/errors.md).
+        message: the error's own text, with `HTTP 404` where a server answered.
+    """
+    hit = _STATUS.search(message)
+    status = int(hit[1]) if hit else 0
+    if status == 402 or (status in (401, 403, 429) and _QUOTA.search(message)):
+        return "The account's quota is used up: top it up, then run the same command again."
+    if status == 404:
+        return "Check that --base-url ends in /v1 (http://HOST:PORT/v1), and that the server has a model of this name."
+    if status in (401, 403) or kind == "auth" or _KEY.search(message):
+        return "Check the key: OPENAI_API_KEY, or the variable that --key-env names."
+    if status == 429 or kind == "rate_limit":
+        return "The server limits requests or the quota: lower --concurrency, or run the same command again later."
+    if status == 413:
+        return "The request is too large for the server: send smaller images with --max-long-side."
+    if _CONTEXT.search(message):
+        return "The prompt does not fit the model: send fewer or smaller images (--frames, --max-long-side)."
+    if status in (400, 415, 422) and _IMAGES.search(message):
+        return "The model may not take images: choose a model with vision, or start the server with one."
+    if 400 <= status < 500:
+        return "The server refuses the request: compare it in traces/ with the server's documentation."
+    if status >= 500 or kind == "server":
+        return "The server failed: read its log, then run the same command again."
+    if _NAME.search(message):
+        return "The host is not known: check the spelling of --base-url."
+    if _TLS.search(message):
+        return "The secure connection failed: check http:// or https:// in --base-url."
+    if kind == "connection" or _REFUSED.search(message):
+        return "Check that the server is up and listens at --base-url (curl BASE_URL/models), then run the same command again."
+    if kind == "timeout":
+        return "The server is too slow: raise --timeout, or lower --concurrency."
+    if kind == "bad_reply":
+        return "Check that --base-url is an OpenAI-compatible endpoint, up to and including /v1."
+    if kind == "no_answer":
+        return "The file of answers has none for these samples: check that its ids are those of the benchmark."
+    if kind in ("input", "media", "data"):
+        return "Check the data and images of these samples."
+    return "Read the error in results.jsonl, then run the same command again."

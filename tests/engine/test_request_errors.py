@@ -1,0 +1,166 @@
+"""A run in which every request failed has no score; its commonest error and what to do stand in its place."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from snellen.cli import main
+from snellen.engine.request_errors import advice
+from snellen.evaluation import load_run
+
+ERRORS = {
+    404: ("Not Found", "/v1"),
+    400: ("At most 0 image(s) may be provided in one request: the model has no vision", "vision"),
+    401: ("Incorrect API key provided", "key"),
+    402: ("You exceeded your current quota", "quota"),
+    422: ("temperature is not allowed", "refuses the request"),
+}
+
+
+@pytest.fixture
+def server():
+    """A chat endpoint that answers `replies` times and refuses all else with a status and a message."""
+    state = {"status": 404, "message": "Not Found", "replies": 0}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if asked == b"{}":  # what is sent before the run, to see that the endpoint is there
+                return self.reply(400, {"error": {"message": "messages is missing"}})
+            state["replies"] -= 1
+            ok = state["replies"] >= 0
+            body = (
+                {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "usage": {}}
+                if ok
+                else {"error": {"message": state["message"]}}
+            )
+            return self.reply(200 if ok else state["status"], body)
+
+        def reply(self, status, body):
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self):
+            self.reply(200, {"data": [{"id": "m"}]})
+
+        def log_message(self, *_):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+    state["url"] = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    yield state
+    http.shutdown()
+    http.server_close()
+
+
+@pytest.fixture
+def snellen(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    def call(*words):
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return call
+
+
+def ask(snellen, server, *words, limit=8):
+    options = ("--base-url", server["url"], "--limit", limit, "--max-attempts", "1", "--out", "r", "-c", "1")
+    return snellen("run", "chart/digits", "-m", "api:m", *options, *words)
+
+
+@pytest.mark.parametrize("status", ERRORS)
+def test_a_run_without_an_answer_prints_no_score_and_the_commonest_error_with_what_to_do(snellen, server, status):
+    server["status"], (server["message"], hint) = status, ERRORS[status]
+    code, out, _ = ask(snellen, server)
+    assert code != 0
+    assert "0.000" not in out and "┃" not in out
+    assert "no score: none of 8 samples was answered; 8 × " in out
+    assert f"HTTP {status}" in out and hint in out
+    code, out, err = snellen("score", "r")
+    assert "0.0000" not in out and f"HTTP {status}" in out + err and hint in out + err
+
+
+def test_json_has_null_for_what_was_not_answered_and_the_failures(snellen, server):
+    code, out, _ = ask(snellen, server, "--json")
+    (run,) = json.loads(out)["runs"]
+    assert code != 0
+    assert run["failures"]["answered"] == 0 and run["failures"]["failed"] == 8
+    (error,) = run["failures"]["errors"]
+    assert (error["kind"], error["count"]) == ("bad_request", 8) and "/v1" in error["hint"]
+    values = {metric["name"]: metric["value"] for metric in run["profiles"][0]["metrics"]}
+    assert values["accuracy"] is None and all(v is None for name, v in values.items() if not name.endswith("error"))
+
+
+def test_the_progress_line_has_no_score_either(snellen, server):
+    _, _, err = ask(snellen, server)
+    assert "score" not in err.splitlines()[-1]
+
+
+def test_the_report_of_such_a_run_draws_no_eye_chart_and_names_the_error(snellen, server):
+    ask(snellen, server)
+    assert snellen("report", "r", "--out", "r.html")[0] == 0
+    page = Path("r.html").read_text()
+    assert "as the model sees it" not in page and "none of 8 samples was answered" in page and "HTTP 404" in page
+
+
+def test_some_failures_stand_under_the_table_with_their_commonest_text(snellen, server):
+    server["replies"] = 6
+    code, out, _ = ask(snellen, server)
+    assert code == 9 and "┃" in out
+    assert "2 of 8 samples have no answer and count as wrong; 2 × bad_request: HTTP 404: Not Found" in out
+    assert load_run("r").metric("accuracy").value is not None
+    assert snellen("report", "r", "--out", "r.html")[0] == 0
+    assert "2 × bad_request: HTTP 404" in Path("r.html").read_text()
+
+
+def test_a_run_without_an_answer_cannot_be_compared(snellen, server):
+    ask(snellen, server)
+    server["replies"] = 8
+    options = ("--base-url", server["url"], "--limit", 8, "--out", "good")
+    snellen("run", "chart/digits", "-m", "api:m", *options)
+    code, _, err = snellen("compare", "good", "r")
+    assert code == 2 and "none of 8 samples was answered" in err and "HTTP 404" in err
+
+
+def test_a_summary_that_an_older_version_wrote_with_zeros_is_read_without_a_value(snellen, server):
+    ask(snellen, server)
+    path = Path("r/summary.json")
+    saved = json.loads(path.read_text())
+    for metric in saved["profiles"][0]["metrics"]:
+        metric.update(value=0.0, n=8, ci95=[0.0, 0.3], coverage=0.1)
+    path.write_text(json.dumps(saved))
+    figures = load_run("r").figures("strict")["strict"]
+    assert next(metric for metric in figures if metric.name == "accuracy").value is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "words"),
+    [
+        ("connection", "Cannot connect to http://127.0.0.1:9/v1: Connection refused", "server is up"),
+        ("connection", "Cannot connect to http://nohost/v1: Name or service not known", "--base-url"),
+        ("timeout", "no whole reply within 300 s", "--timeout"),
+        ("rate_limit", "HTTP 429: slow down", "--concurrency"),
+        ("auth", "HTTP 429: insufficient_quota: check your billing", "quota"),
+        ("server", "HTTP 503: overloaded", "log"),
+        ("bad_request", "HTTP 400: This model's maximum context length is 4096 tokens", "--max-long-side"),
+        ("bad_request", "HTTP 400: unknown variant image_url, expected text", "vision"),
+        ("bad_reply", "The reply is not JSON", "/v1"),
+        ("agent_loop", "the same call again", "results.jsonl"),
+    ],
+)
+def test_each_error_leads_to_what_to_do_about_it(kind, message, words):
+    assert words in advice(kind, message)
