@@ -27,6 +27,7 @@ from snellen.engine.state import without_record
 from snellen.engine.trust import find_named, guarded
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model, ModelOptions
+from snellen.redaction.arguments import key_among
 from snellen.types import Generation, MediaSettings, Metric
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def perform(
     """
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
+    require_no_keys(spec)
     if benchmark is None:
         spec = structs.replace(spec, benchmark=benchmarks.lasting(spec.benchmark))
     asked = benchmark or find_benchmark(spec, folder, trust=trust)
@@ -156,6 +158,31 @@ def perform(
         done.summarize("all")
     require_written(folder, meta)
     return done
+
+
+def require_no_keys(spec: RunSpec) -> None:
+    """Raise UsageError where a setting holds a key: all of them are written into run_meta.json."""
+    from snellen.models.api.keys import require_variable  # it brings the API model, which most commands do without
+
+    options = spec.options
+    require_variable(options.key_env)
+    settings: dict[str, Any] = {
+        "--model": spec.model,
+        "--base-url": options.base_url,
+        "--extra-body": options.extra_body,
+        "Generation.extra": options.generation.extra,
+        "--stop": options.generation.stop,
+        "--option": spec.data.options,
+        "--agent-model": options.agent_model,
+        "--revision": options.revision,
+        "--ray": spec.ray,
+    }
+    for name, value in settings.items():
+        if (held := key_among(value)) is not None:
+            raise UsageError(
+                f"{name} holds {held}: a key, by its name or its shape. Settings are written into the run's record.",
+                "Put the key into an environment variable and name it with --key-env.",
+            )
 
 
 def rerun(

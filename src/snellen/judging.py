@@ -229,8 +229,9 @@ def require_key(model: str, key_env: str | None) -> str | None:
     """
     if not model.startswith("api:"):
         return key_env
-    from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
+    from snellen.models.api.keys import DEFAULT_VARIABLE, find_key, require_variable
 
+    require_variable(key_env)
     for variable in [key_env] if key_env is not None else [KEY, DEFAULT_VARIABLE]:
         try:
             if find_key(variable):

@@ -20,7 +20,7 @@ from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
 from snellen.models.base import ModelOptions
-from snellen.redaction import WITHHELD, quotes
+from snellen.redaction.gold import WITHHELD, quotes
 from snellen.scoring.judge import gold_forms
 from snellen.sources.checksums import sealed
 from snellen.types import Sample

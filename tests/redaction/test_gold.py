@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from snellen.redaction import WITHHELD, quotes, strike
+from snellen.redaction.gold import WITHHELD, quotes, strike
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyzäéøñçß", min_size=3, max_size=9)
 GOLD = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)

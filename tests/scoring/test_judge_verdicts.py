@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from snellen.errors import JudgeError
-from snellen.redaction import WITHHELD, quotes, strike
+from snellen.redaction.gold import WITHHELD, quotes, strike
 from snellen.scoring.judge import (
     BUILT_IN,
     Schema,

@@ -19,7 +19,6 @@ from snellen.models import group
 
 GRACE_S = 20.0
 LONGEST = 64 << 10
-_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
 _BREAK = re.compile(rb"[\r\n]")
 Tell = Callable[[str], None]
 
@@ -34,9 +33,7 @@ class Ended(Struct, frozen=True):
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with changes; what its variables hold of keys is struck from all that is logged."""
     found = {**os.environ, **changes}
-    for name, value in found.items():
-        if _SECRET.search(name):
-            redaction.register(value)
+    redaction.register_environment(found)
     return found
 
 

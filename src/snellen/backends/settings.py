@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,16 +10,10 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import UsageError
+from snellen.redaction.arguments import held_key
 
 State: TypeAlias = Literal["complete", "partial", "failed"]
 HALVES = ("image", "video")
-_KEY = re.compile(
-    r"(?:^|[,\s-])((?:\w+_)?(?:api_?key|access_?key|secret(?:_?key)?|password|(?:auth|access|hf|api|bearer)_?token|token))"
-    r"\s*[=\s]\s*([^,\s]+)",
-    re.IGNORECASE,
-)
-_SHAPED = re.compile(r"\b(?:sk-|hf_|gsk_|xai-|nvapi-|ghp_)[\w-]{12,}")
-_HARMLESS = ("true", "false", "none", "null", "empty", "0", "1")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -173,11 +166,10 @@ def jobs(names: Iterable[str], harness: str) -> list[Job]:
 def no_keys(arguments: Sequence[str]) -> None:
     """Raises UsageError where an argument of a command would hold a key: everybody on the machine can read arguments."""
     for argument in (*arguments, " ".join(arguments)):
-        hit = next((one for one in _KEY.finditer(argument) if one[2].lower() not in _HARMLESS), None)
-        if hit is None and not _SHAPED.search(argument):
+        hit = held_key(argument)
+        if hit is None:
             continue
-        what = hit[1] if hit is not None else "something of a key's shape"
         raise UsageError(
-            f"{what} stands in the arguments of the harness; a process's arguments can be read by anybody on the machine",
+            f"{hit} stands in the arguments of the harness; a process's arguments can be read by anybody on the machine",
             "Give it in the environment: OPENAI_API_KEY, HF_TOKEN ... are passed on.",
         )

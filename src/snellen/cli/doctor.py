@@ -107,6 +107,9 @@ def _version(name: str) -> str | None:
 
 def _keys(key_env: str | None) -> Iterator[Finding]:
     """Whether variables are set; their values are never read into a text."""
+    from snellen.models.api.keys import require_variable
+
+    require_variable(key_env)
     for name in dict.fromkeys((*KEY_VARIABLES, *((key_env,) if key_env else ()))):
         yield Finding(name, "ok" if os.environ.get(name) else "missing", "set" if os.environ.get(name) else "not set")
     yield Finding(
@@ -163,7 +166,13 @@ def _endpoint(base_url: str, key_env: str | None) -> Finding:
 
     import aiohttp
 
+    from snellen.models.api.endpoint import parse_endpoint
     from snellen.models.api.keys import find_key
+
+    try:
+        base_url = parse_endpoint(base_url).base
+    except SnellenError as error:
+        return Finding("endpoint", "fault", error.message)
 
     async def ask() -> Finding:
         key = find_key(key_env)

@@ -67,10 +67,7 @@ class Asker:
             if response.trace is not None:
                 self._traces.add(sample.id, repeat, attempt, response.trace)
                 response = structs.replace(response, trace=None)
-            text, reasoning = _recorded(response.text), _recorded(response.reasoning)
-            if text != response.text or reasoning != response.reasoning:
-                response = structs.replace(response, text=text, reasoning=reasoning)
-            return Record(sample.id, "ok", repeat, response, None, attempt, started, time.time())
+            return Record(sample.id, "ok", repeat, _recorded_response(response), None, attempt, started, time.time())
 
     async def _once(self, prompt: Prompt, sample_id: str, repeat: int) -> Response:
         gate = self._gate
@@ -102,6 +99,16 @@ class Asker:
             return prompt
         generation = prompt.generation or Generation()
         return structs.replace(prompt, generation=structs.replace(generation, seed=self._seed + repeat))
+
+
+def _recorded_response(response: Response) -> Response:
+    """The response with each text that it holds as results.jsonl can hold it."""
+    before = (response.text, response.reasoning, response.finish_reason, response.model)
+    after = tuple(_recorded(text) if text else text for text in before)
+    if after == before:
+        return response
+    text, reasoning, finish_reason, model = after
+    return structs.replace(response, text=text, reasoning=reasoning, finish_reason=finish_reason, model=model)
 
 
 def _recorded(text: str) -> str:

@@ -18,6 +18,7 @@ from snellen.engine import journal, ownership
 from snellen.engine.run_files import META_BYTES, check_files, check_values
 from snellen.errors import RunError, RunLockedError
 from snellen.models.base import ModelOptions
+from snellen.redaction import redact_bytes
 from snellen.types import Record
 
 FORMAT = 1
@@ -157,12 +158,12 @@ class RunFolder:
         self.write(self.meta_path, msgspec.json.format(msgspec.json.encode(meta, enc_hook=_encode), indent=2) + b"\n")
 
     def write(self, path: Path, data: bytes) -> None:
-        """Write a file of the run by rename, so that a crash never leaves half of it."""
+        """Write a file of the run by rename, so that a crash never leaves half of it. Keys are struck from it."""
         part = path.with_name(path.name + ".part")
         try:
             part.unlink(missing_ok=True)  # what lies there may be a link to somewhere else
             with part.open("xb") as file:
-                file.write(data)
+                file.write(redact_bytes(data))
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)

@@ -25,7 +25,8 @@ from snellen.engine.places import located
 from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
-from snellen.redaction import WITHHELD, redact, strike
+from snellen.redaction import redact
+from snellen.redaction.gold import WITHHELD, strike
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
     SOURCE,

@@ -28,7 +28,7 @@ from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, RunError
 from snellen.models import trace
 from snellen.models.trace import Step
-from snellen.redaction import WITHHELD, strike
+from snellen.redaction.gold import WITHHELD, strike
 from snellen.scoring import statistics
 from snellen.scoring.judge import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
 from snellen.scoring.table import Scores

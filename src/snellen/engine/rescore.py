@@ -14,7 +14,7 @@ from snellen.engine import journal
 from snellen.engine.damage import Damage
 from snellen.engine.state import ANSWERED, Key, key
 from snellen.errors import DataError, UsageError
-from snellen.redaction import strike
+from snellen.redaction.gold import strike
 from snellen.scoring.judge import Rubric, gold_forms, score_verdict
 from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.scoring.table import ScoreBuilder

@@ -18,7 +18,7 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run
 from snellen.failures.review import Decision, disputed
 from snellen.failures.rules import UNKNOWN, labels, proposed, signals
-from snellen.redaction import strike
+from snellen.redaction.gold import strike
 from snellen.scoring.judge import gold_forms
 
 Source = Literal["rule", "judge", "person", "none"]

@@ -28,7 +28,8 @@ from snellen.failures.judging import Labels, reasons
 from snellen.failures.labels import Labelled, verdict_of
 from snellen.failures.rules import labels
 from snellen.models.trace import Step
-from snellen.redaction import WITHHELD, redact, strike
+from snellen.redaction import redact
+from snellen.redaction.gold import WITHHELD, strike
 from snellen.report import labels as counted
 from snellen.report.canvas import SERIES
 from snellen.report.failures_page import Evidence, FailureView, Row, render_answer, render_index, row_of

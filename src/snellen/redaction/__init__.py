@@ -1,12 +1,28 @@
 """Redaction: keys and gold answers are struck from whatever is written or printed.
 
-`redact` (keys) and `strike` (gold answers) are the only two functions that do so, and every writer below goes through
-them. docs/security.md says what each of them strikes.
+`redact` (keys, in `keys`) and `strike` (gold answers, in `gold`) are the only two functions that do so. Each module says
+in which forms. `arguments` finds keys where none may stand. The writers that call `redact`:
+
+- the terminal: `cli.output`, under stdout and stderr of every command
+- a server's reply, before anything is read from it: `models.api.transport`; what is quoted of it: `models.api.faults`
+- results.jsonl: `engine.ask`; run_meta.json, summary.json, failures.jsonl and command.json: `engine.folder`
+- traces: `engine.traces`; sessions of agents: `models.agents.model`; an agent's error output: `models.agents.process`
+- results of tools: `models.tools.server`, `models.tools.call`; their record: `models.tools.record`
+- raw inputs and outputs of judges: `engine.judge`
+- report pages and failure pages: `report.page`, `failures.pages`; people's notes: `failures.review`
+- logs: `pipeline.journal`, `backends.process`, `models.serving.supervise`; files of other harnesses: `backends.keeping`
+- submissions and their replies: `submitting`
+
+The writers that call `strike` for a restricted benchmark, unless the user asks for the gold answers:
+
+- raw inputs and outputs, results.jsonl and errors of judges: `engine.judge`, `engine.labelling`; reasons: `engine.rescore`
+- report pages and the table `scores` of queries: `report.view`; failure pages and failures.jsonl: `failures`
+- redacted runs, which hold no text that quotes one: `redacting`
+- ids and metadata of FIKA-Bench's samples, which are written everywhere: `benchmarks.fika.data`
 """
 
 from __future__ import annotations
 
-from snellen.redaction.gold import WITHHELD, quotes, strike
-from snellen.redaction.keys import REDACTED, forget, redact, redact_bytes, register
+from snellen.redaction.keys import REDACTED, forget, redact, redact_bytes, register, register_environment
 
-__all__ = ["REDACTED", "WITHHELD", "forget", "quotes", "redact", "redact_bytes", "register", "strike"]
+__all__ = ["REDACTED", "forget", "redact", "redact_bytes", "register", "register_environment"]

@@ -23,7 +23,7 @@ import json
 import re
 import unicodedata
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ _RARE = b"0123456789bfgjkpqvwxyz"
 _COMMON = bytes(code for code in range(256) if code not in _RARE)
 _RARE_GRAM = 5
 _BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
+_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
 _CHUNK, _OVERLAP = 1 << 14, 1 << 12
 
@@ -110,6 +111,13 @@ def register(secret: str) -> None:
         return
     _secrets.append(secret)
     _known = _prepared(_secrets)
+
+
+def register_environment(environment: Mapping[str, str]) -> None:
+    """Register the values of variables whose names are those of keys, before they are passed on to another program."""
+    for name, value in environment.items():
+        if _VARIABLE.search(name):
+            register(value)
 
 
 def forget() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snellen.errors import StorageError, UsageError
+from snellen.redaction import redact
 from snellen.report import plots, tables
 from snellen.report.canvas import SERIES, Series
 from snellen.report.eyechart import eye_chart
@@ -216,11 +217,11 @@ def write_report(
 
 
 def written(page: str, out: Path) -> Path:
-    """Write a page to `out`, whole or not at all, and return `out`. Raises StorageError."""
+    """Write a page to `out`, free of keys, whole or not at all, and return `out`. Raises StorageError."""
     part = out.with_name(out.name + ".part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(page, encoding="utf-8", newline="\n")
+        part.write_text(redact(page), encoding="utf-8", newline="\n")
         part.replace(out)
     except OSError as error:
         with suppress(OSError):  # the same disk may refuse this too; the first error is the one to tell

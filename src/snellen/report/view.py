@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Published
-from snellen.redaction import quotes, strike
+from snellen.redaction.gold import quotes, strike
 from snellen.scoring.judge import gold_forms
 from snellen.scoring.statistics import Comparison
 from snellen.types import Failure, Kind, MediaSettings, Metric, Part, Record, Sample, Score, Status

@@ -22,7 +22,7 @@ from snellen.benchmarks.fika.fields import Fields
 from snellen.benchmarks.fika.where import MEND, Questions
 from snellen.benchmarks.vlm2 import contents
 from snellen.errors import DataError, UsageError
-from snellen.redaction import quotes
+from snellen.redaction.gold import quotes
 from snellen.scoring.judge import plain_letters
 from snellen.sources import Unreadable
 from snellen.sources.columns import Row

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from snellen.errors import UsageError
+from snellen.redaction import register
+from snellen.redaction.arguments import held_key
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -46,7 +48,7 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
         raise UsageError(f"--base-url is not an address: {error}.", "Give it as https://host:port/v1.") from None
     if split.scheme not in ("http", "https") or not split.hostname or port == 0:
         raise UsageError(f"--base-url must start with http:// or https:// and name a host, not {text!r}.")
-    if split.username or split.password:
+    if split.username or split.password or "@" in split.netloc:
         raise UsageError(
             "--base-url holds a user name or password; it is written into the run's record.",
             "Put the key into an environment variable and name it with --key-env.",
@@ -57,6 +59,11 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
         raise UsageError(
             f"--base-url holds {found}; only api-version may follow the path.",
             "Put keys into an environment variable and name it with --key-env.",
+        )
+    if held_key(text) is not None:
+        raise UsageError(
+            "--base-url holds something of a key's shape; it is written into the run's record.",
+            "Put the key into an environment variable and name it with --key-env.",
         )
     path = split.path.rstrip("/").removesuffix("/chat/completions")
     return Endpoint(f"{split.scheme}://{split.netloc}{path}", split.query)
@@ -71,4 +78,7 @@ def find_proxy(endpoint: Endpoint) -> str | None:
 
     if endpoint.host in LOOPBACK or proxy_bypass(endpoint.host):
         return None
-    return getproxies().get(urlsplit(endpoint.base).scheme)
+    proxy = getproxies().get(urlsplit(endpoint.base).scheme)
+    if proxy is not None and (password := urlsplit(proxy).password):
+        register(password)
+    return proxy

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from snellen import redaction
-from snellen.errors import PreflightError
+from snellen.errors import PreflightError, UsageError
+from snellen.redaction.arguments import VARIABLE, may_be_shown
 
 DEFAULT_VARIABLE = "OPENAI_API_KEY"
 
@@ -21,7 +22,9 @@ def find_key(variable: str | None) -> str | None:
 
     Raises:
         PreflightError: a variable was named and is not set, or its value cannot stand in an HTTP header.
+        UsageError: what was named is no variable, but perhaps the key itself.
     """
+    require_variable(variable)
     name = variable or DEFAULT_VARIABLE
     key = (os.environ.get(name) or _from_dotenv(name)).strip()
     if key:
@@ -37,6 +40,21 @@ def find_key(variable: str | None) -> str | None:
             f"Set it (export {variable}=…), write it into .env, or name another one with --key-env.",
         )
     return key or None
+
+
+def require_variable(variable: str | None) -> None:
+    """Raise UsageError where --key-env is no name of a variable, without a word of it: it may be the key itself."""
+    if variable is None or may_be_shown(variable):
+        return
+    if VARIABLE.fullmatch(variable) and (os.environ.get(variable) or _from_dotenv(variable)):
+        return
+    redaction.register(variable)
+    raise UsageError(
+        "--key-env takes the name of an environment variable, and what was given is none; it is not shown, since it may "
+        "be the key itself.",
+        "Set a variable to the key (export MY_KEY=…) and name it: --key-env MY_KEY. A key that was typed into a command "
+        "stands in the shell's history: replace it.",
+    )
 
 
 def _from_dotenv(name: str) -> str:

@@ -15,6 +15,7 @@ from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.faults import excerpt
+from snellen.redaction import redact_bytes
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
@@ -27,7 +28,7 @@ _LARGE_BODY = 2**20
 
 
 class HttpReply(NamedTuple):
-    """Status, headers (case-insensitive) and the whole body, unpacked."""
+    """Status, headers (case-insensitive) and the whole body, unpacked and free of keys."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -81,7 +82,9 @@ class Transport:
         """
         try:
             async with self._session.request(method, url, allow_redirects=False, **options) as response:
-                return HttpReply(response.status, response.headers, await _read(response))
+                # Here, before anything is read, so that a key that the server sends back is in no answer or error.
+                body = redact_bytes(await _read(response))
+                return HttpReply(response.status, response.headers, body)
         except TimeoutError as error:
             raise ModelTimeoutError(
                 f"No connection to {self._endpoint} within {min(CONNECT_S, self._timeout_s):g} s."

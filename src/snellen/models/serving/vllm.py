@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.errors import MissingExtraError, UsageError
+from snellen.redaction.arguments import held_key
 
 KEY_VARIABLE = "VLLM_API_KEY"
 PASSED_ON = ("HF_TOKEN", "HF_HUB_OFFLINE", KEY_VARIABLE)
@@ -78,6 +79,11 @@ def launch(settings: Settings, port: int, environment: Mapping[str, str] = os.en
     flags = (word.partition("=")[0].replace("_", "-") for word in settings.extra)  # vLLM takes --api_key, too
     if (flag := next((one for one in flags if one in _OURS), None)) is not None:
         raise UsageError(f"{flag} behind -- would contradict what we set", f"Say it with {_OURS[flag]}.")
+    if (held := held_key(" ".join(settings.extra))) is not None:
+        raise UsageError(
+            f"{held} stands behind --, in arguments that anybody on the machine can read",
+            "Set a variable to the key and name it with --api-key-env.",
+        )
     env = dict(environment)
     if settings.key is not None:
         env[KEY_VARIABLE] = settings.key

@@ -18,7 +18,7 @@ from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.catalogue import all_tools
 from snellen.models.tools.pictures import Pictures
 from snellen.models.tools.settings import load
-from snellen.redaction import redact
+from snellen.redaction import redact, register_environment
 
 COUNT = ".tool-calls"
 
@@ -26,6 +26,7 @@ COUNT = ".tool-calls"
 def main(words: Sequence[str] | None = None) -> int:
     """The command; 0 for a result, 1 for a fault that the tool reports, 2 for a call that cannot be read."""
     given = list(sys.argv[1:] if words is None else words)
+    register_environment(os.environ)  # an agent has its endpoint's key
     try:
         if given[:1] != ["--config"] or len(given) < 2:
             raise UsageError("--config FILE comes first.")

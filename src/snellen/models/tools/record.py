@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 
 from snellen.errors import StorageError
 from snellen.models.tools.base import Backend, Hit, ImageHit, Page, ToolError
+from snellen.redaction import redact_bytes
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ class Recorded:
     def _keep(self, entry: _Entry, again: bool) -> _Entry | None:
         """Write an entry; where another one came first, that one."""
         path = self._path(entry.tool, entry.arguments)
-        if path is None or self._write(path, msgspec.json.encode(entry), again):
+        if path is None or self._write(path, redact_bytes(msgspec.json.encode(entry)), again):
             return None
         return self._read(entry.tool, entry.arguments)
 

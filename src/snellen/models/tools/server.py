@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from base64 import b64encode
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from snellen.models.tools.base import Context, ToolResult
 from snellen.models.tools.catalogue import all_tools
 from snellen.models.tools.pictures import Pictures
 from snellen.models.tools.settings import Settings, load
-from snellen.redaction import redact
+from snellen.redaction import redact, register_environment
 
 NAME = "snellen"
 
@@ -81,6 +82,7 @@ def main() -> int:
     """The command. Standard output belongs to the protocol; notices and errors go to standard error."""
     parser = argparse.ArgumentParser(prog="python -m snellen.models.tools.server", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="tool settings, a JSON file")
+    register_environment(os.environ)  # an agent has its endpoint's key
     try:
         settings = load(parser.parse_args().config)
         for notice in settings.notices():

@@ -1,0 +1,142 @@
+"""Keys where none may stand: in arguments, addresses, request settings and run specifications, which are all recorded.
+
+`held_key` and `key_among` find them and never show a value; whoever asks refuses the argument. A key is known by its
+name (`api_key=`, `"Authorization": …`, `--token …`), as user name or password of an address, or by its shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from snellen.redaction.decoding import texts
+from snellen.redaction.keys import redact
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of an environment variable."""
+SHAPE = "something of a key's shape"
+USER = "a user name or password"
+
+_SURE = (
+    *("apikey", "accesskey", "secretkey", "password", "passwd", "passphrase", "secret", "secrets", "authorization"),
+    *("credential", "credentials", "bearer", "authtoken", "accesstoken", "apitoken"),
+)
+_SURE_WORDS = ("auth", "pwd", "pw", "key", "token")
+_DOUBTFUL = ("key", "keys", "token", "sig", "signature", "cookie")
+"""Endings of names that are those of keys if their value looks drawn by lot."""
+_INNOCENT = frozenset(
+    [
+        "answer",
+        "audio",
+        "bos",
+        "cache",
+        "class",
+        "cls",
+        "column",
+        "data",
+        "dataset",
+        "dict",
+        "end",
+        "eos",
+        "field",
+        "foreign",
+        "group",
+        "id",
+        "image",
+        "index",
+        "join",
+        "label",
+        "mask",
+        "metric",
+        "pad",
+        "partition",
+        "primary",
+        "prompt",
+        "question",
+        "reply",
+        "response",
+        "row",
+        "score",
+        "sep",
+        "sort",
+        "special",
+        "start",
+        "stop",
+        "target",
+        "text",
+        "think",
+        "unk",
+        "value",
+        "video",
+    ]
+)
+"""Words before `key` and `token` in names of other things."""
+_NO_KEYS = ("cachekey",)  # prompt_cache_key of OpenAI's interface
+_HARMLESS = ("", "true", "false", "none", "null", "empty", "0", "1", "no", "yes", "...", "…", "default")
+_REFERENCE = re.compile(r"\$\{?\w+\}?|\{env:\w+\}|<[^<>]*>?|\*+|\[redacted\]?")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PAIR = re.compile(
+    r"""(?<![A-Za-z0-9_.-])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)\\?["']?\s*([=:])(?=\s*\\?["']?([^\s,;&"'\\]*))"""
+)
+_OPTION = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)\s+(?=([^\s,-][^\s,]*))")
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?!git@)[^\s/?#@]+@")
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S+)", re.IGNORECASE)
+
+
+def held_key(text: str) -> str | None:
+    """The name of a key that the text holds, or how else it is known; None where there is none."""
+    if redact(text) is not text:
+        return SHAPE
+    for reading in texts(text):
+        if _USER.search(reading):
+            return USER
+        for pair in _PAIR.finditer(reading):
+            if _is_key(pair[1], pair[3], written=pair[2]):
+                return f"{pair[1]}{pair[2]}"
+        for option in _OPTION.finditer(reading):
+            if _is_key(option[1], option[2]):
+                return f"--{option[1]}"
+    return None
+
+
+def key_among(value: Any, name: str = "") -> str | None:
+    """The same for a JSON value: for its texts, and for its members by their names."""
+    if isinstance(value, Mapping):
+        inherited = name if name and _is_key(name, "x") else ""
+        return next((hit for key, one in value.items() if (hit := key_among(one, inherited or str(key)))), None)
+    if isinstance(value, (list, tuple)):
+        return next((hit for one in value if (hit := key_among(one, name))), None)
+    if isinstance(value, bool) or value is None:
+        return None
+    if name and _is_key(name, str(value)):
+        return repr(name)
+    return held_key(value) if isinstance(value, str) else None
+
+
+def may_be_shown(variable: str) -> bool:
+    """Whether what was given as the name of a variable is one, and no key by mistake: words, perhaps numbered."""
+    if VARIABLE.fullmatch(variable) is None or redact(variable) is not variable or len(variable) > 80:
+        return False
+    return all(re.fullmatch(r"[A-Za-z]{0,24}[0-9]{0,3}", word) for word in variable.split("_"))
+
+
+def _is_key(name: str, value: str, written: str = "=") -> bool:
+    scheme = _SCHEME.match(value)
+    value = (scheme[1] if scheme else value).strip()
+    if value.lower() in _HARMLESS or _REFERENCE.fullmatch(value):
+        return False
+    words = [word.lower() for word in _PARTS.findall(name) if not word.isdigit()]
+    joined = "".join(words)
+    if not words or joined.endswith(_NO_KEYS):
+        return False
+    alone = len(words) == 1
+    innocent = (alone and written == ":") or (not alone and words[-2] in _INNOCENT)
+    sure = joined.endswith(_SURE) or (words[-1] in _SURE_WORDS and not innocent)
+    return sure or (joined.endswith(_DOUBTFUL) and _is_random(value))
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value looks drawn by lot and not written by a person: letters and digits in turn, or one long word."""
+    changes = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value))
+    return len(value) >= 8 and (changes >= 2 or re.search(r"[A-Za-z0-9]{24,}", value) is not None)

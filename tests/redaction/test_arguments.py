@@ -1,0 +1,138 @@
+"""A key is refused wherever it would be recorded or read by others: arguments, addresses, request settings, names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snellen import redaction
+from snellen.redaction.arguments import held_key, key_among, may_be_shown
+
+SECRET = "zq7f3a9c51e2Kd8"
+
+HELD = [
+    f"pretrained=a,azure_key={SECRET}",
+    "pretrained=a,azure_key=letmein",
+    f"key={SECRET}",
+    f"auth={SECRET}",
+    f"model=a,token={SECRET}",
+    f"--api-key {SECRET}",
+    f"--hf_token={SECRET}",
+    f"azurekey={SECRET}",
+    f"openaiApiKey={SECRET}",
+    f"KEY2={SECRET}",
+    f"base_url=http://me:{SECRET}@host/v1",
+    f"base_url=http://{SECRET}@host/v1",
+    f"https://host/v1?x=1&key={SECRET}",
+    f"https://host/v1?%6b%65y={SECRET}",
+    f'{{"headers": {{"Authorization": "Bearer {SECRET}"}}}}',
+    f'{{\\"api_key\\": \\"{SECRET}\\"}}',
+    f"x-api-key: {SECRET}",
+    f"my_secret={SECRET}",
+    "a=sk-abcdefghijklmnopqrstuvwx",
+]
+FREE = [
+    "pretrained=Qwen/Qwen2.5-VL-3B-Instruct,device_map=auto,attn_implementation=flash_attention_2",
+    "max_tokens=12,stop_token_ids=1,2,num_key_value_heads=4",
+    "eos_token=</s>,image_token=<image>,pad_token=[PAD]",
+    "use_auth_token=True,api_key=EMPTY",
+    "api_key=$OPENAI_API_KEY",
+    "--api-key-env MY_KEY --key-env OPENAI_API_KEY",
+    "sort_key=question_id,image_key=image_0,keypoints=17",
+    "The key: think of monkeys and tokens.",
+    "http://127.0.0.1:8000/v1",
+    "git+ssh://git@github.com/a/b",
+]
+
+
+@pytest.mark.parametrize("text", HELD)
+def test_a_key_among_arguments_is_seen_and_not_shown(text: str) -> None:
+    assert held_key(text) is not None
+    assert SECRET not in str(held_key(text)) and "letmein" not in str(held_key(text))
+
+
+@pytest.mark.parametrize("text", FREE)
+def test_settings_that_are_no_keys_are_let_through(text: str) -> None:
+    assert held_key(text) is None
+
+
+def test_a_key_inside_a_json_value_is_seen_by_its_name_its_parents_name_or_its_text() -> None:
+    for value in (
+        {"api_key": "abc"},
+        {"extra": [{"headers": {"X-Api-Key": "abc"}}]},
+        {"auth": {"type": "basic", "value": "abc"}},
+        {"url": "https://me:abc@host"},
+        {"note": "sk-abcdefghijklmnopqrstuvwx"},
+    ):
+        assert key_among(value) is not None
+    for value in ({"top_k": 1, "stop_token_ids": [1, 2]}, {"prompt_cache_key": "a1b2c3d4"}, {"api_key": None}, None):
+        assert key_among(value) is None
+
+
+def test_the_name_of_a_variable_is_told_from_a_key() -> None:
+    assert all(map(may_be_shown, ("OPENAI_API_KEY", "MY_KEY2", "HF_TOKEN", "KEY", "my_key")))
+    assert not any(map(may_be_shown, (SECRET, "sk-abc", "X7F3A9C51E2KD8P", "a b", "", "AKIAIOSFODNN7EXAMPLE", "k\n")))
+
+
+def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--key-env", SECRET),
+        ("--key-env", f"{SECRET}-with-a-hyphen"),
+        ("--extra-body", f'{{"api_key": "{SECRET}"}}'),
+        ("--extra-body", f'{{"headers": {{"Authorization": "Bearer {SECRET}"}}}}'),
+        ("--base-url", f"http://me:{SECRET}@127.0.0.1:9/v1"),
+        ("--base-url", f"http://{SECRET}@127.0.0.1:9/v1"),
+        ("--base-url", f"http://127.0.0.1:9/v1?key={SECRET}"),
+        ("--stop", f"auth={SECRET}"),
+    ],
+)
+def test_a_run_with_a_key_among_its_settings_is_refused_and_leaves_no_trace_of_it(
+    options: tuple[str, str], tmp_path: Path
+) -> None:
+    given = ("--base-url", "http://127.0.0.1:9/v1") if options[0] != "--base-url" else ()
+    ended = snellen(tmp_path, "run", "chart/digits", "-m", "api:m", *given, *options)
+    assert ended.returncode == 2, ended.stderr
+    assert SECRET not in ended.stdout + ended.stderr and "environment variable" in ended.stderr
+    assert not any(SECRET.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("command", ["judge", "failures", "doctor"])
+def test_other_commands_refuse_a_key_in_place_of_the_name_of_its_variable(command: str, tmp_path: Path) -> None:
+    run = snellen(tmp_path, "run", "chart/digits", "-m", "embedded", "--limit", "1", "--out", "run")
+    assert run.returncode == 0, run.stderr
+    words = {
+        "judge": ("judge", "run", "--model", "api:m"),
+        "failures": ("failures", "run", "--judge", "api:m"),
+        "doctor": ("doctor", "--base-url", "http://127.0.0.1:9/v1"),
+    }[command]
+    ended = snellen(tmp_path, *words, "--key-env", SECRET)
+    assert ended.returncode == 2, ended.stderr
+    assert SECRET not in ended.stdout + ended.stderr
+
+
+def test_a_harness_is_not_started_with_a_key_among_its_arguments(tmp_path: Path) -> None:
+    for arguments in HELD[:5]:
+        ended = snellen(
+            tmp_path,
+            *("easi", "--backend", "lmms-eval", "-m", "qwen3_vl", "--benchmarks", "vsi_bench"),
+            *("--model-args", arguments, "--backend-python", sys.executable),
+        )
+        assert ended.returncode == 2, ended.stderr
+        assert SECRET not in ended.stdout + ended.stderr
+        assert "stands in the arguments" in ended.stderr
+
+
+def test_keys_of_the_environment_that_another_program_gets_are_struck(forget_keys: None) -> None:
+    redaction.register_environment({"AZURE_KEY": SECRET, "PATH": "/usr/bin:/usr/local/bin", "HF_TOKEN": "short"})
+    assert redaction.redact(f"It has {SECRET}") == "It has [redacted]"
+    assert redaction.redact("/usr/bin:/usr/local/bin short") == "/usr/bin:/usr/local/bin short"
