@@ -61,13 +61,13 @@ def compare(
     pairings = [
         room.compare(sides[0], other, name, by=by, metric=metric, flips=flips, force=force) for other in sides[1:]
     ]
-    told = []
+    annotated = []
     for pairing, run in zip(pairings, opened[1:], strict=True):
         kept = [line for line in pairing.notes if not line.endswith("have no answer and count as wrong")]
         failed = [one for one in (opened[0], run) if one.request_errors().failed]
-        told.append(
+        annotated.append(
             structs.replace(
                 pairing, notes=[*kept, *(f"{one.path.name}: {one.request_errors().text}" for one in failed)]
             )
         )
-    return told
+    return annotated

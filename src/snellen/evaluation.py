@@ -25,7 +25,7 @@ from snellen.engine.ray import open_scattered
 from snellen.engine.run import require_written, run
 from snellen.engine.state import without_record
 from snellen.engine.trust import find_named, guarded
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError, SnellenError, UsageError
 from snellen.models.base import Model, ModelOptions
 from snellen.redaction.arguments import key_among
 from snellen.types import Generation, MediaSettings, Metric
@@ -520,6 +520,15 @@ class Run:
         headline = self.headline(summary.metrics)
         content = {**({} if headline is None else headline.figures), **new, **head}
         self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def headline(run: Run) -> Metric | None:
+    """The first metric of a run's first profile; None where its benchmark or data cannot be read now."""
+    try:
+        profile = next(iter(run.benchmark.score))
+        return next(iter(run.figures(profile)[profile]), None)
+    except SnellenError:
+        return None
 
 
 def given_data(

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 
 from snellen.engine.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
+from snellen.engine.overview import Overview, distinguishing, overview
 from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import UsageError
-from snellen.evaluation import Run, load_run
+from snellen.evaluation import Run, headline, load_run
 from snellen.report.view import answer_view, run_names
 
 BATCH = 10_000
@@ -32,6 +33,15 @@ RUNS = pa.schema(
         ("model", pa.string()),
         ("fingerprint", pa.string()),
         ("state", pa.string()),
+        ("date", pa.string()),
+        ("settings", pa.string()),
+        ("answered", pa.int64()),
+        ("coverage", pa.float64()),
+        ("headline", pa.string()),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("interval", pa.string()),
         ("asked", pa.int64()),
         ("questions", pa.int64()),
         ("repeats", pa.int32()),
@@ -49,6 +59,18 @@ RUNS = pa.schema(
 OF_SAMPLES = pa.schema(
     [("kind", pa.string()), ("target", pa.string()), ("meta", pa.map_(pa.string(), pa.string()))],
 )
+OF_METRICS = pa.schema(
+    [
+        ("interval", pa.string()),
+        ("headline", pa.bool_()),
+        ("state", pa.string()),
+        ("answered", pa.int64()),
+        ("date", pa.string()),
+        ("settings", pa.string()),
+    ]
+)
+_FIGURES = re.compile(r"\b(?:headline|value|low|high|interval)\b|\*", re.IGNORECASE)
+"""A query that may need the figures of the table `runs`: they take summary.json, or scoring again."""
 ISOLATED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -64,6 +86,14 @@ class Found:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
+
+
+class _About(NamedTuple):
+    """A run beside the others of a query: how it stands, what tells it from them, and whether its figures are wanted."""
+
+    overview: Overview
+    settings: str
+    figures: bool
 
 
 @contextmanager
@@ -86,12 +116,18 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
     _single_select(sql)
     opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in runs]
     names = run_names([run.path for run in opened])
+    settings_of = distinguishing([run.meta for run in opened])
+    wanted = _FIGURES.search(sql) is not None
+    about = [
+        _About(overview(run.folder, run.meta), settings, wanted)
+        for run, settings in zip(opened, settings_of, strict=True)
+    ]
     with tempfile.TemporaryDirectory(prefix="snellen-query-") as folder:
         place = str(Path(folder, "runs.duckdb"))
         with duckdb.connect(place) as filling:
             for name, (schema, rows_of) in TABLES.items():
                 if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-                    _fill(filling, name, schema, _named(rows_of, opened, names))
+                    _fill(filling, name, schema, _named(rows_of, opened, names, about))
         with duckdb.connect(place, read_only=True, config=ISOLATED) as asked:
             try:
                 asked.execute(sql)
@@ -141,15 +177,20 @@ def _fill(database: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, row
 
 
 def _named(
-    rows_of: Callable[[Run], Iterator[dict[str, Any]]], runs: Sequence[Run], names: Sequence[str]
+    rows_of: Callable[[Run, _About], Iterator[dict[str, Any]]],
+    runs: Sequence[Run],
+    names: Sequence[str],
+    abouts: Sequence[_About],
 ) -> Iterator[dict[str, Any]]:
-    for run, name in zip(runs, names, strict=True):
-        for row in rows_of(run):
+    for run, name, about in zip(runs, names, abouts, strict=True):
+        for row in rows_of(run, about):
             yield {"run": name, **row}
 
 
-def _of_runs(run: Run) -> Iterator[dict[str, Any]]:
-    meta, totals, coverage = run.meta, run.meta.totals, run.meta.coverage
+def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
+    meta, totals, coverage = run.meta, about.overview.totals, run.meta.coverage
+    head = headline(run) if about.figures else None
+    low, high = (None, None) if head is None or head.ci95 is None else head.ci95
     known = [count for count in (coverage.limit, coverage.of) if count is not None]
     version = meta.identity.get("benchmark_version")
     yield {
@@ -158,7 +199,16 @@ def _of_runs(run: Run) -> Iterator[dict[str, Any]]:
         "benchmark_version": None if version is None else str(version),
         "model": meta.spec.model,
         "fingerprint": meta.fingerprint,
-        "state": meta.state,
+        "state": about.overview.state,
+        "date": about.overview.date or None,
+        "settings": about.settings,
+        "answered": totals.done,
+        "coverage": about.overview.coverage,
+        "headline": None if head is None else head.name,
+        "value": None if head is None else head.value,
+        "low": low,
+        "high": high,
+        "interval": None if head is None or head.interval is None else head.interval.text,
         "asked": min(known) if known else None,
         "questions": coverage.of,
         "repeats": meta.spec.repeats,
@@ -174,11 +224,11 @@ def _of_runs(run: Run) -> Iterator[dict[str, Any]]:
     }
 
 
-def _of_results(run: Run) -> Iterator[dict[str, Any]]:
+def _of_results(run: Run, about: _About) -> Iterator[dict[str, Any]]:
     return map(record_row, final_records(run.folder.results))
 
 
-def _of_scores(run: Run) -> Iterator[dict[str, Any]]:
+def _of_scores(run: Run, about: _About) -> Iterator[dict[str, Any]]:
     benchmark, spec = run.benchmark, run.meta.spec
     scorers, judged = profiles_of(benchmark, "all"), run.verdicts()
     show_target = not (benchmark.restricted or run.meta.restricted)
@@ -187,22 +237,35 @@ def _of_scores(run: Run) -> Iterator[dict[str, Any]]:
         seen = answer_view(
             sample, record, scores_of(benchmark, sample, record, scorers, judged), show_target=show_target
         )
-        about = {
+        of_sample = {
             "kind": seen.kind,
             "target": None if seen.target is None else str(seen.target),
             "meta": [(name, None if value is None else str(value)) for name, value in seen.meta.items()],
         }
         for row in score_rows(seen.sample_id, seen.repeat, seen.scores):
-            yield {**row, **about}
+            yield {**row, **of_sample}
 
 
-def _of_metrics(run: Run) -> Iterator[dict[str, Any]]:
-    return metric_rows(run.figures("all"))
+def _of_metrics(run: Run, about: _About) -> Iterator[dict[str, Any]]:
+    figures = run.figures("all")
+    first = next(iter(figures), "")
+    top = figures[first][0].name if figures.get(first) else ""
+    standing = {
+        "state": about.overview.state,
+        "answered": about.overview.totals.done,
+        "date": about.overview.date or None,
+        "settings": about.settings,
+    }
+    metrics = (metric for rows in figures.values() for metric in rows)
+    for row, metric in zip(metric_rows(figures), metrics, strict=True):
+        interval = None if metric.interval is None else metric.interval.text
+        is_headline = row["profile"] == first and row["name"] == top
+        yield {**row, "interval": interval, "headline": is_headline, **standing}
 
 
-TABLES: dict[str, tuple[pa.Schema, Callable[[Run], Iterator[dict[str, Any]]]]] = {
+TABLES: dict[str, tuple[pa.Schema, Callable[[Run, _About], Iterator[dict[str, Any]]]]] = {
     "runs": (RUNS, _of_runs),
     "results": (RECORDS, _of_results),
     "scores": (pa.schema([*SCORES, *OF_SAMPLES]), _of_scores),
-    "metrics": (METRICS, _of_metrics),
+    "metrics": (pa.schema([*METRICS, *OF_METRICS]), _of_metrics),
 }

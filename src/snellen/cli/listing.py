@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from msgspec import structs
@@ -17,6 +17,10 @@ from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
+    from snellen.engine.folder import RunMeta
+    from snellen.engine.overview import Overview
+    from snellen.engine.request_errors import RequestErrors
+    from snellen.types import Metric
 
 RESULTS = Path("results")
 
@@ -146,24 +150,9 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
             continue
         if not benchmarks or meta.spec.benchmark in benchmarks:
             rows.append((path.parent, meta))
+    listed = _overviews(rows)
     if as_json:
-        show_json(
-            {
-                "runs": [
-                    {
-                        "path": str(path),
-                        "benchmark": meta.spec.benchmark,
-                        "model": meta.spec.model,
-                        "state": meta.state,
-                        "fingerprint": meta.fingerprint,
-                        "coverage": structs.asdict(meta.coverage),
-                        "not_there": meta.not_there,
-                        "totals": structs.asdict(meta.totals),
-                    }
-                    for path, meta in rows
-                ]
-            }
-        )
+        show_json({"runs": [_run_facts(one) for one in listed]})
         return
     if not rows:
         print(f"no runs{' of ' + ', '.join(benchmarks) if benchmarks else ''} under {results}/")
@@ -172,24 +161,86 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         return
     from rich.table import Table
 
+    from snellen.scoring.interval_text import bracketed, legend, mark
+
     table = Table()
     for heading in ("run", "benchmark", "model", "state"):
         table.add_column(heading, overflow="fold")
-    for heading in ("answered", "failed", "asked of all", "fingerprint"):
-        table.add_column(heading, justify="right")
-    for path, meta in rows:
-        limit, of = meta.coverage.limit, meta.coverage.of
-        if meta.not_there and of is not None:
-            limit = of - meta.not_there
+    for heading in ("score", "answered", "coverage", "date"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("differs in", overflow="fold")
+    table.add_column("fingerprint", justify="right", no_wrap=True)
+    for one in listed:
+        head, standing, meta = one.headline, one.standing, one.meta
+        totals, of = standing.totals, standing.questions
+        coverage = standing.coverage
         table.add_row(
-            str(path),
+            str(one.path),
             meta.spec.benchmark,
             meta.spec.model,
-            meta.state,
-            f"{meta.totals.done:,}",
-            f"{meta.totals.error + meta.totals.timeout:,}",
-            f"{'all' if limit is None or (of and limit >= of) else format(limit, ',')}"
-            + ("" if of is None else f" of {of:,}"),
+            standing.state,
+            "–"
+            if head is None or head.value is None
+            else f"{head.value:.3f}{bracketed(head.ci95)}{mark(head.interval)}",
+            f"{totals.done:,}" + ("" if of is None else f" of {of:,}"),
+            "" if coverage is None else f"{coverage:.1%}",
+            standing.date,
+            one.settings,
             meta.fingerprint,
         )
+    table.caption = legend(one.headline for one in listed if one.headline is not None) or None
+    table.caption_justify = "left"
     show(table)
+    for one in listed:
+        if one.errors.failed:
+            note(f"{one.path}: {one.errors.text}")
+
+
+class _Listed(NamedTuple):
+    """A run in the list; `settings` are those in which it differs from others of its benchmark and model."""
+
+    path: Path
+    meta: RunMeta
+    standing: Overview
+    settings: str
+    headline: Metric | None
+    errors: RequestErrors
+
+
+def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
+    from snellen.engine.folder import RunFolder
+    from snellen.engine.overview import distinguishing, overview
+    from snellen.engine.request_errors import RequestErrors
+    from snellen.evaluation import headline, load_run
+
+    listed = []
+    for (path, meta), settings in zip(rows, distinguishing([meta for _, meta in rows]), strict=True):
+        head, errors = None, RequestErrors(0, 0)
+        try:
+            run = load_run(path)
+            head, errors = headline(run), run.request_errors()
+        except SnellenError as error:  # one run that cannot be scored must not hide the others
+            note(f"snellen: {error.message}")
+        listed.append(_Listed(path, meta, overview(RunFolder(path), meta), settings, head, errors))
+    return listed
+
+
+def _run_facts(one: _Listed) -> dict[str, Any]:
+    meta, standing, head = one.meta, one.standing, one.headline
+    return {
+        "path": str(one.path),
+        "benchmark": meta.spec.benchmark,
+        "model": meta.spec.model,
+        "state": standing.state,
+        "fingerprint": meta.fingerprint,
+        "coverage": structs.asdict(meta.coverage),
+        "not_there": meta.not_there,
+        "totals": structs.asdict(standing.totals),
+        "answered": standing.totals.done,
+        "questions": standing.questions,
+        "recorded_share": standing.coverage,
+        "date": standing.date or None,
+        "settings": one.settings,
+        "headline": head,
+        "failures": one.errors.as_json(),
+    }

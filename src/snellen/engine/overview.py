@@ -1,0 +1,157 @@
+"""How a run stands, for lists and queries: state, answers, date, and the settings that tell it from others of its kind."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from snellen.engine.damage import Damage
+from snellen.engine.folder import RunFolder, RunMeta, Totals
+from snellen.engine.state import read_state
+from snellen.errors import SnellenError
+
+State: TypeAlias = Literal["running", "complete", "partial", "failed"]
+LEFT_OUT = ("benchmark", "benchmark_version", "data", "prompts")
+"""Parts of a run's identity that have a column of their own, or that no reader tells apart: digests."""
+MOST_SETTINGS = 6
+
+
+class Overview(Struct, frozen=True):
+    """One run.
+
+    Attributes:
+        state: `running` where a live process holds the run's lock; else `complete`, `partial` (questions without a record
+            are left), or `failed` (nothing was answered).
+        totals: counts over the journal.
+        questions: samples times repeats of the whole benchmark; None where that is not known.
+        asked: those that the run was to ask.
+        date: when the first sample was asked, UTC, `2026-11-22 09:25`; empty before that.
+    """
+
+    state: State
+    totals: Totals
+    questions: int | None
+    asked: int | None
+    date: str
+
+    @property
+    def coverage(self) -> float | None:
+        """Samples with a record of those of the whole benchmark, 0 to 1; None where their number is not known."""
+        recorded = self.totals.done + self.totals.error + self.totals.timeout
+        return min(1.0, recorded / self.questions) if self.questions else None
+
+
+def overview(folder: RunFolder, meta: RunMeta) -> Overview:
+    """Read how a run stands. The journal is read where run_meta.json is not that of a run at its end."""
+    held = is_locked(folder.path)
+    totals = meta.totals
+    if meta.state != "complete" and folder.results.exists():
+        with contextlib.suppress(SnellenError, OSError):
+            totals = read_state(folder, Damage(folder.results))[0]
+    repeats = meta.spec.repeats
+    limit, of = meta.coverage.limit, meta.coverage.of
+    known = [count for count in (limit, of) if count is not None]
+    state: State = "complete" if meta.state == "complete" else "partial"
+    if held and meta.state != "complete":
+        state = "running"
+    elif not totals.done and (totals.error + totals.timeout or state == "partial"):
+        state = "failed"
+    return Overview(
+        state,
+        totals,
+        None if of is None else of * repeats,
+        min(known) * repeats if known else None,
+        _date(folder),
+    )
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a live process holds the lock of a run's folder. Nothing is written."""
+    if not (path / ".writer").exists():  # a writer leaves its number there as long as it holds the lock
+        return False
+    try:
+        import fcntl
+    except ImportError:  # no such locks: the process that is named there
+        return _alive(path)
+    try:
+        descriptor = os.open(path / ".lock", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _alive(path: Path) -> bool:
+    try:
+        os.kill(int((path / ".writer").read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+class _Started(Struct):
+    started_at: float = 0.0
+
+
+def _date(folder: RunFolder) -> str:
+    try:
+        with folder.results.open("rb") as file:
+            line = file.readline(1 << 24)
+        when = msgspec.json.decode(line, type=_Started).started_at
+        moment = datetime.datetime.fromtimestamp(when, datetime.UTC)
+    except (OSError, ValueError, OverflowError, RecursionError):
+        return ""
+    return moment.strftime("%Y-%m-%d %H:%M") if when > 0 else ""
+
+
+def distinguishing(metas: Sequence[RunMeta]) -> list[str]:
+    """For each run, the settings in which it differs from the others of its benchmark and model: `corrupt=blur:5, limit=24`.
+
+    Settings at their default are left out; a run that has only such, beside others that do not, is called `defaults`.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, meta in enumerate(metas):
+        groups.setdefault((meta.spec.benchmark, meta.spec.model), []).append(place)
+    texts = [""] * len(metas)
+    for places in groups.values():
+        flat = {place: dict(_settings(metas[place])) for place in places}
+        names = sorted({name for settings in flat.values() for name in settings})
+        differing = [name for name in names if len({flat[place].get(name) for place in places}) > 1]
+        for place in places:
+            own = [f"{name}={flat[place][name]}" for name in differing if name in flat[place]]
+            more = f", {len(own) - MOST_SETTINGS} more" if len(own) > MOST_SETTINGS else ""
+            texts[place] = ", ".join(own[:MOST_SETTINGS]) + more or ("defaults" if differing else "")
+    return texts
+
+
+def _settings(meta: RunMeta) -> Iterator[tuple[str, str]]:
+    identity = {name: value for name, value in meta.identity.items() if name not in LEFT_OUT}
+    yield from _flat(identity, "")
+    for name in ("benchmark_version", "data", "prompts"):
+        if name in meta.identity:
+            yield name, str(meta.identity[name])[:16]
+    if not meta.coverage.full:
+        yield "limit", str(meta.coverage.limit)
+
+
+def _flat(value: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _flat(inner, name)
+        elif inner is not None:
+            yield (
+                name if not above or above in ("media", "generation", "data_options") else f"{above}.{name}",
+                str(inner)[:60],
+            )

@@ -1,0 +1,103 @@
+"""Lists and queries tell a killed run from a whole one, and runs of one model apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from snellen.engine.folder import RunFolder
+from snellen.engine.overview import is_locked
+
+
+@pytest.fixture
+def runs(snellen):
+    """A whole run, one with grey pictures, and one that was killed after 30 of 60 answers."""
+    assert snellen("run", "lights", "-m", "pixels", "--quiet", "--out", "results/whole").status == 0
+    assert snellen("run", "lights", "-m", "pixels", "--quiet", "--out", "results/grey", "--blank-images").status == 0
+    assert snellen("run", "lights", "-m", "pixels", "--quiet", "--out", "results/killed", "--frames", "3").status == 0
+    killed(Path("results/killed"))
+    return snellen
+
+
+def killed(path: Path) -> None:
+    """Make a whole run what a kill -9 leaves: the meta of its beginning, half of the journal, no summary."""
+    folder = RunFolder(path)
+    meta = json.loads(folder.meta_path.read_text())
+    meta["state"] = "running"
+    meta["totals"] = {}
+    folder.meta_path.write_text(json.dumps(meta))
+    lines = folder.results.read_bytes().splitlines(keepends=True)
+    folder.results.write_bytes(b"".join(lines[: len(lines) // 2]))
+    folder.summary.unlink()
+    (path / ".writer").write_text("4194303")
+
+
+def listed(snellen):
+    return {Path(one["path"]).name: one for one in json.loads(snellen("list", "--runs", "--json").out)["runs"]}
+
+
+def test_a_killed_run_is_partial_with_the_answers_and_the_score_of_its_journal(runs):
+    one = listed(runs)["killed"]
+    assert (one["state"], one["answered"], one["questions"]) == ("partial", 30, 60)
+    assert one["headline"]["coverage"] == 0.5 and one["headline"]["n"] == 30 and one["headline"]["ci95"]
+    said = runs("list", "--runs").out
+    assert "30 of 60" in said and "running" not in said and "partial" in said
+    sql = "SELECT run, state, answered, coverage, value, low, date FROM runs ORDER BY state, run"
+    rows = json.loads(runs("query", sql, "--json").out)["rows"]
+    assert [row[0] for row in rows] == ["grey", "whole", "killed"]
+    assert rows[-1][1:4] == ["partial", 30, 0.5] and rows[-1][4] is not None and rows[-1][6].startswith("20")
+
+
+def test_a_run_is_running_only_while_its_lock_is_held(runs):
+    path = Path("results/killed")
+    assert not is_locked(path)
+    with RunFolder(path).locked():
+        assert is_locked(path)
+        assert listed(runs)["killed"]["state"] == "running"
+    assert (not is_locked(path) and listed(runs)["killed"]["state"] == "failed") or listed(runs)["killed"][
+        "answered"
+    ] == 30
+
+
+def test_the_list_says_what_tells_runs_of_one_model_apart(runs):
+    found = listed(runs)
+    assert found["grey"]["settings"] == "blank=True"
+    assert found["killed"]["settings"] == "frames=3" and found["whole"]["settings"] == "defaults"
+    said = runs("list", "--runs").out
+    assert (
+        "blank=True" in said
+        and found["whole"]["date"] in said
+        and f"{found['whole']['headline']['value']:.3f} [" in said
+    )
+
+
+def test_the_headline_names_one_row_of_metrics_a_run(runs):
+    sql = "SELECT run, profile, state, answered, settings FROM metrics WHERE headline ORDER BY run"
+    rows = json.loads(runs("query", sql, "--json").out)["rows"]
+    assert [row[0] for row in rows] == ["grey", "killed", "whole"] and len({row[1] for row in rows}) == 1
+    assert [row[2] for row in rows] == ["complete", "partial", "complete"]
+    assert [row[3] for row in rows] == [60, 30, 60]
+
+
+def test_a_query_of_the_readme_has_whole_runs_first_and_each_run_once(runs):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (line,) = [line for line in readme.splitlines() if line.startswith("snellen query ")]
+    rows = json.loads(runs("query", line.split('"')[1], "--json").out)
+    assert sorted(row[0] for row in rows["rows"]) == ["grey", "killed", "whole"]
+    assert rows["rows"][-1][0] == "killed" and rows["columns"][:3] == ["run", "state", "value"]
+
+
+def test_a_run_folder_of_an_older_version_is_listed_with_its_score(runs):
+    path = Path("results/whole")
+    meta = json.loads((path / "run_meta.json").read_text())
+    meta.pop("owner", None)
+    (path / "run_meta.json").write_text(json.dumps(meta))
+    summary = json.loads((path / "summary.json").read_text())
+    for profile in summary["profiles"]:
+        for metric in profile["metrics"]:
+            metric.pop("interval")
+    (path / "summary.json").write_text(json.dumps(summary))
+    one = listed(runs)["whole"]
+    assert one["state"] == "complete" and one["headline"]["value"] is not None and one["headline"]["interval"] is None
