@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
@@ -27,7 +27,7 @@ REPLY_CHARACTERS = 20_000
 SOURCE, RULE = "judge_source", "rule"
 """The member of a verdict that says who gave it, and its value where that was no judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
-_FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n")
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -218,7 +218,22 @@ def shortened(text: str, characters: int) -> str:
 
 def plain_letters(text: str) -> str:
     """Letters and digits alone, compatible forms as one (NFKC), without case: what a rule compares names by."""
-    return "".join(one for one in unicodedata.normalize("NFKC", text).casefold() if one.isalnum())
+    if text.isascii():
+        return "".join(filter(str.isalnum, text.lower()))
+    composed = "".join(unicodedata.normalize("NFKC", chunk) for chunk in _chunks(text))
+    return "".join(filter(str.isalnum, composed.casefold()))
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """The text in pieces of at most 576 characters, cut before an ASCII character where one is near.
+
+    Marks on one letter are sorted when a text is composed, which takes the square of their number.
+    """
+    at = 0
+    while at < len(text):
+        end = next((place for place in range(at + 512, min(at + 576, len(text))) if text[place].isascii()), at + 576)
+        yield text[at:end]
+        at = end
 
 
 class Read(Struct, frozen=True):
@@ -246,9 +261,9 @@ def read_verdict(reply: str, schema: Schema) -> Read:
     if schema.marker:
         return read_marked(reply, schema)
     text = _THOUGHT.sub("", reply).strip()
-    fenced = _FENCE.match(text)
-    if fenced is not None:
-        text = fenced[1].strip()
+    fence = _FENCE.match(text)
+    if fence is not None and text.endswith("```") and len(text) >= fence.end() + 3:
+        text = text[fence.end() : -3].strip()
     try:
         verdict = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
     except RecursionError:

@@ -64,6 +64,17 @@ def stem(word: str) -> str:
     return word
 
 
+CHUNK = 512
+"""Characters that are decomposed at a time: marks on one letter are sorted, which takes the square of their number."""
+
+
+def without_marks(text: str) -> str:
+    """The text decomposed (NFKD), without its combining marks: `Ｅ` and `é` are `E` and `e`."""
+    chunks = (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
+    decomposed = "".join(unicodedata.normalize("NFKD", chunk) for chunk in chunks)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))
+
+
 @lru_cache(maxsize=50_000)
 def words(name: str) -> tuple[str, ...]:
     """The words by which a name is compared: lower case, no diacritics, articles, signs or plurals.
@@ -72,8 +83,7 @@ def words(name: str) -> tuple[str, ...]:
     ('brewer', 'blackbird')
     """
     if not name.isascii():
-        decomposed = unicodedata.normalize("NFKD", name)
-        name = "".join(char for char in decomposed if not unicodedata.combining(char))
+        name = without_marks(name)
     name = name.lower().replace("'", "'").replace("’", "'").replace("&", " and ")
     name = re.sub(r"'s?(?![a-z])|(?<=s)'", "", name).replace("'", "")
     found = [stem(word) for word in _WORD.findall(name)]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from snellen.scoring.names import stem
+from snellen.scoring.names import stem, without_marks
 
 _WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")
@@ -22,7 +21,6 @@ _POSSESSIVE = re.compile(r"'s(?![a-z])|(?<=s)'(?![a-z])")
 _AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "sulphur": "sulfur"}
 
 
-@lru_cache(maxsize=8_192)
 def tokens(name: str) -> tuple[str, ...]:
     """The words of a text by which names are compared.
 
@@ -31,12 +29,19 @@ def tokens(name: str) -> tuple[str, ...]:
     >>> tokens("F-18s")
     ('f', '18')
     """
+    return _remembered(name) if len(name) <= SHORT else _tokens(name)
+
+
+def _tokens(name: str) -> tuple[str, ...]:
     if not name.isascii():
-        name = name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'")
-        decomposed = unicodedata.normalize("NFKD", name)
-        name = "".join(char for char in decomposed if not unicodedata.combining(char))
+        name = without_marks(name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'"))
     name = _SEVERAL.sub("", _POSSESSIVE.sub("", name.lower()).replace("'", ""))
     return tuple(_AMERICAN.get(word) or stem(word) for word in _WORD.findall(name))
+
+
+SHORT = 200
+"""Characters up to which a text is a name that comes again; whole replies are not remembered."""
+_remembered = lru_cache(maxsize=8_192)(_tokens)
 
 
 @cache

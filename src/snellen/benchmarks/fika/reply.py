@@ -10,7 +10,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 CHARACTERS = 200_000
+"""Characters that are read at most: the last ones of a longer reply."""
 TRIES = 2_000
+PASSES = 8
+"""How often the text may be gone over in search of an object, so that the search is linear in its length."""
 LINE_CHARACTERS = 200
 _THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
@@ -66,16 +69,24 @@ def read(reply: str) -> Reply:
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """JSON objects in a text, outer before inner, in the order in which they begin; at most 2,000 places are tried."""
+    """JSON objects in a text, outer before inner, in the order in which they begin.
+
+    At most 2,000 places are tried, and fewer where each try goes over much of the text.
+    """
     decode = json.JSONDecoder().raw_decode
+    left = PASSES * len(text)
     at = text.find("{")
     for _ in range(TRIES):
-        if at < 0:
+        if at < 0 or left <= 0:
             return
+        found, end = None, at + 1
         try:
-            found, _ = decode(text, at)
-        except (ValueError, RecursionError):
-            found = None
+            found, end = decode(text, at)
+        except json.JSONDecodeError as error:
+            end = len(text) if error.msg.startswith("Unterminated") else error.pos
+        except (ValueError, RecursionError):  # a number of too many digits; brackets nested too deeply
+            end = len(text)
+        left -= end - at
         if isinstance(found, dict):
             yield found
         at = text.find("{", at + 1)

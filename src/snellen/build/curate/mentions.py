@@ -62,14 +62,14 @@ def _holds(sentence: str, form: str, name: tuple[str, ...]) -> bool:
     joined = "".join(name)
     if not any(letter.isdigit() for letter in joined):
         return False
-    return any(_spells(said[at:], joined) for at in range(len(said)))
+    return any(_spells(said, at, joined) for at in range(len(said)))
 
 
-def _spells(said: tuple[str, ...], joined: str) -> bool:
-    """Whether the first words, written as one, are `joined`: `737 800` and `737800` are one name."""
+def _spells(said: tuple[str, ...], at: int, joined: str) -> bool:
+    """Whether the words from `at` on, written as one, are `joined`: `737 800` and `737800` are one name."""
     whole = ""
-    for word in said:
-        whole += word
+    for place in range(at, len(said)):
+        whole += said[place]
         if len(whole) >= len(joined):
             break
     return whole == joined

@@ -42,7 +42,8 @@ def read(
         gold: taken so that a row can be passed whole; the reading does not depend on it.
 
     Returns:
-        The reading; its value is None, with a reason, where the reply gives no single answer.
+        The reading; its value is None, with a reason, where the reply gives no single answer. Of a reply that says more
+        than `cleaning.LONGEST` characters head and tail are read, and the reason says so too.
 
     Raises:
         DataError: for an unknown kind, or a choice without options.
@@ -54,7 +55,7 @@ def read(
         raise DataError(f"a reply of kind {kind!r} needs options: letter to text, or a list of texts.")
     reading = shortcut(kind, reply, pairs, form) or _read_whole(kind, reply, pairs, question, form, unit)
     if kind == "choice_text" and reading.value is not None:
-        return Reading(dict(pairs)[str(reading.value)], None)
+        reading = Reading(dict(pairs)[str(reading.value)], reading.reason)
     return reading
 
 
@@ -65,4 +66,9 @@ def _read_whole(
     from snellen.scoring.extract.cleaning import take_apart
     from snellen.scoring.extract.whole import read_whole
 
-    return read_whole(kind, take_apart(reply), pairs, question, form, unit)
+    apart = take_apart(reply)
+    reading = read_whole(kind, apart, pairs, question, form, unit)
+    if apart.omitted:
+        cut = f"read at head and tail: {apart.omitted:,} of {len(reply):,} characters were left out"
+        reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
+    return reading

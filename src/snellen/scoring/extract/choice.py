@@ -99,12 +99,7 @@ def _without_echo(text: str, options: Options) -> str:
 def _echoed(line: str, options: Options) -> str | None:
     if len(line) > 300 or "✓" in line or "✗" in line:
         return None
-    found = stems(line)
-    for letter, text in options.texts.items():
-        own = stems(text)
-        if found == own or found == (letter.lower(), *own):
-            return letter
-    return None
+    return options.lines.get(stems(line))
 
 
 def _read(text: str, announced: bool, options: Options) -> Finding:
@@ -121,8 +116,7 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     none_is_option = any(m.how == "text" and "none" in words[m.start : m.end] for m in mentions)
     if denied and not none_is_option and not any(m.start < 3 for m in mentions):
         return Finding(problem="none of the options")
-    spared = _EVERYTHING_BUT.search(text)
-    if spared is not None and len(mentions) == 1:
+    if len(mentions) == 1 and _all_but(text):
         return Finding((mentions[0].letter,), firm=True)
     values: list[str] = []
     weak: list[str] = []
@@ -147,10 +141,21 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     )
 
 
+def _all_but(text: str) -> bool:
+    """Whether a text excludes all but one: `everything except B is ruled out`."""
+    spared = _EVERYTHING_BUT.search(text)
+    if spared is not None and _EXCLUDED.search(text, spared.end()) is not None:
+        return True
+    return not text.isascii() and _CJK_BUT.search(text) is not None
+
+
 _EVERYTHING_BUT = re.compile(
-    r"\b(?:everything|all|any|every (?:option|one|choice)|anything|(?:all|every|any)(?: of)? (?:the )?(?:other |options?|choices)?)\s*(?:options? |choices? )?(?:but|except(?: for)?|besides|apart from|other than)\b"
-    r".*\b(?:excluded?|ruled out|rule out|eliminated?|wrong|incorrect|no|not|n't|out|unlikely|impossible|false)\b|除了?.{1,8}(?:都|以外|之外)",
+    r"\b(?:everything|all|any|every (?:option|one|choice)|anything|(?:all|every|any)(?: of)? (?:the )?(?:other |options?|choices)?)\s*(?:options? |choices? )?(?:but|except(?: for)?|besides|apart from|other than)\b",
     re.IGNORECASE,
+)
+_CJK_BUT = re.compile(r"除了?.{1,8}(?:都|以外|之外)")
+_EXCLUDED = re.compile(
+    r"\b(?:excluded?|ruled out|rule out|eliminated?|wrong|incorrect|no|not|n't|out|unlikely|impossible|false)\b", re.I
 )
 _DESCRIBING = terms(
     "is are was has have had shows show looks look would could might may can does do lacks seems appears tends tend describes depicts refers features "

@@ -10,8 +10,13 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
-LONGEST = 100_000
-"""Characters that are read at most: the first 4,000 and the last 96,000 of a longer reply."""
+SEARCHED = 1_000_000
+"""Characters in which thinking and answer containers are looked for: the first `HEAD` and the last of a longer reply."""
+LONGEST = 50_000
+"""Characters that are read at most of what is said outside of thinking: the first `HEAD` and the last."""
+HEAD = 4_000
+MOST_BOXES = 200
+"""Answer containers that are read at most: the last ones, of `LONGEST` characters together."""
 
 
 class Reply(NamedTuple):
@@ -21,11 +26,13 @@ class Reply(NamedTuple):
         text: what the reader is told, markup removed.
         boxes: contents of answer containers (`<answer>`, `\\boxed{}`, JSON answer fields) in order, markup removed.
         unfinished: the reply broke off while thinking, so `text` is thought and not an answer.
+        omitted: how many characters of what is said outside of thinking were left out, between head and tail.
     """
 
     text: str
     boxes: tuple[str, ...] = ()
     unfinished: bool = False
+    omitted: int = 0
 
 
 class _Plain(dict[int, "str | None"]):
@@ -115,8 +122,9 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 _HTML = re.compile(r"<(?P<br>br|/p|/li|/div|/h\d|/tr)\s?/?>|</?[a-zA-Z][^<>\n]{0,80}>", re.IGNORECASE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{1,300}\)")
 _LINE_START = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>+[ \t]?|[•●▪◦‣·➢➤→☞✦*+][ \t]+|-{1,2}[ \t]+)+", re.MULTILINE)
-_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+(.{0,200}?[\w)*])[ \t]*$(?=\n\s{0,4}\S)", re.MULTILINE)
-_RULE = re.compile(r"^[ \t]*(?:[-*_=~][ \t]?){3,}$|^[ \t]*\|?[ \t:|-]*-{3}[ \t:|-]*$", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]++(.{0,200}?[\w)*])[ \t]*$(?=\n\s{0,4}\S)", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*(?:[-*_=~][ \t]?){3,}$|^(?=[ \t:|-]++$).*---.*$", re.MULTILINE)
+_RULE_PART = re.compile(r"[-*_=~][ \t]?[-*_=~]")
 _EMPHASIS = re.compile(r"\*+|__+|~~|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])")
 _LATEX_WORD = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mathit|mathsf|mathbb|operatorname|bold|boldsymbol|emph|underline|"
@@ -131,7 +139,9 @@ _LATEX_SIGNS = {
     "\\#": "#", "\\&": "&", "\\_": "_", "\\,": " ", "\\;": " ", "\\!": "", "\\:": " ", "\\ ": " ", "\\(": " ",
     "\\)": " ", "\\[": "\n", "\\]": "\n", "\\\\": "\n", "\\{": "{", "\\}": "}", "\\n": "\n", "\\*": "*",
 }  # fmt: skip
+_DOLLAR = re.compile(r"\$+(?!\d)|(?<=[^\s])\$")
 _LATEX = re.compile(r"\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ")
+_BLANK = re.compile(r"(?<![ \t])[ \t]{17,}")
 _MARKUP = frozenset("*_`#<>|~\\${}[]•●▪◦‣·➢➤→☞✦+-")
 
 
@@ -156,30 +166,59 @@ def unmark(text: str) -> str:
             text = _LINK.sub(r"\1", text)
         if "```" in text or "~~~" in text:
             text = _FENCE.sub("", text)
-        text = _RULE.sub("", text)
+        if _RULE_PART.search(text) is not None:
+            text = _RULE.sub("", text)
         if "#" in text:
             text = _HEADING.sub(r"\1:", text)
-        text = _LINE_START.sub("", text)
-        text = _EMPHASIS.sub("", text)
+        if "\n" in text:
+            text = _LINE_START.sub("", text)
+        elif (start := _LINE_START.match(text)) is not None:
+            text = text[start.end() :]
+        if "*" in text or "_" in text or "~~" in text:
+            text = _EMPHASIS.sub("", text)
         text = text.replace("`", "").replace("{", " ").replace("}", " ").replace("|", " | ")
         if "$" in text:
-            text = re.sub(r"\$+(?!\d)|(?<=[^\s])\$", "", text)
-    return text.strip()
+            text = _DOLLAR.sub("", text)
+    return narrowed(text.strip())
+
+
+def narrowed(text: str) -> str:
+    """The text with runs of blanks shortened to 16: a pattern may try each of their parts."""
+    if "        " in text or "\t" in text:
+        return _BLANK.sub(lambda run: run[0][:16], text)
+    return text
+
+
+def head_and_tail(text: str, longest: int) -> str:
+    """The first `HEAD` characters of a text that is longer than `longest`, and as many of its last as that leaves."""
+    return text if len(text) <= longest else text[:HEAD] + "\n" + text[HEAD - longest :]
+
+
+def _last(boxes: list[str]) -> list[str]:
+    """The last containers, `LONGEST` characters of them together, the longest of them cut."""
+    left = LONGEST
+    chosen = []
+    for box in boxes[: -MOST_BOXES - 1 : -1]:
+        if left > 0:
+            chosen.append(head_and_tail(box, max(left, 2 * HEAD)))
+            left -= len(box)
+    return chosen[::-1]
 
 
 # `A... or maybe C`, `A. Or it could be C.`: the alternative belongs to the sentence before it.
 _SECOND_THOUGHT = re.compile(
-    r"\.{2,}[ ]{0,3}or\b|[.!][ ]{1,3}Or(?=,? (?:maybe|perhaps|possibly|(?:it|that) (?:could|might|may) (?:also )?be)\b)"
+    r"(?<!\.)\.{2,}+[ ]{0,3}or\b|[.!][ ]{1,3}Or(?=,? (?:maybe|perhaps|possibly|(?:it|that) (?:could|might|may) (?:also )?be)\b)"
 )
 
 
 def take_apart(reply: str) -> Reply:
     """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises on any string."""
-    if len(reply) > LONGEST:
-        reply = reply[:4_000] + "\n" + reply[4_000 - LONGEST :]
-    text = _SECOND_THOUGHT.sub(", or", plain(reply))
+    text = plain(head_and_tail(reply, SEARCHED))
+    if ".." in text or " Or" in text:
+        text = _SECOND_THOUGHT.sub(", or", text)
     if _MARKUP.isdisjoint(text):
-        return Reply(text.strip())
+        cut = head_and_tail(text, LONGEST)
+        return Reply(narrowed(cut.strip()), omitted=max(0, len(text) - LONGEST))
     unfinished = False
     if "<" in text or "[" in text or "◁" in text:
         text, unfinished = _after_thinking(text)
@@ -191,7 +230,10 @@ def take_apart(reply: str) -> Reply:
         text = _take_boxed(text, boxes)
     if "{" in text and not boxes:
         text = _take_json(text, boxes)
-    return Reply(unmark(text), tuple(b for b in map(unmark, boxes) if b), unfinished)
+    omitted = max(0, len(text) - LONGEST, sum(map(len, boxes)) - LONGEST)
+    if omitted:
+        text, boxes = head_and_tail(text, LONGEST), _last(boxes)
+    return Reply(unmark(text), tuple(b for b in map(unmark, boxes) if b), unfinished, omitted)
 
 
 def _after_thinking(text: str) -> tuple[str, bool]:

@@ -92,15 +92,29 @@ def conclude(
         return Reading(None, "empty reply")
     sentences = split(text)
     if len(sentences) > SHORT:
-        outline = [i for i, sentence in enumerate(sentences) if FINAL.search(sentence) or CORRECTION.search(sentence)]
-        marked = [i for i in outline if FINAL.search(sentences[i])]
+        read = _once(read)
+        marked = [i for i, sentence in enumerate(sentences) if FINAL.search(sentence)]
         if marked:  # what is said in the middle of a long reply weighs nothing beside an announced answer
-            keep = {0, *outline, *range(marked[-1], len(sentences))}
-            claims, denied, unsure = _collect([sentences[i] for i in sorted(keep)], read)
+            corrected = [i for i in range(marked[-1]) if CORRECTION.search(sentences[i])]
+            chosen = {0, *marked, *corrected, *range(marked[-1], len(sentences))}
+            claims, denied, unsure = _collect([sentences[i] for i in sorted(chosen)], read)
             if any(claim.tier >= MARKED for claim in claims):
                 return _weigh(claims, denied, unsure, text, universe, show, merge)
     claims, denied, unsure = _collect(sentences, read)
     return _weigh(claims, denied, unsure, text, universe, show, merge)
+
+
+def _once(read: Reader) -> Reader:
+    """Remember what each sentence of a reply says: models repeat themselves, and some sentences are looked at twice."""
+    known: dict[tuple[str, bool], Finding] = {}
+
+    def remembered(text: str, announced: bool) -> Finding:
+        finding = known.get((text, announced))
+        if finding is None:
+            finding = known[text, announced] = read(text, announced)
+        return finding
+
+    return remembered
 
 
 _ASKS = re.compile(r"(?:is|are|was|do|does|did|can|could|has|have|what|which|how|who|where|why|when)\b", re.IGNORECASE)

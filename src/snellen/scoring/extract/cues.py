@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 _LATIN_WORD = re.compile(r"[a-z']+")
+_APART = str.maketrans({chr(code): " " for code in range(128) if chr(code) not in "abcdefghijklmnopqrstuvwxyz'"})
+_FOLDED = frozenset("ſKİı")  # what a pattern that ignores case takes for an ASCII letter
 
 
 @lru_cache(maxsize=256)
 def vocabulary(text: str) -> frozenset[str]:
     """The lower-case ASCII words of a text."""
+    if text.isascii():
+        return frozenset(text.lower().translate(_APART).split())
     return frozenset(_LATIN_WORD.findall(text.lower()))
 
 
@@ -28,11 +32,22 @@ class Cue:
 
     Most sentences hold none, and a set is two orders of magnitude faster than a pattern of fifty phrases. A test
     keeps the triggers complete: with and without them the pattern finds the same in all labelled replies.
+
+    Args:
+        pattern: a regular expression; case is ignored.
+        triggers: words of which a text must hold one; `have+no` stands for both, `a+a:` for a word and signs as written.
+        parts: of what the pattern finds one of these is a part, apart from non-ASCII letters; empty: not known. They
+            keep the pattern from texts that hold common trigger words alone.
     """
 
-    def __init__(self, pattern: str, triggers: str) -> None:
+    def __init__(self, pattern: str, triggers: str, parts: str = "") -> None:
         self._source = pattern
-        self.triggers = frozenset(triggers.split())
+        self.triggers = frozenset(word for word in triggers.split() if "+" not in word)
+        self._pairs: dict[str, list[str]] = {}
+        for first, _, second in (word.partition("+") for word in triggers.split() if "+" in word):
+            self._pairs.setdefault(first, []).append(second)
+        self._parts = tuple(parts.split("|")) if parts else ()
+        self._foreign = _FOLDED.union(char for char in pattern if not char.isascii())
         _ALL.append(self)
 
     @cached_property
@@ -41,7 +56,23 @@ class Cue:
         return re.compile(self._source, re.IGNORECASE)
 
     def possible(self, text: str) -> bool:
-        return not self.triggers.isdisjoint(vocabulary(text)) or not text.isascii()
+        """Return True where the text holds what the pattern needs."""
+        if text.isascii():
+            words = vocabulary(text)
+            if self.triggers.isdisjoint(words) and not self._pair_in(words, text):
+                return False
+        elif not self._parts or not self._foreign.isdisjoint(text):
+            return True
+        if not self._parts:
+            return True
+        lowered = text.lower()
+        return any(part in lowered for part in self._parts)
+
+    def _pair_in(self, words: frozenset[str], text: str) -> bool:
+        for first in self._pairs.keys() & words:
+            if any(second in words if second.isalpha() else second in text.lower() for second in self._pairs[first]):
+                return True
+        return False
 
     def search(self, text: str) -> re.Match[str] | None:
         return self.pattern.search(text) if self.possible(text) else None
@@ -67,7 +98,7 @@ FINAL = Cue(
     r"|\brespuesta (?:correcta |final )?es\b|\brespuesta:|\bresposta (?:correta )?é\b|\bresposta:|\brisposta (?:corretta )?è\b|\brisposta:",
     "answer answers ans choice option response reply verdict conclusion prediction guess selection pick label identification "
     "determination result solution estimate count total letter species choose chose select go going opt vote settle settling "
-    "conclude lean leaning reponse antwort respuesta resposta risposta a",
+    "conclude lean leaning reponse antwort respuesta resposta risposta a+a: a+( ans",
 )
 """What announces the answer; the text after it is read as the answer."""
 
@@ -80,7 +111,10 @@ CONCLUSION = Cue(
     r"based on (?:this|these|that|the)|given (?:this|these|that|the)|"
     r"(?:because|for) (?:of )?(?:this|these|that)(?: reasons?)?|donc|also|daher|por lo tanto|por tanto|quindi|portanto)\b"
     r"|因此|所以|综上|总之|故|因而|可见|よって|したがって|总共|一共|共(?=有)",
-    "so therefore thus hence consequently accordingly ergo conclusion summary conclude summarize short ultimately overall all sum altogether total result finally means meaning this that which leaving making giving based given because for donc also daher por quindi portanto",
+    "so therefore thus hence consequently accordingly ergo conclusion summary conclude summarize short ultimately overall all+in sum altogether total result finally means meaning "
+    "this+suggests this+indicates this+confirms this+leaves this+makes this+gives which+suggests which+indicates which+confirms which+leaves which+makes which+gives "
+    "that+leaves that+makes that+gives leaving making giving "
+    "based+this based+these based+that based+the given+this given+these given+that given+the for+this for+these for+that for+the because+this because+these because+that because+the donc also daher por quindi portanto",
 )
 CORRECTION = Cue(
     r"\b(?:wait|actually|correction|scratch that|on second thoughts?|hold on|sorry|apologies|i apologi[sz]e|my mistake|my bad|i was wrong|"
@@ -92,6 +126,12 @@ CORRECTION = Cue(
     r"edit:|never ?mind)"
     r"|\.\.\.\s*(?=no\b)|,\s*(?=no,\s)|不对[,，]|等等|等一下|更正|其实|实际上|いや|待って",
     "wait actually correction scratch second hold sorry apologies apologize apologise mistake bad was made let on looking counting checking upon mean meant or rather reconsider reconsidering strike oops hmm no re reevaluating reexamining rechecking recounting rethinking reassessing reconsidered evaluating examining taking should need must have change changed revise revised edit never nevermind",
+    "wait|actually|correction|scratch|second thought|hold on|sorry|apolog|my mistake|my bad|i was wrong|"
+    "i made a|let me|on closer|on further|looking again|looking closer|looking more|looking careful|"
+    "counting again|counting closer|counting more|counting careful|checking again|checking closer|"
+    "checking more|checking careful|upon|i mean|rather|reconsider|strike that|oops|hmm|re-|reevaluating|"
+    "reexamining|rechecking|recounting|rethinking|reassessing|closer look|second look|should correct|"
+    "need to correct|must correct|have to correct|revise|change|edit:|nevermind|never mind|...|no,",
 )
 SUPERSEDED = Cue(
     r"\b(?:at first(?: glance| sight| look)?|initially|originally|(?:my )?(?:first|initial) (?:impression|thought|instinct|guess)(?: was)?|first glance|"
@@ -99,9 +139,12 @@ SUPERSEDED = Cue(
     r"it is tempting|it's tempting|could be mistaken|might be mistaken|easily (?:confused|mistaken)|similar to|resembles?|looks similar|reminiscent of|as opposed to|compared (?:to|with)|in contrast to|unlike)\b"
     r"|起初|一开始|最初|乍一看",
     "first initially originally initial impression thought assumed considered was think say argue expect assume mistake confuse seem look appear mistaken tempting confused similar resemble resembles reminiscent opposed compared contrast unlike",
+    "first|initial|originally|thought|assumed|considered|was going to|was about to|was inclined|"
+    "was tempted|might|may|could|tempting|mistaken|confused|similar|resembl|reminiscent|opposed to|"
+    "compared|in contrast|unlike",
 )
 SUPERSEDING = re.compile(
-    r"[,;:]?\s*\b(?:but|however|yet|until|though|then|so|it's actually|it is actually|nevertheless|this is|it is|it's)\b|但|不过|然而|[.;]|, (?=the |this |that |both |a )",
+    r"(?:[,;:]|(?<!\s))\s*+\b(?:but|however|yet|until|though|then|so|it's actually|it is actually|nevertheless|this is|it is|it's)\b|但|不过|然而|[.;]|, (?=the |this |that |both |a )",
     re.IGNORECASE,
 )
 HEADER = re.compile(
@@ -125,6 +168,9 @@ UNSURE = Cue(
     r"not (?:clear|visible|shown|specified|discernible|identifiable|certain|sure|given|provided|possible)|n/a|it depends|depends on|maybe|perhaps)\b"
     r"|不确定|无法|不知道|不清楚|看不清|难以|不能确定|没法|わかりません|分かりません",
     "can't cannot can cant could couldn't unable able impossible hard difficult possible tough way be don't do have no not insufficient unsure uncertain unclear idea unknown undetermined indeterminate inconclusive ambiguous n depends maybe perhaps really honestly",
+    "not|can't|cant|couldn|unable|impossible|hard to|difficult to|tough to|no way|have no|don't|"
+    "insufficient|unsure|uncertain|un sure|un certain|unclear|no idea|unknown|undetermined|indeterminate|"
+    "inconclusive|ambiguous|n/a|depends|maybe|perhaps",
 )
 CHOICE_DENIED = Cue(
     r"\b(?:none|neither)\s+(?:of\s+(?:the\s+|these\s+|those\s+|them|my\s+|your\s+)?(?:above|options?|choices|given|listed|provided|answers|two|three|four|five|"

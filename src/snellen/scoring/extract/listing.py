@@ -56,9 +56,8 @@ def _head(line: str, options: Options) -> tuple[str | None, str]:
         name, colon, said = line[:400].partition("|")[2].partition("|") if line.startswith("|") else ("", "", "")
     if colon and len(name) < 80:
         found = stems(name)
-        for letter, text in options.texts.items():
-            own = stems(text)
-            if found == own or found == (letter.lower(),) or found == (letter.lower(), *own):
+        for letter in options.texts:
+            if found == (letter.lower(),) or options.lines.get(found) == letter:
                 return letter, said
     return None, ""
 

@@ -55,12 +55,14 @@ class Options(NamedTuple):
         phrases: first stem to (all stems, letter), longest first.
         unique: stem to the only letter whose text has it (no stop words).
         order: letters in the order shown.
+        lines: all stems of a line that only repeats an option, with its letter before it or not, to the letter.
     """
 
     texts: Mapping[str, str]
     phrases: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
     unique: Mapping[str, str]
     order: tuple[str, ...]
+    lines: Mapping[tuple[str, ...], str]
 
 
 def stems(text: str) -> tuple[str, ...]:
@@ -81,6 +83,11 @@ def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
     """Options ready to be found; cached by their texts."""
     phrases: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     owners: dict[str, set[str]] = {}
+    lines: dict[tuple[str, ...], str] = {}
+    for letter, text in dict(pairs).items():
+        found = stems(text)
+        lines.setdefault(found, letter)
+        lines.setdefault((letter.lower(), *found), letter)
     for letter, text in pairs:
         found = stems(text)
         if not found:
@@ -96,6 +103,7 @@ def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
         {first: tuple(same) for first, same in phrases.items()},
         {word: next(iter(who)) for word, who in owners.items() if len(who) == 1},
         tuple(letter for letter, _ in pairs),
+        lines,
     )
 
 

@@ -82,8 +82,14 @@ def _nouns(question: str) -> frozenset[str]:
     return frozenset(stem(w) for w in tokenize(question[-600:].lower()).words if w.isalpha() and w not in _STOP)
 
 
+MOST_AMOUNTS = 120
+"""Numbers of one sentence that are weighed at most: the first 40 and the last 80."""
+
+
 def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
     amounts = _amounts(text, wanted)
+    if len(amounts) > MOST_AMOUNTS:
+        amounts = amounts[:40] + amounts[40 - MOST_AMOUNTS :]
     if len(amounts) > 1:
         amounts = [a for a in amounts if not _BOUND.search(text[max(0, a.start - 48) : a.start])] or amounts
     amounts = _main(text, amounts, wanted)

@@ -22,6 +22,9 @@ OTHER_WORDS = {
 CJK_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2, "俩": 2}
 CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000}
 
+BEYOND = 10**30
+"""Where numbers in words end: a reply may say `hundred` a thousand times over, which no float holds."""
+
 _PLAIN = re.compile(r"\d+")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_EU = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
@@ -73,6 +76,7 @@ def words_at(words: list[str], at: int) -> tuple[int, int] | None:
             else:
                 total += (current or 1) * scale
                 current = 0
+            total, current = min(total, BEYOND), min(current, BEYOND)
             last = "scale"
         elif word in ("dozen", "dozens") and last:
             return (total + current) * 12, i + 1
@@ -102,7 +106,7 @@ def cjk_at(words: list[str], at: int) -> tuple[int, int] | None:
         elif char in CJK_SCALES and (seen or char in "十百千"):
             scale = CJK_SCALES[char]
             if scale == 10_000:
-                total, section, digit = (total + section + digit) * scale, 0, 0
+                total, section, digit = min((total + section + digit) * scale, BEYOND), 0, 0
             else:
                 section += (digit if digit or not seen else 0 if section else 1) * scale if digit else scale
                 digit = 0

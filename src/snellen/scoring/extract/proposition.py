@@ -101,7 +101,7 @@ _SAME = {
     "separate": "different",
 }
 SHORT = re.compile(
-    r"^(?:(?:so|well|therefore|thus|indeed|actually|and|,)\s*,?\s*)*(?:it|they|this|that|these|those|there|he|she|both|the\s+\w+(?:\s+\w+)?)\s?"
+    r"^(?:(?:so|well|therefore|thus|indeed|actually|and|,)\s*+(?:,\s*+)?+)*+(?:it|they|this|that|these|those|there|he|she|both|the\s+\w+(?:\s+\w+)?)\s?"
     r"(?P<aux>is|are|was|were|does|do|did|has|have|can|'s|'re)(?P<not>n't|\s+not|\s+none)?\s*(?:indeed|really|any|at all|so|the case)?\s*[.!,]?\s*$",
     re.IGNORECASE,
 )

@@ -14,7 +14,7 @@ class Reading(NamedTuple):
     Attributes:
         value: bool for truth, letter for choice, option text for choice_text, int for count, float for number, str for
             short; None where the reply gives no single answer.
-        reason: why nothing was read, None where something was.
+        reason: why nothing was read, None where something was; of a long reply also that it was not read as a whole.
         also: other names that the reply gives for the same thing (a scientific name in brackets); for `correct`.
     """
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
-
 from snellen.scoring.names import terms
 
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
-    r"|\d+(?:[.,]\d+)*(?=[^\W\d_]|\b)"
+    r"|(?<!\d)\d++(?:[.,]\d+)*(?=[^\W\d_]|\b)"
     r"|[^\W\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+(?:'[^\W\d_]+)?"
     r"|[^\w\s]"
 )
-_END = re.compile(r"\n+|→|⇒|=>|->|[.!?]+[\"')\]]*(?=\s|$)|[。！？；;][\"')\]]*")
+_ASCII_WORD = re.compile(
+    r"[a-zA-Z]+(?:'[a-zA-Z]+)?|(?<![0-9])[0-9]++(?:[.,][0-9]+)*(?=[a-zA-Z]|\b)|[^\w\s\x1c-\x1f]", re.ASCII
+)
+# A character class first, which the engine looks for quickly; a run of stops is tried once, where it begins.
+_END = re.compile(
+    r"[\n.!?;=\-→⇒。！？；](?:(?<=\n)\n*+|(?<=[.!?])(?<![.!?][.!?])[.!?]*+[\"')\]]*+(?=\s|$)|(?<=[=\-])>|(?<=[→⇒])"
+    r"|(?<=[。！？；;])[\"')\]]*+)"
+)
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|approx|ca|cf|no|nr|fig|mr|mrs|ms|dr|st|sp|spp|var|cv|ssp|subsp|al|inc|resp)|\b[A-Za-z]"
     r"|(?:^|\n)\s*\(?\d{1,2})$",
@@ -21,16 +26,28 @@ _ABBREVIATION = re.compile(
 )
 LONGEST_SENTENCE = 2_000
 """Characters of a sentence; a longer one is read in pieces."""
+BACK = 400
+"""Characters before a full stop by which it is told from that of an abbreviation."""
 MOST = 600
 """Sentences that are read at most: the first 40 and the last 560 of a longer reply."""
 
 
-class Sentence(NamedTuple):
+class Sentence:
     """A stretch of text: lower-cased words and signs, and where each stands in `text`."""
 
-    text: str
-    words: list[str]
-    spans: list[tuple[int, int]]
+    __slots__ = ("_spans", "text", "words")
+
+    def __init__(self, text: str, words: list[str]) -> None:
+        self.text = text
+        self.words = words
+        self._spans: list[tuple[int, int]] | None = None
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Start and end of each word; found when first needed, which most sentences do not."""
+        if self._spans is None:
+            self._spans = [match.span() for match in _pattern(self.text).finditer(self.text)]
+        return self._spans
 
     def raw(self, index: int) -> str:
         """Word `index` as it was written."""
@@ -40,12 +57,13 @@ class Sentence(NamedTuple):
 
 def tokenize(text: str) -> Sentence:
     """Words (letters of one script, one CJK character, or one number) and single signs, in order."""
-    words: list[str] = []
-    spans: list[tuple[int, int]] = []
-    for match in _WORD.finditer(text):
-        words.append(match.group().lower())
-        spans.append(match.span())
-    return Sentence(text, words, spans)
+    if text.isascii():
+        return Sentence(text, _ASCII_WORD.findall(text.lower()))
+    return Sentence(text, [word.lower() for word in _WORD.findall(text)])
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return _ASCII_WORD if text.isascii() else _WORD
 
 
 def split(text: str) -> list[str]:
@@ -75,7 +93,7 @@ def split(text: str) -> list[str]:
 
 def _closes(text: str, start: int, at: int, end: int) -> bool:
     """Whether the full stop after a single letter or number ends the sentence: `the answer is B. The …`, `Yes, it is 3.`"""
-    piece = text[start:at]
+    piece = text[max(start, at - BACK) : at]
     if len(piece.strip(" (\"'")) <= 2:  # `B. red kite`, `1. …`
         return False
     following = text[end : end + 4].lstrip(" ")[:1]

@@ -60,7 +60,7 @@ class _Names:
 
 
 _ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
-_MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]+\s*model\s*:\s*", re.I)
+_MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]++\s*+model\s*:\s*", re.I)
 _PRECISE = re.compile(r"\b(?:i\.e\.|that is,|namely|more precisely|more specifically|in other words),?\s+(?=\w)", re.I)
 _KNOWN_AS = re.compile(r"^[^.,;]{0,80}\b(?:called|named|known as)\s+(?P<name>.+)$", re.I | re.S)
 _PLACE = re.compile(

@@ -47,7 +47,7 @@ _NAMES = {
 _CANONICAL = {name: unit for unit, names in _NAMES.items() for name in names.split()}
 _KIND = {unit: kind for kind, units in _FACTORS.items() for unit in units}
 _AFTER = re.compile(
-    r"\s*-?\s*(?P<square>(?:square|sq\.?)\s+)?(?P<cubic>(?:cubic|cu\.?)\s+)?"
+    r"\s*+(?:-\s*+)?(?P<square>(?:square|sq\.?)\s+)?(?P<cubic>(?:cubic|cu\.?)\s+)?"
     r"(?P<unit>[^\W\d_]+(?:\^?[23](?!\d))?(?:\s?/\s?[a-z]+)?|°|%|\"|')(?P<post>\s+(?:per|an?)\s+(?:second|hour)|\s+squared)?"
 )
 

@@ -28,7 +28,8 @@ def read_whole(
         return read_choice(part, pairs, question)
 
     if reply.boxes:
-        readings = [one(Reply(box)) for box in reply.boxes]
+        known = {box: one(Reply(box)) for box in dict.fromkeys(reply.boxes)}
+        readings = [known[box] for box in reply.boxes]
         values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
         if len(values) == 1:
             return next(r for r in readings if r.value is not None)

@@ -13,7 +13,7 @@ from snellen.types import Score
 
 NONE_OF_THEM = "Z"
 _MARKS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
-_PHRASE = re.compile(r"answer is\s*\**\s*([ABCD])", re.IGNORECASE)
+_PHRASE = re.compile(r"answer is\s*+\**+\s*+([ABCD])", re.IGNORECASE)
 
 
 def choice(reply: str, choices: Mapping[str, str], *, phrase: bool = True) -> str | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-from snellen.benchmarks.spatial.rules.kit_option import INVISIBLE, after_thinking
+from snellen.benchmarks.spatial.rules.kit_option import INVISIBLE, after_thinking, in_tags
 from snellen.benchmarks.spatial.rules.literals import listed
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _ANY = re.compile(_NUMBER)
-_IN_TAG = re.compile(rf"<\s*answer\b[^>]*>\s*({_NUMBER})", re.IGNORECASE)
+_AT_ONCE = re.compile(rf"\s*+({_NUMBER})")
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty"""
 _WORDS = {word: str(number) for number, word in enumerate(_NAMES.split())}
@@ -33,7 +33,7 @@ def number(reply: str) -> float | None:
         text = str(found_list[0])
     text = INVISIBLE.sub("", text)
     text = _WORD.sub(lambda hit: _WORDS[hit[0].lower()], text)
-    tagged = _IN_TAG.search(text)
+    tagged = next(in_tags(text, _AT_ONCE), None)
     if tagged:
         return float(tagged[1])
     for where in (after_thinking(text), text):

@@ -8,7 +8,7 @@ conclusion, the only letter there is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from snellen.types import Score
 
@@ -18,7 +18,9 @@ TAIL = 800
 LINES = 6
 
 _OPEN, _CLOSE = r"[(\[{（【]", r"[)\]}）】]"
-_IN_TAG = re.compile(r"<\s*answer\b[^>]*>\s*([A-J]).*?<\s*/\s*answer\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<\s*+answer\b", re.IGNORECASE)
+_TAG_END = re.compile(r"<\s*+/\s*+answer\s*+>", re.IGNORECASE)
+_AT_ONCE = re.compile(r"\s*+([A-J])", re.IGNORECASE)
 _BEFORE = [
     re.compile(rf"(?<![A-Za-z]){_OPEN}?\s*([A-F])\s*{_CLOSE}?\s*<\s*/\s*{tag}\s*>", re.IGNORECASE)
     for tag in ("answer", "think")
@@ -31,7 +33,7 @@ _NUMBERED = re.compile(r"^\s*([A-F])[.:)\]：）】、－-]\s+", re.IGNORECASE)
 _TOKEN = re.compile(r"(?<![A-Za-z])([A-F])(?=$|[\s.,:;!?)\]`，。：；！？、）】])")
 _PHRASE = re.compile(
     r"(?:final\s+answer|the\s+answer\s+is|correct\s+answer|answer\s+is|answer|最终答案|答案是|答案|结论|所以|因此|我选择|我选|选择|选)"
-    rf"\s*[:：>=]?\s*{_OPEN}?\s*([A-F])\s*{_CLOSE}?(?:\b|[.)、。])",
+    rf"\s*+[:：>=]?+\s*+{_OPEN}?+\s*+([A-F])\b",
     re.IGNORECASE,
 )
 _STANDING = re.compile(r"(?<![A-Za-z])([A-F])(?![A-Za-z])")
@@ -51,6 +53,29 @@ def after_thinking(text: str) -> str:
     return text
 
 
+def in_tags(text: str, content: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Matches of `content` behind the `>` of each opening answer tag, in order; a tag reaches to the next `>`."""
+    end = -1
+    for tag in _TAG.finditer(text) if "<" in text else ():
+        if tag.end() <= end:
+            continue  # within the tag before, at whose end nothing matched
+        end = text.find(">", tag.end())
+        if end < 0:
+            return
+        found = content.match(text, end + 1)
+        if found is not None:
+            yield found
+
+
+def _tagged(text: str) -> str | None:
+    """The letter at the head of the first answer tag that has one and is closed somewhere behind it."""
+    first = next(in_tags(text, _AT_ONCE), None)
+    if first is None:
+        return None
+    closed = any(first.end() <= close.start() for close in _TAG_END.finditer(text, first.end()))
+    return first[1].upper() if closed else None
+
+
 def option(reply: str) -> str | None:
     """The letter that VLMEvalKit reads: A to F (in an answer tag A to J), upper case; None where it reads none.
 
@@ -59,8 +84,11 @@ def option(reply: str) -> str | None:
     """
     text = cleaned(reply)
     tail = text[-TAIL:]
-    for pattern, where in ((_IN_TAG, text), (_BEFORE[0], tail), (_BEFORE[1], tail)):
-        hit = pattern.search(where)
+    tagged = _tagged(text)
+    if tagged:
+        return tagged
+    for pattern in _BEFORE if "<" in tail else ():
+        hit = pattern.search(tail)
         if hit:
             return hit[1].upper()
     found = _last_lines(after_thinking(text)) or _last_lines(tail)

@@ -13,7 +13,7 @@ from snellen.types import Score
 
 __all__ = ["letter", "lmms_eval", "vlmevalkit"]
 
-_INSIDE = [re.compile(pattern) for pattern in (r"``([^`]*)``", r"`([^`]*)`", r"\{([^}]*)\}")]
+_INSIDE = [re.compile(pattern) for pattern in (r"``([^`]*)``", r"`([^`]*)`")]
 _LETTER = re.compile(r"\b[A-F]\b(?!\s[A-Za-z])", re.IGNORECASE)
 
 
@@ -27,7 +27,9 @@ def letter(reply: str) -> str | None:
         found = inside.search(text)
         if found:
             text = found[1]
-    hit = _LETTER.search(text)
+    _, _, rest = text.partition("{")
+    braced, closed, _ = rest.partition("}")
+    hit = _LETTER.search(braced if closed else text)
     return hit[0].upper() if hit else None
 
 

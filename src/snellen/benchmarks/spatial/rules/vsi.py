@@ -26,6 +26,7 @@ _VALUES = {word: value for value, word in enumerate(_SMALL.split())}
 _TENS = """twenty thirty forty fifty sixty seventy eighty ninety"""
 _VALUES |= {word: 10 * tens for tens, word in enumerate(_TENS.split(), 2)}
 _NUMBER_WORDS = {*_VALUES, "hundred", "thousand"}
+_BEYOND = 10**400  # more than any float; what grows further stays as long
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[a-z]+")
 
@@ -50,9 +51,9 @@ def first_number(reply: str) -> float | None:
     total = current = 0
     for word in words[start:]:
         if word[0] == "hundred":
-            current = max(1, current) * 100
+            current = min(max(1, current) * 100, _BEYOND)
         elif word[0] == "thousand":
-            total, current = total + max(1, current) * 1000, 0
+            total, current = min(total + max(1, current) * 1000, _BEYOND), 0
         elif word[0] in _VALUES:
             current += _VALUES[word[0]]
         elif word[0] != "and":
