@@ -57,7 +57,9 @@ def _fgbmk() -> list[Sample]:
     return [
         _sample("truth", "Is the species of the aves laysan albatross? Answer with yes or no.", True, **about),
         _sample("choice_text", "Can you identify the species of this aves?", "red kite", BIRDS, **about),
-        _sample("choice_text", "Which aircraft?", "F-16", {"A": "F-16", "B": "A-10", "C": "707-320"}, dataset="aircraft"),
+        _sample(
+            "choice_text", "Which aircraft?", "F-16", {"A": "F-16", "B": "A-10", "C": "707-320"}, dataset="aircraft"
+        ),
         _sample("short", "Can you identify the species of this aves?", "herring gull", names=names, **about),
     ]
 
@@ -113,6 +115,12 @@ def samples_of(name: str) -> list[Sample]:
     return _spatial(name)
 
 
+def _rule(score: Any) -> Any:
+    """What tells a scorer from others: the function, or the functions that it was made of."""
+    parts = tuple(_rule(cell.cell_contents) for cell in score.__closure__ or () if callable(cell.cell_contents))
+    return (score.__code__, parts) if parts else score
+
+
 def scorers() -> Iterator[tuple[str, Reader]]:
     """(name, reader) of each profile of each benchmark; of profiles that are one function the first alone."""
     seen: set[Any] = set()
@@ -120,7 +128,7 @@ def scorers() -> Iterator[tuple[str, Reader]]:
     for name, profiles in [*declared, ("fgbmk, built set", BUILT_SET)]:
         for profile, score in profiles.items():
             for number, sample in enumerate(samples_of(name)):
-                which = (score, sample.kind, number)
+                which = (_rule(score), sample.kind, number, tuple(sample.options))
                 if name in ("chart", "vlm2", "site") or which in seen:
                     continue  # a suite's scorers are those of its members
                 seen.add(which)

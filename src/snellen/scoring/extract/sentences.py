@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 from snellen.scoring.names import terms
 
 _WORD = re.compile(

@@ -16,7 +16,7 @@ _AT_ONCE = re.compile(rf"\s*+({_NUMBER})")
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty"""
 _WORDS = {word: str(number) for number, word in enumerate(_NAMES.split())}
-_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_WORD = re.compile(rf"\b(?=[efnostz])(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 
 
 def number(reply: str) -> float | None:
@@ -31,13 +31,16 @@ def number(reply: str) -> float | None:
         if not found_list:
             return None
         text = str(found_list[0])
-    text = INVISIBLE.sub("", text)
+    if not text.isascii():
+        text = INVISIBLE.sub("", text)
     text = _WORD.sub(lambda hit: _WORDS[hit[0].lower()], text)
     tagged = next(in_tags(text, _AT_ONCE), None)
     if tagged:
         return float(tagged[1])
-    for where in (after_thinking(text), text):
-        found = _ANY.findall(where)
-        if found:
-            return float(found[-1])
+    for where in dict.fromkeys((after_thinking(text), text)):
+        last = None
+        for last in _ANY.finditer(where):  # noqa: B007 - no list: a reply may hold a hundred thousand numbers
+            pass
+        if last is not None:
+            return float(last[0])
     return None

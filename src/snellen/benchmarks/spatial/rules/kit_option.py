@@ -41,12 +41,13 @@ _STANDING = re.compile(r"(?<![A-Za-z])([A-F])(?![A-Za-z])")
 
 def cleaned(reply: str) -> str:
     """The reply without blanks at its ends and without characters of no width."""
-    return INVISIBLE.sub("", reply.strip())
+    text = reply.strip()
+    return text if text.isascii() else INVISIBLE.sub("", text)
 
 
 def after_thinking(text: str) -> str:
     """What stands after the last `</think>`; without one after the last `<think>`; without either all of it."""
-    for tag in (_THOUGHT, _THINKING):
+    for tag in (_THOUGHT, _THINKING) if "<" in text else ():
         ends = [hit.end() for hit in tag.finditer(text)]
         if ends:
             return text[ends[-1] :]

@@ -5,6 +5,7 @@ Source: Yang et al. 2024 (arXiv 2412.14171); the tasks `vsibench*` of lmms-eval 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -44,12 +45,12 @@ def first_number(reply: str) -> float | None:
     """
     text = reply.lower()
     digits = _DIGITS.search(text)
-    words = list(_WORD.finditer(text))
-    start = next((place for place, word in enumerate(words) if word[0] in _NUMBER_WORDS), None)
-    if start is None or (digits and digits.start() < words[start].start()):
+    words = _WORD.finditer(text)
+    first = next((word for word in words if word[0] in _NUMBER_WORDS), None)
+    if first is None or (digits and digits.start() < first.start()):
         return float(digits[0]) if digits else None
     total = current = 0
-    for word in words[start:]:
+    for word in itertools.chain((first,), words):
         if word[0] == "hundred":
             current = min(max(1, current) * 100, _BEYOND)
         elif word[0] == "thousand":
