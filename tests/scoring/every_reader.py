@@ -13,6 +13,7 @@ from snellen.benchmarks.spatial.rules import spar, vsi
 from snellen.benchmarks.vlm2.prompting import final
 from snellen.failures.rules import signals
 from snellen.models.trace import Step
+from snellen.redaction import gold
 from snellen.scoring import judge
 from snellen.scoring.extract import read
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
@@ -141,8 +142,8 @@ def judges() -> Iterator[tuple[str, Reader]]:
         schema = judge.built_in(name).verdict
         yield f"judge {name}", lambda reply, schema=schema: judge.score_verdict(reply, schema)
     asked = _sample("open", "What is this?", ("golden eagle",))
-    yield "strike", lambda reply: judge.strike(reply, ("golden eagle", "Aquila chrysaetos"))
-    yield "quotes", lambda reply: judge.quotes(reply, ("golden eagle", "Aquila chrysaetos"))
+    yield "strike", lambda reply: gold.strike(reply, ("golden eagle", "Aquila chrysaetos"))
+    yield "quotes", lambda reply: gold.quotes(reply, ("golden eagle", "Aquila chrysaetos"))
     fika_scorer = registry.find("fika")
     assert fika_scorer.judged_text is not None
     yield "fika for the judge", lambda reply: fika_scorer.judged_text(asked, reply)  # type: ignore[misc]
