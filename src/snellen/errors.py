@@ -105,24 +105,41 @@ class ModelError(SnellenError):
     """A model gave no answer to one prompt. The engine records it under `kind` and the run goes on.
 
     `status` is the record's status; `retry` says whether asking again can help; `retry_after_s` is what the server
-    asked for, in seconds.
+    asked for, in seconds. `unavailable` says that the server did not take the request, so that it uses up no attempt;
+    None: only where the server answered nothing else meanwhile. `limits` says that it did so because of its load.
     """
 
     kind = "model"
     status: Status = "error"
     retry = False
+    unavailable: bool | None = False
+    limits = False
 
-    def __init__(self, message: str, hint: str = "", *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        retry_after_s: float | None = None,
+        unavailable: bool | None = False,
+        limits: bool = False,
+    ) -> None:
         super().__init__(message, hint)
         self.retry_after_s = retry_after_s
+        if unavailable is not False:
+            self.unavailable = unavailable
+        if limits:
+            self.limits = limits
         self.trace: object = None  # how far it came, where a model knows: kept in traces/ like that of an answer
 
 
 class RateLimitError(ModelError):
-    """The server answered 429; it is asked again after Retry-After or a back-off, with less concurrency."""
+    """The server answered 429; it is asked again more slowly, and after the wait that it asks for."""
 
     kind = "rate_limit"
     retry = True
+    unavailable = True
+    limits = True
 
 
 class ServerError(ModelError):
@@ -164,6 +181,10 @@ class AuthError(ModelError):
     """The server answered 401 or 403: the key is missing, wrong, or not allowed to use this model."""
 
     kind = "auth"
+
+
+class NoCreditError(AuthError):
+    """The account has no credit left, or its quota is used up: waiting does not help, and the run ends early."""
 
 
 class RefusalError(ModelError):

@@ -17,11 +17,11 @@ from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.caveats import caveats
 from snellen.engine.endpoints import check_rerun, with_endpoint
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
-from snellen.engine.gate import Backoff
 from snellen.engine.loop import in_loop
 from snellen.engine.places import located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
+from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.state import without_record
 from snellen.engine.trust import find_named, guarded
@@ -198,6 +198,9 @@ def rerun(
     trust: bool = False,
     confirm: Callable[[str], bool] | None = None,
     display: Display | None = None,
+    patience_s: float | None = None,
+    rpm: float | None = None,
+    tpm: float | None = None,
 ) -> Run:
     """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`.
 
@@ -210,6 +213,7 @@ def rerun(
             of this environment (snellen.engine.endpoints).
         trust: run_meta.json may name code to import, and files and programs of this machine (docs/run-folder.md).
         confirm: asks a person whether the run's own endpoint may be used; None: it may not.
+        patience_s, rpm, tpm: replace those of the run; None: as recorded.
 
     Raises:
         UntrustedRunError: run_meta.json names what needs the user's word; nothing was read, started or sent.
@@ -229,6 +233,9 @@ def rerun(
     if asked is None:
         asked = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
     check_rerun(source, meta, spec, trust=trust, asked=model is None)
+    pace = {"patience_s": patience_s, "rpm": rpm, "tpm": tpm}
+    chosen = {name: value for name, value in pace.items() if value is not None}
+    spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)
     return perform(spec, folder, benchmark=asked, model=model, display=display, trust=trust)
 

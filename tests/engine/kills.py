@@ -18,7 +18,7 @@ from stubs import ARITHMETIC, Calculator, samples
 from snellen.benchmarks.base import Data
 from snellen.engine import journal
 from snellen.engine.folder import RunFolder
-from snellen.engine.gate import Backoff
+from snellen.engine.retry import Backoff
 from snellen.errors import ServerError
 from snellen.evaluation import RunSpec, perform
 from snellen.models.base import ModelOptions

@@ -11,7 +11,7 @@ import pytest
 from servers.hostile import KIND, HostileServer
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.gate import Backoff
+from snellen.engine.retry import Backoff
 from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
 from snellen.scoring.statistics import mean

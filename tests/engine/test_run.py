@@ -26,7 +26,7 @@ from stubs import ARITHMETIC, Calculator
 from snellen import evaluate, load_run, rerun
 from snellen.benchmarks.base import Data
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.gate import Backoff, Gate
+from snellen.engine.retry import Backoff
 from snellen.errors import (
     AuthError,
     BudgetError,
@@ -514,25 +514,6 @@ def test_ctrl_c_once_drains_and_twice_stops(tmp_path: Path, signals: int, delay_
         assert answered % 4 == 0 and answered > 0, "what was in flight was answered and recorded"
     else:
         assert answered == 0 and time.monotonic() - started < 10
-
-
-async def test_the_gate_gives_way_to_429_and_opens_again() -> None:
-    gate = Gate(10, hold_s=1.0)
-    gate.refused(now=0.0)
-    gate.refused(now=0.5)
-    assert gate.limit == pytest.approx(7.0)
-    gate.refused(now=1.0)
-    assert gate.limit == pytest.approx(4.9)
-    for _ in range(4):
-        await gate.enter()
-    fifth = asyncio.create_task(gate.enter())
-    await asyncio.sleep(0)
-    assert not fifth.done()
-    gate.leave()
-    await asyncio.wait_for(fifth, 1)
-    for _ in range(200):
-        gate.succeeded()
-    assert gate.limit == 10
 
 
 def test_a_rate_limited_server_sees_less_concurrency_and_every_sample_is_answered(tmp_path: Path) -> None:

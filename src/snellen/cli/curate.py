@@ -130,6 +130,9 @@ def curate(
     key_env: given.KeyEnv = None,
     concurrency: given.Concurrency = 16,
     timeout: given.Timeout = 300.0,
+    patience: given.Patience = 900.0,
+    rpm: given.Rpm = None,
+    tpm: given.Tpm = None,
     max_long_side: given.MaxLongSide = None,
     quiet: given.Quiet = False,
     as_json: given.AsJson = False,
@@ -164,6 +167,9 @@ def curate(
         generation=given.generation(max_tokens, temperature, None, None),
         concurrency=concurrency,
         timeout_s=timeout,
+        patience_s=patience,
+        rpm=rpm,
+        tpm=tpm,
     )
     asked = structs.replace(plain, base_url=base_url, key_env=key_env, media=MediaSettings(max_long_side=max_long_side))
     shown = display(as_json=as_json, quiet=quiet)

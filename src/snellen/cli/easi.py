@@ -160,6 +160,9 @@ def easi(
     concurrency: given.Concurrency = 16,
     timeout: given.Timeout = 300.0,
     max_attempts: given.MaxAttempts = 6,
+    patience: given.Patience = 900.0,
+    rpm: given.Rpm = None,
+    tpm: given.Tpm = None,
     extra_body: given.ExtraBody = None,
     max_long_side: given.MaxLongSide = None,
     max_pixels: given.MaxPixels = None,
@@ -222,6 +225,9 @@ def easi(
             key_env=key_env,
             extra_body=given.json_object(extra_body, "--extra-body"),
             timeout_s=timeout,
+            patience_s=patience,
+            rpm=rpm,
+            tpm=tpm,
             concurrency=concurrency,
             dtype=dtype,
             device=device,
@@ -261,7 +267,7 @@ def easi(
 PEER_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
 NATIVE_ONLY = (
     *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
-    *("timeout", "max_attempts", "extra_body", "max_long_side", "max_pixels"),
+    *("timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
     *("dtype", "device", "batch_size", "revision"),
 )
 

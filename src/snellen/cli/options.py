@@ -49,7 +49,43 @@ Timeout = Annotated[
 ]
 MaxAttempts = Annotated[
     int,
-    typer.Option(min=1, help="How often a question is asked until it counts as failed.", rich_help_panel=ENDPOINT),
+    typer.Option(
+        min=1,
+        help="Maximum attempts per sample; waiting for a rate limit or a server that is down uses none.",
+        rich_help_panel=ENDPOINT,
+    ),
+]
+PATIENCE_OPTION = typer.Option(
+    metavar="SECONDS",
+    min=0.0,
+    max=604_800.0,
+    help="Longest wait of a sample for a server that refuses it (429, 503) or cannot be reached.",
+    rich_help_panel=ENDPOINT,
+)
+Patience = Annotated[float, PATIENCE_OPTION]
+Rpm = Annotated[
+    float | None,
+    typer.Option(
+        "--rpm",
+        metavar="NUMBER",
+        min=0.001,
+        max=1e9,
+        help="Maximum requests per minute.",
+        show_default="as many as the server takes",
+        rich_help_panel=ENDPOINT,
+    ),
+]
+Tpm = Annotated[
+    float | None,
+    typer.Option(
+        "--tpm",
+        metavar="NUMBER",
+        min=1.0,
+        max=1e12,
+        help="Maximum tokens per minute, input and output.",
+        show_default="as many as the server takes",
+        rich_help_panel=ENDPOINT,
+    ),
 ]
 Concurrency = Annotated[
     int,
@@ -57,7 +93,7 @@ Concurrency = Annotated[
         "--concurrency",
         "-c",
         min=1,
-        help="Questions in flight at most; fewer while a server answers 429.",
+        help="Maximum concurrent requests; lowered while the server refuses requests or is too slow.",
         rich_help_panel=ENDPOINT,
     ),
 ]

@@ -31,6 +31,9 @@ def rerun(
         typer.Option(metavar="NAME", help="The variable with the key; needed where the run's own is another one."),
     ] = None,
     trust: given.Trust = False,
+    patience: Annotated[float | None, given.PATIENCE_OPTION] = None,
+    rpm: given.Rpm = None,
+    tpm: given.Tpm = None,
     profile: given.Profiles = None,
     report: given.WriteReport = False,
     as_json: given.AsJson = False,
@@ -54,6 +57,9 @@ def rerun(
             key_env=key_env,
             trust=trust,
             confirm=_confirmed if sys.stdin.isatty() and sys.stderr.isatty() and not (as_json or quiet) else None,
+            patience_s=patience,
+            rpm=rpm,
+            tpm=tpm,
             display=display(as_json=as_json, quiet=quiet),
         )
     raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))

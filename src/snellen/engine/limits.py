@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from snellen import stopping
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
 from snellen.engine.request_errors import advice
-from snellen.errors import BudgetError, TooManyFailuresError, UsageError
+from snellen.errors import BudgetError, ModelError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.base import Model
 from snellen.models.registry import KINDS
 from snellen.types import Record
@@ -27,6 +27,7 @@ class Stop:
     def __init__(self, progress: Progress) -> None:
         self.interrupted = False
         self.tasks: list[asyncio.Task[None]] = []
+        self.when_asked: Callable[[], None] | None = None
         self._wanted = False
         self._event = asyncio.Event()
         self._progress = progress
@@ -37,6 +38,8 @@ class Stop:
     def ask(self) -> None:
         self._wanted = True
         self._event.set()
+        if self.when_asked is not None:
+            self.when_asked()
 
     async def pause(self, seconds: float) -> bool:
         """Wait so long, but no longer than until somebody asks for an end. Says whether the wait was whole."""
@@ -143,18 +146,35 @@ class Budget:
 
 
 class Failing:
-    """A run in which everything fails is stopped, so that a dead server does not cost a night."""
+    """A run in which everything fails is stopped, so that a dead server does not cost a night.
 
-    def __init__(self, most: int) -> None:
+    It is stopped after `most` failures in a row, after three in a row for want of credit, and as soon as one sample
+    has waited out its patience while the server answered nobody.
+    """
+
+    MOST_WITHOUT_CREDIT = 3
+
+    def __init__(self, most: int, patience_s: float = 0.0) -> None:
         self._most = most
+        self._patience_s = patience_s
         self._row = 0
+        self._without_credit = 0
+        self._silent = False
         self._last: Record | None = None
 
     @property
     def broken(self) -> bool:
-        return self._row >= self._most
+        return self._silent or self._row >= self._most or self._without_credit >= self.MOST_WITHOUT_CREDIT
 
-    def see(self, record: Record) -> None:
+    def see(self, record: Record, error: ModelError | None = None, *, silent: bool = False) -> None:
+        """Count the outcome of one sample. `silent`: the server answered nobody until patience ran out.
+
+        Once broken, the run stays so: answers to what was in flight then change nothing.
+        """
+        if self.broken:
+            return
+        self._silent = self._silent or silent
+        self._without_credit = self._without_credit + 1 if isinstance(error, NoCreditError) else 0
         if record.status in ("ok", "refused"):
             self._row = 0
         elif record.error is None or record.error.kind != "no_answer":  # a file that lacks answers is not a dead server
@@ -162,9 +182,22 @@ class Failing:
             self._last = record
 
     def check(self, folder: RunFolder) -> None:
-        if self.broken and self._last is not None and self._last.error is not None:
+        if not self.broken or self._last is None or self._last.error is None:
+            return
+        again = f"They are recorded in {folder.path} and asked again when the same command is run again."
+        if self._silent:
             raise TooManyFailuresError(
-                f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
-                f"{advice(self._last.error.kind, self._last.error.message)} They are recorded in {folder.path} and asked again "
-                "when the same command is run again.",
+                f"stopped: the server took no request for {self._patience_s:g} s (--patience), the last answer was "
+                f"{self._last.error.kind}: {self._last.error.message}",
+                f"What was answered is recorded in {folder.path}. Run the same command again when the server is up, or "
+                "with a larger --patience.",
             )
+        if self._without_credit >= self.MOST_WITHOUT_CREDIT:
+            raise TooManyFailuresError(
+                f"stopped: the account has no credit or quota left: {self._last.error.message}",
+                f"Top it up, or wait until the quota begins anew. {again}",
+            )
+        raise TooManyFailuresError(
+            f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",
+            f"{advice(self._last.error.kind, self._last.error.message)} {again}",
+        )

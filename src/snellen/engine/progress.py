@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter
@@ -36,6 +37,9 @@ class Progress:
         self.limit = concurrency
         self.retries = 0
         self.note = ""
+        self.waiting_s: float | None = None
+        self.waiting_for = ""
+        self.paced_per_s: float | None = None
         self.started = time.monotonic()
 
     def add(self, record: Record, score: Score | None, cluster: str = "") -> None:
@@ -56,6 +60,15 @@ class Progress:
         if score is not None and score.value is not None:
             self.score.add(score.value, cluster)
             self.unread += score.verdict == "invalid" and record.status == "ok"
+
+    def recover(self, before: Record, record: Record, score: Score | None, cluster: str) -> None:
+        """Count a sample that failed before and was answered in the last pass."""
+        self.done -= 1
+        self.status[before.status] -= 1
+        if before.error is not None:
+            self.failures[before.error.kind] -= 1
+            self.failures += Counter()  # without those that are 0
+        self.add(record, score, cluster)
 
     @property
     def scored(self) -> int:
@@ -98,6 +111,10 @@ class Progress:
         if self.priced:
             parts.append(f"${self.cost:.4f}")
         parts.append(f"in flight {self.active}/{self.limit}")
+        if self.waiting_s is not None:
+            parts.append(f"waiting {math.ceil(self.waiting_s)} s for {self.waiting_for}")
+        elif self.paced_per_s is not None:
+            parts.append(f"paced to {self.paced_per_s:.3g}/s by the server's rate limit")
         if self.note:
             parts.append(self.note)
         return " · ".join(parts)
@@ -122,6 +139,8 @@ class Progress:
             "cost": self.cost if self.priced else None,
             "active": self.active,
             "limit": self.limit,
+            "waiting_s": None if self.waiting_s is None else round(self.waiting_s, 1),
+            "waiting_for": self.waiting_for if self.waiting_s is not None else None,
         }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import shutil
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -13,16 +14,17 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint, journal
-from snellen.engine.ask import Asker
+from snellen.engine.concurrency import Gate
 from snellen.engine.damage import Damage
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.engine.gate import Backoff, Gate
 from snellen.engine.journal import Journal
 from snellen.engine.limits import Budget, Failing, Stop, require_price
+from snellen.engine.pacing import Pacer, check_pace
 from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.rescore import score_record
-from snellen.engine.state import Work, all_recorded, expected, pending, read_state, without_record
+from snellen.engine.retry import Asker, Backoff
+from snellen.engine.state import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.traces import Traces
 from snellen.errors import (
     DataError,
@@ -38,6 +40,8 @@ from snellen.types import Image, Record, Sample, Score, Video
 
 LEAST_FREE_BYTES = 64 << 20
 LOOKED_AT = 20
+REMOTE = ("api", "tools")
+"""Kinds of models behind a server that others may use too: a run begins gently, and its pace follows refusals."""
 
 
 async def run(
@@ -54,7 +58,7 @@ async def run(
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile.
 
     Raises:
-        UsageError: a bound on dollars without prices; nothing was asked, and the folder is as it was.
+        UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
         FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
         PreflightError: the model or the data is not ready; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
@@ -62,6 +66,7 @@ async def run(
     """
     display = display or Silent()
     require_price(spec, model)
+    check_pace(spec.options.patience_s, spec.options.rpm, spec.options.tpm)
     with folder.locked():
         what = fingerprint.identity(spec, benchmark, model)
         widest = spec.limit
@@ -159,13 +164,29 @@ async def _execute(
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, getattr(model, "in_flight", 0))
-    gate = Gate(workers)
-    backoff = backoff or Backoff(attempts=spec.max_attempts)
+    options = spec.options
+    remote = spec.model.partition(":")[0] in REMOTE
+    offset = time.time() - time.monotonic()
+    pacer = Pacer(workers, remote=remote, rpm=options.rpm, tpm=options.tpm, wall_offset=offset)
+    gate = Gate(pacer)
+    backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=options.patience_s)
     stop = Stop(progress)
+    stop.when_asked = gate.stop
     budget = Budget(spec, before)
     budget.check()
-    failing = Failing(max(100, 4 * workers))
-    asker = Asker(model, gate, backoff, traces, progress, stop, _seed(spec, model))
+    failing = Failing(max(100, 4 * workers), backoff.patience_s)
+    lost: dict[Key, Record] = {}
+    asker = Asker(
+        model,
+        gate,
+        backoff,
+        traces,
+        progress,
+        stop,
+        _seed(spec, model),
+        timeout_s=options.timeout_s,
+        count_tokens=options.tpm is not None,
+    )
     profile, score = next(iter(benchmark.score.items()))
 
     def live(sample: Sample, record: Record) -> Score | None:
@@ -175,14 +196,21 @@ async def _execute(
             progress.note = f"profile {profile} cannot score {sample.id}: {type(error).__name__}: {error}"
             return None
 
+    def cluster_of(sample: Sample) -> str:
+        return sample.group or (sample.id if spec.repeats > 1 else "")
+
     async def worker() -> None:
         for turn, (sample, repeat) in enumerate(work, 1):
-            record = await asker.ask(sample, repeat)
+            outcome = await asker.ask(sample, repeat)
+            if outcome is None:  # the run ends, and the sample was never sent
+                return
+            record = outcome.record
             writer.append(record)
-            cluster = sample.group or (sample.id if spec.repeats > 1 else "")
-            progress.add(record, live(sample, record), cluster)
+            progress.add(record, live(sample, record), cluster_of(sample))
             budget.spend(record)
-            failing.see(record)
+            failing.see(record, outcome.error, silent=outcome.silent)
+            if outcome.error is not None and outcome.error.retry:
+                lost[key(sample.id, repeat)] = structs.replace(record, response=None)
             if budget.spent or failing.broken:
                 stop.ask()
             if stop.asked():
@@ -190,9 +218,30 @@ async def _execute(
             if turn % 64 == 0:  # a model that answers without waiting must not starve the display and the signals
                 await asyncio.sleep(0)
 
+    async def last_pass(again: Work) -> None:
+        """Ask once more what failed for a reason that may pass; another failure changes nothing."""
+        for sample, repeat in again:
+            before = lost[key(sample.id, repeat)]
+            outcome = await asker.ask(sample, repeat, attempts=1, before=before.attempts)
+            if outcome is None:
+                return
+            budget.spend(outcome.record)
+            if outcome.error is None or not outcome.error.retry:
+                writer.append(outcome.record)
+                progress.recover(before, outcome.record, live(sample, outcome.record), cluster_of(sample))
+            if outcome.silent or budget.spent:
+                stop.ask()
+            if stop.asked():
+                return
+
     async def show() -> None:
         while True:
-            progress.active, progress.limit = gate.active, int(gate.limit)
+            progress.active, progress.limit = gate.active, int(pacer.limit)
+            waiting = gate.waiting()
+            progress.waiting_s = None if waiting is None else waiting.seconds
+            if waiting is not None:
+                progress.waiting_for = "the server to come back" if waiting.server_down else "the server's rate limit"
+            progress.paced_per_s = 1.0 / pacer.interval_s if pacer.interval_s else None
             display.update(progress)
             await asyncio.sleep(0.25)
 
@@ -200,11 +249,15 @@ async def _execute(
     try:
         with stop.on_signals():
             await _all([worker() for _ in range(workers)], stop)
+            if lost and not stop.asked():
+                again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
+                await _all([last_pass(again) for _ in range(min(workers, len(lost)))], stop)
     finally:
         screen.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await screen
         progress.active = 0
+        progress.waiting_s = progress.paced_per_s = None
         try:
             traces.close()
         finally:

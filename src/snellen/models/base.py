@@ -20,6 +20,8 @@ class ModelOptions(Struct, frozen=True):
         key_env: name of the environment variable that holds the key (never the key itself).
         extra_body: merged into every request body.
         timeout_s: seconds until a request counts as timed out.
+        patience_s: seconds that a sample waits for a server that refuses it (429, 503) or cannot be reached.
+        rpm, tpm: requests and tokens a minute at most; None: as many as the server takes.
         concurrency: requests in flight at most, or the local batch size to aim at.
         dtype: torch dtype of a local model: auto, float32, bfloat16, float16.
         device: device map of a local model: auto, cpu, cuda, cuda:1.
@@ -40,6 +42,9 @@ class ModelOptions(Struct, frozen=True):
     key_env: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 300.0
+    patience_s: float = 900.0
+    rpm: float | None = None
+    tpm: float | None = None
     concurrency: int = 16
     dtype: str = "auto"
     device: str = "auto"

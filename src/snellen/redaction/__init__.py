@@ -5,7 +5,7 @@ in which forms. `arguments` finds keys where none may stand. The writers that ca
 
 - the terminal: `cli.output`, under stdout and stderr of every command
 - a server's reply, before anything is read from it: `models.api.transport`; what is quoted of it: `models.api.faults`
-- results.jsonl: `engine.ask`; run_meta.json, summary.json, failures.jsonl and command.json: `engine.folder`
+- results.jsonl: `engine.retry`; run_meta.json, summary.json, failures.jsonl and command.json: `engine.folder`
 - traces: `engine.traces`; sessions of agents: `models.agents.model`; an agent's error output: `models.agents.process`
 - results of tools: `models.tools.server`, `models.tools.call`; their record: `models.tools.record`
 - raw inputs and outputs of judges: `engine.judge`

@@ -20,7 +20,8 @@ import msgspec
 from snellen.engine.loop import in_loop
 from snellen.errors import SubmissionError, UsageError
 from snellen.models.api.endpoint import LOOPBACK, Endpoint, find_proxy
-from snellen.models.api.faults import excerpt, retry_after
+from snellen.models.api.faults import excerpt
+from snellen.models.api.rate_limits import retry_after
 
 ENDPOINT = "https://easi.lmms-lab.com/api/submit-with-file/"
 BY_HAND = "https://easi.lmms-lab.com/submit/, or by mail to easi-lmms-lab@outlook.com"

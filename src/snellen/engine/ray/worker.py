@@ -43,6 +43,7 @@ class Fault(Struct, frozen=True):
     hint: str = ""
     retry_after_s: float | None = None
     trace: Any = None
+    unavailable: bool | None = False
 
     def error(self) -> SnellenError:
         """The error again, of the class that it had."""
@@ -51,6 +52,7 @@ class Fault(Struct, frozen=True):
         error = kind(self.message, self.hint)
         if isinstance(error, ModelError):
             error.retry_after_s, error.trace = self.retry_after_s, self.trace
+            error.unavailable = self.unavailable
         return error
 
 
@@ -77,7 +79,9 @@ def fault(error: Exception, otherwise: type[SnellenError]) -> Fault:
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         return Fault(otherwise.__name__, f"{type(error).__name__}: {first}")
     kind = next(one.__name__ for one in type(error).__mro__ if getattr(errors, one.__name__, None) is one)
-    return Fault(kind, error.message, error.hint, getattr(error, "retry_after_s", None), getattr(error, "trace", None))
+    if not isinstance(error, ModelError):
+        return Fault(kind, error.message, error.hint)
+    return Fault(kind, error.message, error.hint, error.retry_after_s, error.trace, error.unavailable)
 
 
 def versions() -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Request bodies, put together from bytes that are already there.
+"""Request bodies: pieces of bytes that are sent one after the other and never joined.
 
 A picture, or a video's file, is encoded once per run, not once per question: its data URI is a cached piece of bytes,
-and no JSON encoder ever sees it. What is left per question is to escape the text and to join.
+and no JSON encoder ever sees it. All requests in flight share that piece. What is left per question is its text.
 """
 
 from __future__ import annotations
@@ -28,10 +28,15 @@ _VIDEO = b'{"type":"video_url","video_url":{"url":'
 
 
 class Body(NamedTuple):
-    """One request body: `sent` as it goes out, `shown` the same JSON with the digest of each picture or video in its place."""
+    """One request body: `pieces` as they go out, `shown` the same JSON with the digest of each picture or video in its place."""
 
-    sent: bytes
+    pieces: tuple[bytes, ...]
     shown: bytes
+
+    @property
+    def sent(self) -> bytes:
+        """The whole body in one piece; a copy."""
+        return b"".join(self.pieces)
 
 
 class BodyWriter:
@@ -67,7 +72,7 @@ class BodyWriter:
             if len(prompt.parts) == 1 and isinstance(prompt.parts[0], Text):
                 # The plain string is what servers of text-only models understand too.
                 body = head + msgspec.json.encode(prompt.parts[0].text) + tail
-                return Body(body, body)
+                return Body((body,), body)
             sent, shown = [head, b"["], [head, b"["]
             for part in prompt.parts:
                 await self._put(part, sent, shown)
@@ -83,7 +88,7 @@ class BodyWriter:
         shown[-1] = shown[-1].removesuffix(b",")
         sent.append(end)
         shown.append(end)
-        return Body(b"".join(sent), b"".join(shown))
+        return Body(tuple(sent), b"".join(shown))
 
     async def _put(self, part: Part, sent: list[bytes], shown: list[bytes]) -> None:
         if isinstance(part, Text):

@@ -1,16 +1,13 @@
 """What a server's error means: HTTP status, headers and body to the error kinds of the record.
 
-Sources: RFC 9110 section 10.2.3 (Retry-After: seconds or a date) and the error objects of the OpenAI API
-(`error.message`, `error.code`), as vLLM, SGLang, OpenRouter and Azure send them too.
+Source: the error objects of the OpenAI API (`error.message`, `error.code`), as vLLM, SGLang, OpenRouter and Azure send
+them too. `rate_limits` reads how long to wait.
 """
 
 from __future__ import annotations
 
-import math
 import re
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -21,14 +18,21 @@ from snellen.errors import (
     BadReplyError,
     BadRequestError,
     ModelError,
+    NoCreditError,
     RateLimitError,
     RefusalError,
     ServerError,
 )
+from snellen.models.api.rate_limits import reset_after, retry_after, retry_in_body
 
 _TAG = re.compile(r"<[^>]*>")
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
-_NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "insufficient_credits")
+_NO_CREDIT = re.compile(
+    r"insufficient_(?:quota|credits?|balance|funds)|.*billing.*|.*_credits?_exhausted", re.IGNORECASE
+)
+_NO_CREDIT_WORDS = re.compile(r"exceeded your current quota.{0,40}billing|credit balance is too low", re.IGNORECASE)
+_NO_SERVER = (502, 521, 522, 523)
+"""A proxy in front of the server says that it cannot reach it."""
 
 
 def excerpt(body: bytes, limit: int = 300) -> str:
@@ -38,26 +42,6 @@ def excerpt(body: bytes, limit: int = 300) -> str:
     text = "".join(character if character.isprintable() else " " for character in text)
     text = " ".join(redaction.redact(text).split())
     return f"{text[:limit]}…" if len(text) > limit else text
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds, at least 0, that the server asks us to wait; None where it does not say or says nonsense.
-
-    Reads `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date. `now` is in seconds since the epoch.
-    """
-    for name, scale in (("retry-after-ms", 1e-3), ("Retry-After", 1.0)):
-        text = headers.get(name, "")
-        try:
-            seconds = float(text) * scale
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-    try:
-        when = parsedate_to_datetime(headers.get("Retry-After", "")).timestamp()
-    except (ValueError, OverflowError, TypeError):
-        return None
-    return max(0.0, when - (time.time() if now is None else now))
 
 
 def server_message(body: bytes) -> tuple[str, str]:
@@ -78,7 +62,10 @@ def error_object(error: Any) -> tuple[str, str]:
     code = next((c for c in (inner.get("code") if isinstance(inner, dict) else None, error.get("code")) if c), "")
     message = error.get("message") or error.get("detail") or ""
     text = message if isinstance(message, str) and message else str(error)
-    return excerpt(text.encode("utf-8", "replace")), str(code or error.get("type") or "")
+    kind = error.get("type") or ""
+    if isinstance(kind, str) and _NO_CREDIT.fullmatch(kind):
+        code = kind  # beside a code that only repeats the status
+    return excerpt(text.encode("utf-8", "replace")), str(code or kind)
 
 
 def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
@@ -90,7 +77,21 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelEr
             "Give that address as --base-url if it is the one you mean.",
         )
     message, code = server_message(body)
-    return from_code(status, message, code, retry_after(headers))
+    wait_s = retry_after(headers)
+    if status in (429, 503, 529) and wait_s is None:
+        wait_s = reset_after(headers)
+        if wait_s is None:
+            wait_s = retry_in_body(_error_member(body), message)
+    return from_code(status, message, code, wait_s)
+
+
+def _error_member(body: bytes) -> Any:
+    try:
+        reply = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    reply = reply[0] if isinstance(reply, list) and reply else reply
+    return reply.get("error") if isinstance(reply, dict) else None
 
 
 def from_code(status: int, message: str, code: str, wait_s: float | None = None) -> ModelError:
@@ -98,12 +99,16 @@ def from_code(status: int, message: str, code: str, wait_s: float | None = None)
     said = f"HTTP {status}: {message}" if message else f"HTTP {status} with an empty reply"
     if code in _FILTERED or (status == 403 and "moderation" in message.lower()):
         return RefusalError(f"The server's content filter declined the question. {said}")
-    if status == 402 or code in _NO_MONEY:
-        return AuthError(said, "The account has no credit left: top it up, then run the same command again.")
+    if status == 402 or (400 <= status < 500 and _no_credit(message, code, wait_s)):
+        return NoCreditError(said, "The account has no credit left: top it up, then run the same command again.")
     if status in (401, 403):
         return AuthError(said, "Check the key (OPENAI_API_KEY, or the variable of --key-env) and what it may use.")
     if status in (425, 429, 529):
         return RateLimitError(said, retry_after_s=wait_s)
+    if status == 503:
+        return ServerError(said, retry_after_s=wait_s, unavailable=True, limits=True)
+    if status in _NO_SERVER:
+        return ServerError(said, retry_after_s=wait_s, unavailable=None)
     if status >= 500 or status in (408, 409):
         return ServerError(said, retry_after_s=wait_s)
     if status == 404:
@@ -111,3 +116,8 @@ def from_code(status: int, message: str, code: str, wait_s: float | None = None)
     if 400 <= status < 500:
         return BadRequestError(said)
     return BadReplyError(f"The server answered with an unexpected status. {said}")
+
+
+def _no_credit(message: str, code: str, wait_s: float | None) -> bool:
+    """Return True if the quota is used up for good. A server that names a wait limits a rate, whatever it calls it."""
+    return _NO_CREDIT.fullmatch(code) is not None or (wait_s is None and _NO_CREDIT_WORDS.search(message) is not None)

@@ -132,7 +132,7 @@ class ApiModel:
         """
         transport = self._transport or self._open()
         started = perf_counter()
-        reply = await transport.post(self._url, body.sent)
+        reply = await transport.post(self._url, body.pieces)
         latency = perf_counter() - started
         if not 200 <= reply.status < 300:
             raise from_status(reply.status, reply.headers, reply.body)

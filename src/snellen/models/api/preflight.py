@@ -50,7 +50,7 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
 async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes | None) -> HttpReply:
     url = endpoint.url(path)
     try:
-        return await (transport.get(url) if body is None else transport.post(url, body))
+        return await (transport.get(url) if body is None else transport.post(url, (body,)))
     except BadReplyError as error:
         raise PreflightError(error.message, "Check --base-url: this is not an OpenAI-compatible server.") from None
     except ModelError as error:

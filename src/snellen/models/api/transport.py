@@ -6,11 +6,12 @@ compression asked for, because replies are short and unpacking them costs more t
 
 from __future__ import annotations
 
-import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
-from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientTimeout, DummyCookieJar, Payload, TCPConnector
+from aiohttp.abc import AbstractStreamWriter
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 CONNECT_S = 30.0
 LARGEST_REPLY = 8 * 2**20
 
-# aiohttp warns about larger bodies in one piece of bytes; from a BytesIO it sends them in slices.
-_LARGE_BODY = 2**20
+# Joining costs less than several writes up to here; beyond, the copy would outweigh the pictures that it is made of.
+_JOINED_UP_TO = 2**17
+_SLICE = 2**17
 
 
 class HttpReply(NamedTuple):
@@ -64,9 +66,12 @@ class Transport:
             trust_env=False,
         )
 
-    async def post(self, url: str, body: bytes) -> HttpReply:
-        """Send a JSON body. See `_request` for errors."""
-        return await self._request("POST", url, data=body if len(body) <= _LARGE_BODY else io.BytesIO(body))
+    async def post(self, url: str, pieces: Sequence[bytes]) -> HttpReply:
+        """Send a JSON body, given as pieces. See `_request` for errors."""
+        size = sum(map(len, pieces))
+        return await self._request(
+            "POST", url, data=b"".join(pieces) if size <= _JOINED_UP_TO else _Pieces(pieces, size)
+        )
 
     async def get(self, url: str) -> HttpReply:
         """Fetch an address. See `_request` for errors."""
@@ -80,8 +85,10 @@ class Transport:
             NetworkError: no connection, or it broke before the reply was whole.
             BadReplyError: not HTTP, or a reply of more than 8 MiB.
         """
+        begun = False
         try:
             async with self._session.request(method, url, allow_redirects=False, **options) as response:
+                begun = True
                 # Here, before anything is read, so that a key that the server sends back is in no answer or error.
                 body = redact_bytes(await _read(response))
                 return HttpReply(response.status, response.headers, body)
@@ -99,7 +106,9 @@ class Transport:
                 "If the server has a certificate of its own, name its authority in SSL_CERT_FILE.",
             ) from None
         except aiohttp.ClientConnectorError as error:
-            raise NetworkError(f"Cannot connect to {self._endpoint}: {error.strerror or error}.") from None
+            raise NetworkError(
+                f"Cannot connect to {self._endpoint}: {error.strerror or error}.", unavailable=True
+            ) from None
         except aiohttp.ClientResponseError as error:
             raise BadReplyError(
                 f"The reply of {self._endpoint} is not HTTP: {excerpt(error.message.encode())}"
@@ -107,13 +116,47 @@ class Transport:
         except aiohttp.ClientPayloadError:
             raise NetworkError("The connection was closed before the reply was whole.") from None
         except aiohttp.ServerDisconnectedError:
-            raise NetworkError("The server closed the connection without a reply.") from None
+            raise NetworkError("The server closed the connection without a reply.", unavailable=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise NetworkError(f"The connection to {self._endpoint} broke: {error or type(error).__name__}.") from None
+            message = f"The connection to {self._endpoint} broke: {error or type(error).__name__}."
+            raise NetworkError(message, unavailable=not begun) from None
 
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+
+
+class _Pieces(Payload):
+    """A body that is written piece by piece, each in slices, so that no more than a slice of it is ever copied."""
+
+    _autoclose = True
+
+    def __init__(self, pieces: Sequence[bytes], size: int) -> None:
+        super().__init__(pieces, content_type="application/json")
+        self._pieces = pieces
+        self._size = size
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Write all pieces; small ones go together with what follows them."""
+        small: list[bytes] = []
+        waiting = 0
+        for piece in self._pieces:
+            if waiting + len(piece) <= _SLICE:
+                small.append(piece)
+                waiting += len(piece)
+                continue
+            if small:
+                await writer.write(b"".join(small))
+                small, waiting = [], 0
+            view = memoryview(piece)
+            for start in range(0, len(view), _SLICE):
+                await writer.write(view[start : start + _SLICE])
+        if small:
+            await writer.write(b"".join(small))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The body as text."""
+        return b"".join(self._pieces).decode(encoding, errors)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -106,7 +106,7 @@ class Conversation:
             ]
         )
         self._prompt = Prompt(())
-        self._head = Body(b"", b"")
+        self._head = Body((), b"")
         self._later: list[Body] = []
 
     async def begin(self, prompt: Prompt) -> tuple[str, ...]:
@@ -115,7 +115,8 @@ class Conversation:
         body = await self._writer.write(prompt)
         # The tail begins with the end of the question's message and of the list; the rest are the settings.
         tail = len(self._writer.tail(prompt.generation))
-        self._head = Body(body.sent[:-tail], body.shown[:-tail])
+        last = body.pieces[-1]  # a body of one text is one piece; else the tail stands alone behind a bracket
+        self._head = Body((*body.pieces[:-1], last[:-tail]), body.shown[:-tail])
         return tuple(found.decode() for found in _SENT_PICTURE.findall(self._head.shown))
 
     def body(self, last: bool) -> Body:
@@ -123,14 +124,14 @@ class Conversation:
         members = self._writer.tail(self._prompt.generation)[2:]
         choice = b',"tool_choice":"none"' if last else b""
         end = b"]" + (b',"tools":' + self._tools + choice if self._tools != b"[]" else b"") + members
-        sent = b"".join((self._head.sent, b"}", *(one.sent for one in self._later), end))
-        shown = b"".join((self._head.shown, b"}", *(one.shown for one in self._later), end))
-        return Body(sent, shown)
+        later = (piece for message in self._later for piece in message.pieces)
+        shown = b"".join((self._head.shown, b"}", *(message.shown for message in self._later), end))
+        return Body((*self._head.pieces, b"}", *later, end), shown)
 
     def add(self, message: dict[str, Any]) -> None:
         """A message without pictures."""
         piece = b"," + msgspec.json.encode(message)
-        self._later.append(Body(piece, piece))
+        self._later.append(Body((piece,), piece))
 
     def add_said(self, text: str, calls: Sequence[Asked]) -> None:
         """What the model said, and which tools it called."""
@@ -164,4 +165,4 @@ class Conversation:
             shown += (head, b"sha256:", sha256(data).hexdigest().encode(), b'"}}')
         sent.append(b"]}")
         shown.append(b"]}")
-        self._later.append(Body(b"".join(sent), b"".join(shown)))
+        self._later.append(Body(tuple(sent), b"".join(shown)))

@@ -1,0 +1,162 @@
+"""What does a run lose when a server refuses, goes away or is overloaded?
+
+    python bench/rate_limits.py [--only NAME] [--json FILE]
+
+A real server on loopback, the whole of `snellen.evaluate` against it. For each case: samples without an answer, the share
+of requests that was refused, the rate that was reached as a share of the allowed one, and how many answers the server
+gave more than once. The cases take from 20 s to 3 min each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent / "tests"
+sys.path[:0] = [str(ROOT), str(ROOT / "engine")]
+
+from simulated_limits import Bucket, FixedWindow, SlidingWindow, Slots
+
+import snellen
+from servers.limited import (
+    LimitedServer,
+    no_headers,
+    openai_reset,
+    refuses_for,
+    retry_after_date,
+    retry_after_seconds,
+)
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.errors import SnellenError
+from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
+
+MODEL = "stub-vlm"
+
+
+class Case(NamedTuple):
+    """One server, and how it is asked. `rate`: requests a second that it allows."""
+
+    name: str
+    make: Callable[[], LimitedServer]
+    questions: int
+    rate: float | None = None
+    concurrency: int = 64
+    timeout_s: float = 60.0
+    down: tuple[float, int] | None = None
+
+
+def questions(number: int) -> Benchmark:
+    """A benchmark of so many short questions."""
+
+    def samples(data: Data) -> Iterator[Sample]:
+        for index in range(number):
+            yield Sample(
+                f"q{index}", Prompt((Text(f"Number {index}?"),), generation=Generation(max_tokens=16)), "A", "choice"
+            )
+
+    return Benchmark(
+        name="bench/limits",
+        version="1",
+        samples=samples,
+        score={"strict": lambda sample, reply: Score(1.0, reply, "correct")},
+        summarize=lambda scores, profile: [Metric("accuracy", float(scores.value.mean()), len(scores))],
+        profiles={"strict": "any reply"},
+        size=lambda data: number,
+    )
+
+
+def limited(make: Callable[[], Any], latency_s: float = 0.05, **options: Any) -> Callable[[], LimitedServer]:
+    return lambda: LimitedServer(make().take, latency_s=latency_s, **options)
+
+
+CASES = (
+    Case("server down for 20 s", lambda: LimitedServer(latency_s=0.05), 1000, down=(20.0, 300)),
+    Case("429 for 45 s", lambda: LimitedServer(refuses_for(45.0, 100), latency_s=0.05), 500),
+    Case(
+        "429 for 45 s, Retry-After",
+        lambda: LimitedServer(refuses_for(45.0, 100), latency_s=0.05, headers=retry_after_seconds),
+        500,
+    ),
+    Case("503 for 20 s", lambda: LimitedServer(refuses_for(20.0, 100), latency_s=0.05, status=503), 500),
+    Case("bucket 20/s, burst 20", limited(lambda: Bucket(20, 20)), 600, 20.0),
+    Case("bucket 20/s, Retry-After", limited(lambda: Bucket(20, 20), headers=retry_after_seconds), 600, 20.0),
+    Case("bucket 20/s, burst 1", limited(lambda: Bucket(20, 1)), 600, 20.0),
+    Case("20 in each second", limited(lambda: FixedWindow(20, 1)), 600, 20.0),
+    Case("20 in each second, dates", limited(lambda: FixedWindow(20, 1), headers=retry_after_date), 600, 20.0),
+    Case("20 in any second", limited(lambda: SlidingWindow(20, 1), 0.3), 600, 20.0),
+    Case("20 in any second, resets", limited(lambda: SlidingWindow(20, 1), 0.3, headers=openai_reset), 600, 20.0),
+    Case("300 in each minute", limited(lambda: FixedWindow(300, 60)), 900, 5.0),
+    Case(
+        "300 in each minute, Retry-After", limited(lambda: FixedWindow(300, 60), headers=retry_after_seconds), 900, 5.0
+    ),
+    Case("8 at once", limited(lambda: Slots(8, 0.4), 0.4, headers=no_headers), 600, 20.0),
+    Case("overloaded: 8 slots of 1 s, timeout 5 s", lambda: LimitedServer(latency_s=1.0, slots=8), 600, 8.0, 64, 5.0),
+)
+
+
+def measure(case: Case, folder: Path) -> dict[str, Any]:
+    """Figures of one case."""
+    os.environ["OPENAI_API_KEY"] = "none"
+    with case.make() as server:
+        if case.down is not None:
+            server.go_down(*case.down)
+        began = time.perf_counter()
+        failure = ""
+        try:
+            snellen.evaluate(
+                questions(case.questions),
+                f"api:{MODEL}",
+                out=folder,
+                base_url=server.url,
+                concurrency=case.concurrency,
+                timeout_s=case.timeout_s,
+            )
+        except SnellenError as error:
+            failure = str(error)
+        seconds = time.perf_counter() - began
+        records = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+        ok = {record["sample_id"] for record in records if record["status"] == "ok"}
+        span = server.arrivals[-1] - server.arrivals[0]
+        return {
+            "questions": case.questions,
+            "lost": case.questions - len(ok),
+            "requests": server.received,
+            "refused": server.refused / server.received,
+            "twice": sum(server.answered.values()) - len(server.answered),
+            "reached": None if case.rate is None else case.questions / span / case.rate,
+            "seconds": seconds,
+            "failure": failure,
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="Cases whose name contains this.")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    figures = {}
+    print(f"{'case':42}{'lost':>6}{'requests':>10}{'refused':>9}{'reached':>9}{'twice':>7}{'seconds':>9}")
+    for case in CASES:
+        if arguments.only not in case.name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            row = figures[case.name] = measure(case, Path(folder) / "run")
+        reached = "" if row["reached"] is None else f"{row['reached']:.1%}"
+        print(
+            f"{case.name:42}{row['lost']:6}{row['requests']:10}{row['refused']:9.1%}{reached:>9}{row['twice']:7}"
+            f"{row['seconds']:9.1f}  {row['failure'][:90]}",
+            flush=True,
+        )
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

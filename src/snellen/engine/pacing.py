@@ -1,0 +1,407 @@
+"""Request pacing: how many requests may be in flight and how quickly they follow each other, learnt from refusals.
+
+Nothing here waits or reads a clock: times are arguments, in seconds of one monotonic clock, so that the rules can be
+tested against simulated servers. `snellen.engine.concurrency` does the waiting.
+
+A server refuses for one of two reasons, and says so with the same status: too many requests at once, or too many in a
+period. The first refusal closes the gate. One probe at a time goes out, and its fate tells the two apart: a probe that is
+taken while as many requests are in flight as before proves a limit in time; one that is taken only after another request
+ended suggests a limit in number. Against the first, requests are spaced evenly at the measured rate; against the second,
+`limit` is lowered. Both are raised again in small steps, which shrink each time that a step is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple
+
+from snellen.errors import UsageError
+
+RAMP_FROM, RAMP_DOUBLES_S = 4, 0.05
+"""A run begins with 4 requests in flight and doubles that each 50 ms: a refusal arrives before much was sent in vain."""
+
+LATE_S = 0.02
+"""A request that is late by a timer's tick may be followed sooner, so that the rate is kept; by no more than this."""
+
+OPEN_PAUSE_S, DOWN_PAUSE_S = 0.1, 0.25
+LONGEST_PAUSE_S, LONGEST_DOWN_PAUSE_S = 20.0, 5.0
+COMMON_WINDOWS_S = (1.0, 60.0)
+ROUNDED_UP_S = 1.0
+"""`Retry-After: 1` is the least that the header can say. It holds for the refused request alone, not for all others."""
+
+GROW_EVERY, LONGEST_GROW_EVERY = 5, 320
+FIRST_GAIN, LEAST_GAIN = 0.05, 0.0005
+SLOW_GAIN = 0.0005
+
+
+def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:
+    """Refuse limits that cannot be kept.
+
+    Raises:
+        UsageError: one of them is not a number, or not positive.
+    """
+    for option, value, least in (("--patience", patience_s, 0.0), ("--rpm", rpm, 1e-3), ("--tpm", tpm, 1.0)):
+        if value is not None and not least <= value < math.inf:
+            raise UsageError(f"{option} is {value:g}; it must be a number of at least {least:g}.")
+
+
+class Ticket:
+    """One request in flight. `others` were in flight when it was sent; `tokens` is what it is expected to use."""
+
+    __slots__ = ("number", "others", "sent_at", "tokens")
+
+    def __init__(self, number: int, sent_at: float, others: int, tokens: float) -> None:
+        self.number = number
+        self.sent_at = sent_at
+        self.others = others
+        self.tokens = tokens
+
+
+class Quota:
+    """An even flow of `per_minute` units: whatever was let through late is not made up for by a burst."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._seconds = 60.0 / per_minute
+        self.free_at = -math.inf
+
+    def take(self, units: float, now: float) -> None:
+        """Use units from `now` on; negative ones give back."""
+        start = max(self.free_at, now - LATE_S) if units >= 0 else self.free_at
+        self.free_at = start + units * self._seconds
+
+
+class Waiting(NamedTuple):
+    """Why nothing is sent at present: `seconds` left, `server_down` or a rate limit."""
+
+    seconds: float
+    server_down: bool
+
+
+class Pacer:
+    """Decides when the next request may be sent.
+
+    Args:
+        most: requests in flight at most.
+        remote: the server is shared with others and may refuse: begin with few requests.
+        rpm, tpm: requests and tokens a minute at most; None: no limit of the user's.
+        wall_offset: seconds to add to the clock to get the time of day, for limits that begin anew each full minute.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        remote: bool = False,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        wall_offset: float = 0.0,
+    ) -> None:
+        self.most = most
+        self.limit = float(most)
+        self.interval_s = 0.0
+        self.active = 0
+        self.refusals = 0
+        self.silent_since: float | None = None
+        self._remote = remote
+        self._ramp_at: float | None = None
+        self._ramping = remote and most > RAMP_FROM
+        self._requests = None if rpm is None else Quota(rpm)
+        self._tokens = None if tpm is None else Quota(tpm)
+        self._tokens_each = 0.0
+        self._tokens_seen = 0
+        self._wall_offset = wall_offset
+        self._sent = 0
+        self._next_at = -math.inf
+        self._lost: deque[tuple[float, float]] = deque()
+        # The state of a closed gate.
+        self._streak = 0
+        self._closed_until = -math.inf
+        self._probe: Ticket | None = None
+        self._ends_open = False
+        self._down = False
+        self._least_others = 0
+        self._last_refused = 0
+        self._lag_s: float | None = None
+        # What was learnt.
+        self._epoch_at: float | None = None
+        self._epoch_sent = 0
+        self._events = 0
+        self._gain = FIRST_GAIN
+        self._fast_until_s = 0.0
+        self._window = math.inf
+        self._soft = 0
+        self._step_taken = False
+        self._believed = 1.0
+        self._hinted = False
+        self._grow_every = GROW_EVERY
+        self._grown = 0
+        self._limited = False
+        self._since_event = 0
+        self._delayed = False
+
+    @property
+    def closed(self) -> bool:
+        """True while the server refuses: only single probes are sent."""
+        return self._streak > 0
+
+    def waiting(self, now: float) -> Waiting | None:
+        """What the gate waits for at `now`; None where requests flow."""
+        if not self.closed or self._probe is not None or self._closed_until <= now:
+            return None
+        return Waiting(self._closed_until - now, self._down)
+
+    def silent_s(self, now: float) -> float:
+        """Seconds since the first refusal after the last answer; 0 where the last request was answered."""
+        return 0.0 if self.silent_since is None else now - self.silent_since
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until a request may be sent: 0 means now, None when another request has ended."""
+        if self._streak:
+            if self._probe is not None:
+                taken_at = self._probe.sent_at + self._grace_s
+                if now < taken_at:
+                    return taken_at - now
+                self._reopen(self._probe)
+            elif now < self._closed_until:
+                return self._closed_until - now
+        if self._streak == 0:
+            room = self._room(now)
+            if self.active and self.active + self._lost_now(now) >= room:
+                return RAMP_DOUBLES_S / 8 if self._ramping and room < int(self.limit) else None
+        at = self._next_at if self._streak == 0 else -math.inf
+        self._delayed = self._delayed or at > now
+        if self._requests is not None:
+            at = max(at, self._requests.free_at)
+        if self._tokens is not None:
+            at = max(at, self._tokens.free_at)
+        return max(0.0, at - now)
+
+    def send(self, now: float, tokens: float = 0.0) -> Ticket:
+        """Count a request as sent. `tokens`: how many it may use, as far as its text tells; better known later."""
+        self._sent += 1
+        if self._tokens_seen >= 3:
+            tokens = self._tokens_each
+        ticket = Ticket(self._sent, now, self.active, tokens)
+        self.active += 1
+        self._epoch_sent += 1
+        if self._epoch_at is None:
+            self._epoch_at = now
+        if self._ramp_at is None:
+            self._ramp_at = now
+        if self._streak:
+            self._probe = ticket
+        if self.interval_s:
+            if self._delayed and not self._streak:
+                self._quicken()
+            self._next_at = max(self._next_at, now - LATE_S) + self.interval_s
+        if self._requests is not None:
+            self._requests.take(1.0, now)
+        if self._tokens is not None:
+            self._tokens.take(tokens, now)
+        return ticket
+
+    def answered(self, ticket: Ticket, now: float, tokens: int | None = None) -> None:
+        """The server answered, be it by an error of the request's own. `tokens`: used, where the answer says so."""
+        self.active -= 1
+        self.silent_since = None
+        while self._lost and self._lost[0][0] < ticket.sent_at:
+            self._lost.popleft()
+        if tokens and self._tokens is not None:
+            self._tokens.take(tokens - ticket.tokens, now)
+            self._tokens_seen += 1
+            self._tokens_each += (tokens - self._tokens_each) / min(self._tokens_seen, 100)
+        if self._streak:
+            if ticket is self._probe:
+                self._reopen(ticket)
+            elif self._ends_open:
+                self._ends_open = False
+                self._closed_until = now
+            return
+        self._soft = 0
+        self._grow()
+
+    def refused(self, ticket: Ticket, now: float, wait_s: float | None = None, *, down: bool = False) -> None:
+        """The server did not take the request.
+
+        Args:
+            wait_s: the wait that it asks for, in seconds.
+            down: there is no server: a refused connection, or one that was closed without a reply.
+        """
+        self.active -= 1
+        self._epoch_sent -= 1
+        self.refusals += 1
+        lag = now - ticket.sent_at
+        self._lag_s = lag if self._lag_s is None else 0.7 * self._lag_s + 0.3 * lag
+        if self._tokens is not None:
+            self._tokens.take(-ticket.tokens, now)
+        if self.silent_since is None:
+            self.silent_since = now
+        probe = ticket is self._probe
+        long_wait = wait_s is not None and wait_s > ROUNDED_UP_S
+        if self._limited and not (down or long_wait) and self._streak == 0 and self._soft < 3 and ticket.others:
+            if ticket.number > self._last_refused:
+                self._last_refused = self._sent
+                self._slow_growth()
+            self._soft += 1
+            self.limit = max(1.0, min(self.limit, float(ticket.others)))
+            if self.limit < 0.8 * self._believed and self._epoch_at is not None:
+                # A limit in number would have stayed where it was.
+                self.limit, self._limited = float(self.most), False
+                self._space(max(1e-4, (now - self._epoch_at) / max(1, self._epoch_sent)), FIRST_GAIN / 2, 1.2)
+                self._next_at = now + self.interval_s
+        elif probe or ticket.number > self._last_refused:
+            self._close(ticket, now, down)
+        else:  # sent before the refusal was known to which we have reacted
+            self._least_others = min(self._least_others, ticket.others)
+            if self._streak == 0:
+                return
+        if wait_s is not None and long_wait:
+            self._hinted, self._ends_open = True, False
+            self._closed_until = now + wait_s
+
+    def timed_out(self, ticket: Ticket, now: float, timeout_s: float) -> None:
+        """No answer came in time. The server may be at work on it still: it counts as in flight for as long again.
+
+        A later request that is answered shows that the server has let go of it.
+        """
+        in_flight = self.active + self._lost_now(now)
+        self.active -= 1
+        self._lost.append((ticket.sent_at, now + min(timeout_s, LONGEST_PAUSE_S)))
+        if ticket is self._probe:
+            self._reopen(ticket)
+        if ticket.number > self._last_refused:
+            self._last_refused = self._sent
+            self._ramping = False
+            self._limited, self._believed = True, 1.0
+            self.limit = max(1.0, 0.6 * min(self.limit, in_flight))
+            self._slow_growth()
+
+    def dropped(self, ticket: Ticket) -> None:
+        """The request was given up by us."""
+        self.active -= 1
+        if ticket is self._probe:
+            self._probe = None
+
+    def _room(self, now: float) -> int:
+        if self._ramping and self._ramp_at is not None:
+            doubled = (now - self._ramp_at) / RAMP_DOUBLES_S
+            ramp = RAMP_FROM * 2.0 ** min(30.0, doubled)
+            if ramp < self.limit:
+                return int(ramp)
+            self._ramping = False
+        return int(min(self.limit, self._window))
+
+    def _lost_now(self, now: float) -> int:
+        while self._lost and self._lost[0][1] <= now:
+            self._lost.popleft()
+        return len(self._lost)
+
+    @property
+    def _grace_s(self) -> float:
+        """A probe that was not refused for so long was taken."""
+        return min(5.0, max(0.05, 3.0 * (self._lag_s or 0.0)))
+
+    def _close(self, ticket: Ticket, now: float, down: bool) -> None:
+        self._least_others = ticket.others if self._streak == 0 else min(self._least_others, ticket.others)
+        self._streak += 1
+        self._last_refused = self._sent
+        self._probe = None
+        self._ramping = False
+        self._down = down
+        if self._streak == 1:
+            self._hinted, self._ends_open = False, self.active > 0
+        if down:
+            self._ends_open = False
+            pause = min(LONGEST_DOWN_PAUSE_S, DOWN_PAUSE_S * 1.6 ** (self._streak - 1))
+        elif self._limited and self._ends_open:
+            pause = 1.0
+        elif self.interval_s:
+            self._ends_open = False
+            pause = min(LONGEST_PAUSE_S, max(0.4 * self.interval_s, LATE_S) * 2.0 ** (self._streak - 1))
+        else:
+            pause = min(LONGEST_PAUSE_S, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
+        self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
+
+    def _next_window(self, now: float) -> float:
+        """When a limit of a second or a minute would begin anew: by the first request since it opened, or by the clock."""
+        at = math.inf
+        if self._epoch_at is not None:
+            at = min(
+                (self._epoch_at + window for window in COMMON_WINDOWS_S if self._epoch_at + window > now), default=at
+            )
+        if self._streak > 4:
+            at = min(at, now + 60.0 - (now + self._wall_offset) % 60.0)
+        return at + 0.01
+
+    def _reopen(self, probe: Ticket) -> None:
+        streak, self._streak, self._probe = self._streak, 0, None
+        before, self._since_event = self._since_event, 0
+        self._ends_open = False
+        start, sent = self._epoch_at, self._epoch_sent - 1
+        self._epoch_at, self._epoch_sent = probe.sent_at, 1
+        if self._down:
+            self._ramping, self._ramp_at = self._remote and self.most > RAMP_FROM, probe.sent_at
+            return
+        fell_by = self._least_others - probe.others
+        if not (self.interval_s or self._hinted) and (0 < fell_by <= 2 or (fell_by > 0 and streak == 1)):
+            self.limit = max(1.0, min(self.limit, self._least_others))
+            self._limited, self._believed = True, self.limit
+            self._window = self.active + 1.0
+            self._slow_growth()
+            return
+        self._events += 1
+        if self._limited and not self.interval_s:
+            self.limit, self._limited = float(self.most), False
+        measured = (probe.sent_at - (start if start is not None else probe.sent_at)) / max(1, sent)
+        if not self.interval_s:
+            exact = sent >= 8
+            self._space(max(1e-4, measured), FIRST_GAIN if exact else 5 * FIRST_GAIN, 2.0 if exact else 6.0)
+        else:
+            most = (
+                math.inf
+                if streak >= 3 and before >= 8
+                else 2.0
+                if before < 20 and streak > 1
+                else 1.5
+                if before < 8
+                else 1.05
+            )
+            earlier, self.interval_s = (
+                self.interval_s,
+                min(max(measured, 1.03 * self.interval_s), most * self.interval_s),
+            )
+            self._gain = max(LEAST_GAIN, self._gain / 2)
+            ratio = self.interval_s / earlier
+            self._fast_until_s = self.interval_s / (math.sqrt(ratio) if ratio > 1.1 else 1.01)
+        self._next_at = probe.sent_at + self.interval_s
+
+    def _space(self, interval_s: float, gain: float, too_long: float) -> None:
+        """Begin to space requests. The interval may be `too_long` by that factor, and shrinks quickly so far."""
+        self.interval_s, self._gain, self._fast_until_s = interval_s, gain, interval_s / too_long
+
+    def _quicken(self) -> None:
+        self._delayed = False
+        self._since_event += 1
+        patient = min(1.0, self._since_event / 1000) ** 2
+        slow = max(min(self._gain, SLOW_GAIN), FIRST_GAIN * patient)
+        self.interval_s /= 1.0 + (self._gain if self.interval_s > self._fast_until_s else slow)
+        if self.interval_s < 2e-4:
+            self.interval_s = 0.0
+
+    def _slow_growth(self) -> None:
+        self._grown, self._step_taken = 0, False
+        self._grow_every = min(LONGEST_GROW_EVERY, 2 * self._grow_every)
+
+    def _grow(self) -> None:
+        if self._window < self.limit:
+            self._window += 1.0
+        elif self.limit < self.most and self.active + 1 >= int(self.limit):
+            self._grown += 1
+            if self._grown >= self._grow_every:
+                self._grown = 0
+                if self._step_taken:
+                    self._grow_every = max(1, self._grow_every // 2)
+                self._step_taken = True
+                self.limit = min(float(self.most), self.limit + 1.0)
+                self._limited = self.limit < self.most

@@ -1,0 +1,245 @@
+"""One sample to one model: attempts, waits between them, and the record that results."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from snellen.engine.concurrency import Gate
+from snellen.engine.limits import Stop
+from snellen.engine.pacing import Ticket
+from snellen.engine.progress import Progress
+from snellen.engine.traces import Traces
+from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
+from snellen.models.base import Model
+from snellen.redaction import redact
+from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
+
+AnswerFor: TypeAlias = Callable[[str, int, Prompt], Awaitable[Response]]
+
+CHARACTERS_A_TOKEN, TOKENS_AN_IMAGE, TOKENS_A_REPLY = 4, 1000, 500
+"""A rough estimate of tokens, used for `--tpm` until three replies have said what was used."""
+
+
+class Backoff(Struct, frozen=True):
+    """When a failed attempt is made again: exponential with full jitter, in seconds.
+
+    Attempt k waits uniform(0, min(cap_s, base_s * 2 ** (k - 1))). A wait that the server asks for is the least wait.
+    Requests that the server did not take use up no attempt, but `patience_s`: the time that a sample waits on its own
+    account, and the time in which the server answers nobody.
+    Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+    """
+
+    attempts: int = 6
+    base_s: float = 1.0
+    cap_s: float = 60.0
+    patience_s: float = 900.0
+
+    def wait_s(self, attempt: int, asked_s: float | None, chance: random.Random) -> float:
+        own = chance.uniform(0.0, min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, 60)))
+        return own if asked_s is None else min(self.patience_s, asked_s) + own
+
+    def refused_wait_s(self, refusals: int, asked_s: float | None, chance: random.Random) -> float:
+        """The wait after a refusal. The first one leaves the pace to the gate; a sample refused again lets others by."""
+        own = 0.0 if refusals == 1 else self.wait_s(refusals - 1, None, chance)
+        return max(own, asked_s or 0.0)
+
+
+class Outcome(NamedTuple):
+    """A sample's record, the error behind it, and `silent`: the server answered nobody until patience ran out."""
+
+    record: Record
+    error: ModelError | None = None
+    silent: bool = False
+
+
+class Asker:
+    """Asks a model until it answers, or attempts or patience are used up."""
+
+    def __init__(
+        self,
+        model: Model,
+        gate: Gate,
+        backoff: Backoff,
+        traces: Traces,
+        progress: Progress,
+        stop: Stop,
+        seed: int | None,
+        *,
+        timeout_s: float = 300.0,
+        count_tokens: bool = False,
+    ) -> None:
+        self._model = model
+        self._gate = gate
+        self._backoff = backoff
+        self._traces = traces
+        self._progress = progress
+        self._stop = stop
+        self._seed = seed
+        self._timeout_s = timeout_s
+        self._count_tokens = count_tokens
+        # A model that knows samples by their ids (replay), or keeps files by them (the judge), is asked with the id.
+        self._answer_for: AnswerFor | None = getattr(model, "answer_for", None)
+        self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
+
+    async def ask(self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0) -> Outcome | None:
+        """The outcome for one sample; None where the run is to end and the sample was never sent.
+
+        Args:
+            attempts: how many, where not those of the back-off.
+            before: requests that were made for this sample earlier; they are counted in the record.
+        """
+        prompt = self._prompt(sample.prompt, repeat)
+        tokens = _estimate(prompt) if self._count_tokens else 0.0
+        most = self._backoff.attempts if attempts is None else attempts
+        started = time.time()
+        sent, used, refusals, waited_s = before, 0, 0, 0.0
+        failure: ModelError | None = None
+        while True:
+            ticket = await self._gate.enter(tokens, first=refusals == 1)
+            if ticket is None:
+                return None if failure is None else self._failed(sample, repeat, failure, sent, started)
+            sent += 1
+            try:
+                response = await self._once(ticket, prompt, sample.id, repeat)
+            except _Refused as refusal:
+                failure = error = refusal.error
+                refusals += 1
+                if self._gate.silent_s() >= self._backoff.patience_s:
+                    return self._failed(sample, repeat, error, sent, started, waited=True, silent=True)
+                waited_s += self._gate.clock() - ticket.sent_at
+                left_s = self._backoff.patience_s - waited_s
+                if left_s <= 0.0:
+                    return self._failed(sample, repeat, error, sent, started, waited=True)
+                wait_s = min(left_s, self._backoff.refused_wait_s(refusals, error.retry_after_s, self._chance))
+                waited_s += wait_s
+            except ModelError as error:
+                failure = error
+                used += 1
+                if not error.retry or used >= most:
+                    return self._failed(sample, repeat, error, sent, started)
+                wait_s = self._backoff.wait_s(used, error.retry_after_s, self._chance)
+            else:
+                if response.trace is not None:
+                    self._traces.add(sample.id, repeat, sent, response.trace)
+                    response = structs.replace(response, trace=None)
+                return Outcome(
+                    Record(sample.id, "ok", repeat, _recorded_response(response), None, sent, started, time.time())
+                )
+            if self._stop.asked():
+                return self._failed(sample, repeat, failure, sent, started)
+            self._progress.retries += 1
+            if wait_s > 0.0 and not await self._stop.pause(wait_s):
+                return self._failed(sample, repeat, failure, sent, started)
+
+    def _failed(
+        self,
+        sample: Sample,
+        repeat: int,
+        error: ModelError,
+        sent: int,
+        started: float,
+        *,
+        waited: bool = False,
+        silent: bool = False,
+    ) -> Outcome:
+        if error.trace is not None:
+            self._traces.add(sample.id, repeat, sent, error.trace)
+        message = _recorded(error.message)
+        if waited:
+            message += f" (still so after {self._backoff.patience_s:g} s of --patience)"
+        record = Record(sample.id, error.status, repeat, None, Failure(error.kind, message), sent, started, time.time())
+        return Outcome(record, error, silent)
+
+    async def _once(self, ticket: Ticket, prompt: Prompt, sample_id: str, repeat: int) -> Response:
+        """One request; the gate learns how it ended.
+
+        Raises:
+            _Refused: the server did not take it.
+            ModelError: it was taken, and there is no answer.
+        """
+        gate = self._gate
+        try:
+            if self._answer_for is None:
+                response = await self._model.answer(prompt)
+            else:
+                response = await self._answer_for(sample_id, repeat, prompt)
+        except ModelError as error:
+            unavailable = error.unavailable
+            if unavailable is None:
+                unavailable = gate.last_answer < ticket.sent_at
+            if unavailable:
+                down = not error.limits
+                wait_s = error.retry_after_s
+                gate.refused(ticket, None if wait_s is None else min(wait_s, self._backoff.patience_s), down=down)
+                raise _Refused(error) from error
+            if isinstance(error, ModelTimeoutError):
+                gate.timed_out(ticket, self._timeout_s)
+            else:
+                gate.answered(ticket)
+            raise
+        except WorkersGoneError:
+            gate.dropped(ticket)
+            raise
+        except DataError as error:  # a picture that cannot be read is this sample's fault alone
+            gate.answered(ticket)
+            raise InputError(error.message, error.hint) from error
+        except Exception as error:  # a model of somebody else may raise anything; the sample is recorded as failed
+            gate.answered(ticket)
+            raise ModelError(f"{type(error).__name__}: {error}") from error
+        except BaseException:
+            gate.dropped(ticket)
+            raise
+        usage = response.usage
+        gate.answered(ticket, usage.input_tokens + usage.output_tokens)
+        return response
+
+    def _prompt(self, prompt: Prompt, repeat: int) -> Prompt:
+        if repeat == 0 or self._seed is None:
+            return prompt
+        generation = prompt.generation or Generation()
+        return structs.replace(prompt, generation=structs.replace(generation, seed=self._seed + repeat))
+
+
+class _Refused(Exception):
+    """A request that the server did not take: it uses up no attempt."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _estimate(prompt: Prompt) -> float:
+    """Tokens that a prompt and its reply may use, roughly."""
+    tokens = len(prompt.system) / CHARACTERS_A_TOKEN + TOKENS_A_REPLY
+    for part in prompt.parts:
+        if isinstance(part, Text):
+            tokens += len(part.text) / CHARACTERS_A_TOKEN
+        elif isinstance(part, Image):
+            tokens += TOKENS_AN_IMAGE
+        elif isinstance(part, Video):
+            tokens += 8 * TOKENS_AN_IMAGE
+    return tokens
+
+
+def _recorded_response(response: Response) -> Response:
+    """The response with each text that it holds as results.jsonl can hold it."""
+    before = (response.text, response.reasoning, response.finish_reason, response.model)
+    after = tuple(_recorded(text) if text else text for text in before)
+    if after == before:
+        return response
+    text, reasoning, finish_reason, model = after
+    return structs.replace(response, text=text, reasoning=reasoning, finish_reason=finish_reason, model=model)
+
+
+def _recorded(text: str) -> str:
+    """The text as results.jsonl can hold it: no key, and no half of a surrogate pair.
+
+    Halves come from models that cut an emoji in two, and from file names that are not UTF-8.
+    """
+    text = redact(text)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

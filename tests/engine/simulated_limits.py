@@ -1,0 +1,161 @@
+"""Servers with limits, and a client paced by `Pacer`, in simulated time: 600 requests take milliseconds."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from snellen.engine.pacing import Pacer, Ticket
+
+NETWORK_S = 0.0006
+
+
+class Limit(Protocol):
+    """`take` returns None where the request is taken, else the seconds until it might be."""
+
+    rate: float
+
+    def take(self, now: float, active: int) -> float | None: ...
+
+
+class Bucket:
+    """A token bucket: `rate` tokens a second, at most `burst` of them at once."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate, self._burst, self._tokens, self._at = rate, burst, burst, 0.0
+
+    def take(self, now: float, active: int) -> float | None:
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.rate)
+        self._at = now
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return None
+        return (1.0 - self._tokens) / self.rate
+
+
+class FixedWindow:
+    """`most` requests in each window, which begins by the clock or, `anchored`, with its first request."""
+
+    def __init__(self, most: int, seconds: float, *, anchored: bool = False) -> None:
+        self.rate = most / seconds
+        self._most, self._seconds, self._anchored = most, seconds, anchored
+        self._start, self._taken = -math.inf, 0
+
+    def take(self, now: float, active: int) -> float | None:
+        if now >= self._start + self._seconds:
+            self._start = now if self._anchored else now // self._seconds * self._seconds
+            self._taken = 0
+        if self._taken < self._most:
+            self._taken += 1
+            return None
+        return self._start + self._seconds - now
+
+
+class SlidingWindow:
+    """At most `most` requests in any `seconds`."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.rate = most / seconds
+        self._most, self._seconds = most, seconds
+        self._taken: deque[float] = deque()
+
+    def take(self, now: float, active: int) -> float | None:
+        while self._taken and self._taken[0] <= now - self._seconds:
+            self._taken.popleft()
+        if len(self._taken) < self._most:
+            self._taken.append(now)
+            return None
+        return self._taken[0] + self._seconds - now
+
+
+class Slots:
+    """At most `most` requests at the same time, each of which takes `seconds`."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.rate = most / seconds
+        self._most = most
+
+    def take(self, now: float, active: int) -> float | None:
+        return None if active < self._most else 0.01
+
+
+class Figures(NamedTuple):
+    """`refused`: share of all requests; `reached`: share of the rate that the limit allows."""
+
+    refused: float
+    reached: float
+    seconds: float
+
+
+def exact(wait_s: float) -> float | None:
+    """The wait in fractions of seconds, as `retry-after-ms` has it."""
+    return wait_s
+
+
+def whole_seconds(wait_s: float) -> float | None:
+    """The wait as `Retry-After` has it: rounded up."""
+    return float(math.ceil(wait_s))
+
+
+def silent(wait_s: float) -> float | None:
+    """A server without headers."""
+    return None
+
+
+def simulate(
+    limit: Limit, requests: int, *, concurrency: int, latency_s: float, says: Callable[[float], float | None], seed: int
+) -> Figures:
+    """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for."""
+    chance = random.Random(seed)
+    pacer = Pacer(concurrency, remote=True)
+    start = now = chance.uniform(0.0, 60.0)
+    order = count()
+    events: list[tuple[float, int, str, Ticket | None, float]] = []
+    waiting, busy, answered, refused, alarm, last = requests, 0, 0, 0, -1, start
+
+    def plan(at: float, what: str, ticket: Ticket | None = None, wait_s: float = 0.0) -> int:
+        number = next(order)
+        heapq.heappush(events, (at, number, what, ticket, wait_s))
+        return number
+
+    alarm = plan(start, "look")
+    while answered < requests:
+        now, number, what, ticket, wait_s = heapq.heappop(events)
+        assert now < start + 50.0 * requests, "the requests do not come to an end"
+        if what == "look" and number != alarm:
+            continue
+        if what == "arrives":
+            asks = limit.take(now, busy)
+            if asks is None:
+                busy += 1
+                plan(now + latency_s * chance.uniform(0.5, 1.5), "ends", ticket)
+            else:
+                plan(now + NETWORK_S, "refused", ticket, asks)
+        elif what == "ends":
+            busy -= 1
+            plan(now + NETWORK_S, "answered", ticket)
+        elif what == "answered" and ticket is not None:
+            pacer.answered(ticket, now)
+            answered, last = answered + 1, now
+        elif what == "refused" and ticket is not None:
+            refused += 1
+            hint = says(wait_s)
+            pacer.refused(ticket, now, hint)
+            plan(now + (hint or 0.0), "again")
+        elif what == "again":
+            waiting += 1
+        while waiting:
+            delay = pacer.wait_s(now)
+            if delay is None or delay > 0.0:
+                if delay is not None:
+                    alarm = plan(now + delay + 0.0005, "look")
+                break
+            waiting -= 1
+            plan(now + NETWORK_S, "arrives", pacer.send(now))
+    seconds = last - start - latency_s
+    return Figures(refused / (requests + refused), requests / seconds / limit.rate, seconds)

@@ -1,0 +1,186 @@
+"""The pace of requests, in simulated time: how much is refused, and how much of the allowed rate is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_limits import Bucket, FixedWindow, Limit, SlidingWindow, Slots, exact, silent, simulate, whole_seconds
+
+from snellen.engine.concurrency import Gate
+from snellen.engine.pacing import Pacer, Ticket
+
+LIMITS: dict[str, tuple[Callable[[float], Limit], int]] = {
+    "token bucket, burst 20": (lambda latency_s: Bucket(20, 20), 600),
+    "token bucket, burst 5": (lambda latency_s: Bucket(20, 5), 600),
+    "token bucket, burst 1": (lambda latency_s: Bucket(20, 1), 1200),
+    "token bucket, 3 a second": (lambda latency_s: Bucket(3, 3), 900),
+    "fixed window of a second": (lambda latency_s: FixedWindow(20, 1), 900),
+    "window from its first request": (lambda latency_s: FixedWindow(20, 1, anchored=True), 900),
+    "fixed window of a minute": (lambda latency_s: FixedWindow(600, 60), 3000),
+    "sliding window": (lambda latency_s: SlidingWindow(20, 1), 900),
+    "sliding window of a minute": (lambda latency_s: SlidingWindow(300, 60), 3000),
+    "4 at once": (lambda latency_s: Slots(4, latency_s), 600),
+    "8 at once": (lambda latency_s: Slots(8, latency_s), 600),
+}
+
+
+@pytest.mark.parametrize("says", [silent, exact, whole_seconds], ids=lambda says: says.__name__)
+@pytest.mark.parametrize("latency_s", [0.05, 0.3])
+@pytest.mark.parametrize("name", LIMITS)
+def test_at_most_five_percent_are_refused_and_95_percent_of_the_allowed_rate_are_reached(name, latency_s, says):
+    make, requests = LIMITS[name]
+    figures = [
+        simulate(make(latency_s), requests, concurrency=64, latency_s=latency_s, says=says, seed=seed)
+        for seed in range(5)
+    ]
+    assert statistics.median(each.refused for each in figures) <= 0.05
+    assert statistics.median(each.reached for each in figures) >= 0.95 - 0.02 * (says is whole_seconds)
+    assert min(each.reached for each in figures) >= 0.8
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(0.5, 500.0), st.integers(1, 200), st.floats(0.001, 5.0), st.integers(1, 64), st.integers(0, 2**31))
+def test_whatever_the_limit_every_request_is_answered(rate, burst, latency_s, concurrency, seed):
+    figures = simulate(Bucket(rate, burst), 150, concurrency=concurrency, latency_s=latency_s, says=silent, seed=seed)
+    assert figures.refused < 0.5
+
+
+def test_a_server_without_limits_has_all_requests_in_flight_after_a_quarter_of_a_second():
+    pacer = Pacer(64, remote=True)
+    now = 0.0
+    while now < 0.25:
+        delay = pacer.wait_s(now)
+        if delay == 0.0:
+            pacer.send(now)
+        else:
+            now += 0.005
+    assert pacer.active == 64
+    local = Pacer(64)
+    for _ in range(64):
+        assert local.wait_s(0.0) == 0.0
+        local.send(0.0)
+    assert local.wait_s(0.0) is None
+
+
+def test_a_long_wait_that_the_server_asks_for_holds_for_all_requests():
+    pacer = Pacer(8)
+    tickets = [pacer.send(0.0) for _ in range(4)]
+    pacer.refused(tickets[0], 0.01, 37.0)
+    pacer.answered(tickets[1], 0.5)
+    waiting = pacer.waiting(1.0)
+    assert waiting is not None and waiting.seconds == pytest.approx(36.01) and not waiting.server_down
+    assert pacer.wait_s(1.0) == pytest.approx(36.01)
+    assert pacer.wait_s(37.02) == 0.0
+
+
+def test_a_server_that_is_down_is_probed_by_one_request_at_a_time():
+    pacer = Pacer(64, remote=True)
+    now, probes = 0.0, 0
+    while now < 20.0:
+        delay = pacer.wait_s(now)
+        assert delay is not None
+        if delay == 0.0:
+            ticket = pacer.send(now)
+            assert pacer.active == 1
+            pacer.refused(ticket, now + 0.001, down=True)
+            probes += 1
+        now += max(0.001, delay)
+    assert probes < 15
+    assert pacer.silent_s(now) == pytest.approx(now, abs=0.1)
+    assert pacer.waiting(now) is None or pacer.waiting(now).seconds <= 5.0
+
+
+def test_timeouts_lower_the_number_in_flight_and_answers_raise_it_again():
+    pacer = Pacer(64)
+    tickets = [pacer.send(0.0) for _ in range(64)]
+    for ticket in tickets:
+        pacer.timed_out(ticket, 5.0, 5.0)
+    assert 25 <= pacer.limit <= 40, "one decrease for all that were in flight together"
+    now, flight = 11.0, []
+    for _ in range(3000):
+        while pacer.wait_s(now) == 0.0:
+            flight.append(pacer.send(now))
+        pacer.answered(flight.pop(0), now)
+        now += 0.01
+    assert pacer.limit == 64
+
+
+def test_a_request_that_timed_out_takes_its_place_until_the_server_answers_a_later_one():
+    pacer = Pacer(4)
+    slow: list[Ticket] = [pacer.send(0.0) for _ in range(4)]
+    pacer.answered(slow[3], 4.0)
+    for ticket in slow[:3]:
+        pacer.timed_out(ticket, 5.0, 5.0)
+    first = pacer.send(5.0)  # one is always allowed
+    assert pacer.wait_s(5.1) is None
+    pacer.answered(first, 5.5)
+    assert pacer.wait_s(5.5) == 0.0
+
+
+@given(st.lists(st.floats(0.0, 3.0), min_size=5, max_size=200), st.integers(6, 6000))
+def test_no_minute_has_more_requests_than_rpm(gaps, rpm):
+    pacer, now, sent = Pacer(10_000, rpm=rpm), 0.0, []
+    for gap in gaps:
+        now += gap
+        while len(sent) < 5000 and pacer.wait_s(now) == 0.0:
+            pacer.send(now)
+            sent.append(now)
+    allowed = rpm + rpm * 0.02 / 60 + 2
+    assert all(sum(start <= at < start + 60.0 for at in sent) <= allowed for start in sent[:: max(1, len(sent) // 20)])
+
+
+def test_tpm_is_kept_by_what_replies_really_used():
+    pacer, now, used, flight = Pacer(1000, tpm=60_000), 0.0, [], []
+    while now < 300.0:
+        if pacer.wait_s(now) == 0.0:
+            flight.append((now + 2.0, pacer.send(now, 100.0)))  # an estimate of a tenth of what is used
+        while flight and flight[0][0] <= now:
+            pacer.answered(flight.pop(0)[1], now, 1000)
+            used.append((now, 1000))
+        now += 0.05
+    after_a_minute = sum(tokens for at, tokens in used if 60.0 <= at < 240.0) / 3.0
+    assert 55_000 <= after_a_minute <= 61_000
+
+
+def test_a_refused_request_gives_its_tokens_back():
+    pacer = Pacer(10, tpm=600)
+    ticket = pacer.send(0.0, 600.0)
+    assert pacer.wait_s(1.0) == pytest.approx(59.0, abs=0.1)
+    pacer.refused(ticket, 1.0, 2.0)
+    assert pacer.wait_s(3.0) == 0.0
+
+
+async def test_the_gate_hands_out_turns_in_order_and_none_after_the_end():
+    gate = Gate(Pacer(1))
+    ticket = await gate.enter()
+    assert ticket is not None
+    order: list[str] = []
+
+    async def wait(name: str, first: bool = False) -> None:
+        mine = await gate.enter(first=first)
+        order.append(name if mine is not None else f"{name} ended")
+        if mine is not None:
+            gate.answered(mine)
+
+    waiters = [asyncio.create_task(wait("a")), asyncio.create_task(wait("b"))]
+    await asyncio.sleep(0)
+    waiters.append(asyncio.create_task(wait("again", first=True)))
+    gone = asyncio.create_task(wait("gone"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.sleep(0)
+    gate.answered(ticket)
+    await asyncio.gather(*waiters)
+    assert order == ["again", "a", "b"]
+    last = await gate.enter()
+    late = asyncio.create_task(wait("late"))
+    await asyncio.sleep(0)
+    gate.stop()
+    await late
+    assert order[-1] == "late ended" and await gate.enter() is None
+    assert last is not None and gate.active == 1
