@@ -85,6 +85,7 @@ class Pacer:
         most: requests in flight at most.
         remote: the server is shared with others and may refuse: begin with few requests.
         rpm, tpm: requests and tokens a minute at most; None: no limit of the user's.
+        longest_pause_s: between two probes of a server that refuses.
         wall_offset: seconds to add to the clock to get the time of day, for limits that begin anew each full minute.
     """
 
@@ -95,6 +96,7 @@ class Pacer:
         remote: bool = False,
         rpm: float | None = None,
         tpm: float | None = None,
+        longest_pause_s: float = LONGEST_PAUSE_S,
         wall_offset: float = 0.0,
     ) -> None:
         self.most = most
@@ -110,6 +112,7 @@ class Pacer:
         self._tokens = None if tpm is None else Quota(tpm)
         self._tokens_each = 0.0
         self._tokens_seen = 0
+        self._longest_pause_s = min(LONGEST_PAUSE_S, longest_pause_s)
         self._wall_offset = wall_offset
         self._sent = 0
         self._next_at = -math.inf
@@ -313,14 +316,14 @@ class Pacer:
             self._hinted, self._ends_open = False, self.active > 0
         if down:
             self._ends_open = False
-            pause = min(LONGEST_DOWN_PAUSE_S, DOWN_PAUSE_S * 1.6 ** (self._streak - 1))
+            pause = min(LONGEST_DOWN_PAUSE_S, self._longest_pause_s, DOWN_PAUSE_S * 1.6 ** (self._streak - 1))
         elif self._limited and self._ends_open:
-            pause = 1.0
+            pause = min(1.0, self._longest_pause_s)
         elif self.interval_s:
             self._ends_open = False
-            pause = min(LONGEST_PAUSE_S, max(0.4 * self.interval_s, LATE_S) * 2.0 ** (self._streak - 1))
+            pause = min(self._longest_pause_s, max(0.4 * self.interval_s, LATE_S) * 2.0 ** (self._streak - 1))
         else:
-            pause = min(LONGEST_PAUSE_S, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
+            pause = min(self._longest_pause_s, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
         self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
 
     def _next_window(self, now: float) -> float:

@@ -19,6 +19,9 @@ from snellen.models.base import Model
 from snellen.redaction import redact
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
+SILENT_S = 2.0
+"""A server is not taken for dead in less time, however small the patience."""
+
 AnswerFor: TypeAlias = Callable[[str, int, Prompt], Awaitable[Response]]
 
 CHARACTERS_A_TOKEN, TOKENS_AN_IMAGE, TOKENS_A_REPLY = 4, 1000, 500
@@ -109,7 +112,7 @@ class Asker:
             except _Refused as refusal:
                 failure = error = refusal.error
                 refusals += 1
-                if self._gate.silent_s() >= self._backoff.patience_s:
+                if self._gate.silent_s() >= max(SILENT_S, self._backoff.patience_s):
                     return self._failed(sample, repeat, error, sent, started, waited=True, silent=True)
                 waited_s += self._gate.clock() - ticket.sent_at
                 left_s = self._backoff.patience_s - waited_s

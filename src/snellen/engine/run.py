@@ -167,9 +167,16 @@ async def _execute(
     options = spec.options
     remote = spec.model.partition(":")[0] in REMOTE
     offset = time.time() - time.monotonic()
-    pacer = Pacer(workers, remote=remote, rpm=options.rpm, tpm=options.tpm, wall_offset=offset)
-    gate = Gate(pacer)
     backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=options.patience_s)
+    pacer = Pacer(
+        workers,
+        remote=remote,
+        rpm=options.rpm,
+        tpm=options.tpm,
+        longest_pause_s=backoff.patience_s,
+        wall_offset=offset,
+    )
+    gate = Gate(pacer)
     stop = Stop(progress)
     stop.when_asked = gate.stop
     budget = Budget(spec, before)

@@ -161,14 +161,18 @@ async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversatio
         waits.append(seconds)
 
     monkeypatch.setattr("snellen.models.tools.loop.asyncio.sleep", pause)
-    script = [Call("web_search", {"query": "cat"}), Refuse(503)]
+    script = [Call("web_search", {"query": "cat"}), Refuse(500)]
     with pytest.raises(ServerError) as caught:
         await ask(script, settings)
     assert waits == [1.0, 2.0, 4.0]
     assert turns(read(caught.value.trace)) == 1
     with pytest.raises(ServerError):
-        await ask([Refuse(503)], settings)
+        await ask([Refuse(500)], settings)
     assert len(waits) == 3, "the first request is left to the engine"
+    waits.clear()
+    with pytest.raises(ServerError):
+        await ask([Call("web_search", {"query": "cat"}), Refuse(503)], settings, patience_s=300.0)
+    assert waits[:5] == [1.0, 2.0, 4.0, 8.0, 16.0] and sum(waits) == 300.0, "a busy server costs patience, not attempts"
 
 
 async def test_a_hanging_server_ends_as_a_timeout(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ class ApiModel:
         self._url = self._endpoint.url("/chat/completions")
         self.writer = BodyWriter(self._model, options)
         self.price = load_price(options.prices, self._model) if options.prices else None
+        self.patience_s = options.patience_s
         self._transport: Transport | None = None
         self._has_key = False
 

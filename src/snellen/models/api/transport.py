@@ -26,7 +26,7 @@ LARGEST_REPLY = 8 * 2**20
 
 # Joining costs less than several writes up to here; beyond, the copy would outweigh the pictures that it is made of.
 _JOINED_UP_TO = 2**17
-_SLICE = 2**17
+_SLICE = 2**16
 
 
 class HttpReply(NamedTuple):

@@ -191,9 +191,8 @@ class _Chat:
 
     async def _exchange(self, last: bool) -> tuple[bytes, float]:
         """One request, tried again where that can help: what was said so far must not be lost to one busy moment."""
-        attempt = 0
+        attempt, refusals, waited_s = 1, 0, 0.0
         while True:
-            attempt += 1
             body = self._chat.body(last)
             try:
                 return await self._api.exchange(body)
@@ -202,9 +201,17 @@ class _Chat:
                     raise
             except ModelError as error:
                 # The first request of a conversation is left to the engine, which also lowers its pace.
-                if not error.retry or not self.turn or attempt >= ATTEMPTS:
+                if not error.retry or not self.turn or attempt >= ATTEMPTS or waited_s >= self._api.patience_s:
                     raise
-                await asyncio.sleep(min(LONGEST_WAIT_S, error.retry_after_s or 2.0 ** (attempt - 1)))
+                tries = refusals if error.unavailable else attempt - 1
+                wait_s = error.retry_after_s or min(LONGEST_WAIT_S, 2.0**tries)
+                if error.unavailable:  # the server did not take the request: that is no attempt
+                    refusals += 1
+                else:
+                    attempt += 1
+                wait_s = min(wait_s, self._api.patience_s - waited_s)
+                waited_s += wait_s
+                await asyncio.sleep(wait_s)
 
     async def _run_tools(self, calls: list[Asked]) -> None:
         pictures: list[tuple[str, bytes, bytes]] = []
