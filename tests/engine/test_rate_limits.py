@@ -135,6 +135,7 @@ def test_what_failed_is_asked_once_more_at_the_end_and_counted_as_answered(tmp_p
         "q9": ("error", 2),
     }
     progress = shown[0]
+    assert progress.scored == 30 and f"score {run.metric('accuracy').value:.3f}" in progress.line()
     assert (progress.done, progress.status, progress.failures) == (
         30,
         {"ok": 29, "error": 1, "timeout": 0},
@@ -237,7 +238,7 @@ def rerun_at(folder: Path, url: str) -> Run:
     RunFolder(folder).write_meta(
         structs.replace(meta, spec=structs.replace(meta.spec, options=options), identity=identity)
     )
-    return rerun(folder, benchmark=ARITHMETIC)
+    return rerun(folder, benchmark=ARITHMETIC, base_url=url)
 
 
 def test_the_progress_line_says_what_is_waited_for() -> None:
@@ -287,7 +288,15 @@ def test_rpm_spaces_requests_and_changes_neither_fingerprint_nor_answers(tmp_pat
 def test_a_run_may_go_on_with_another_pace(tmp_path: Path) -> None:
     with LimitedServer(latency_s=0.0) as server:
         go(server.url, tmp_path / "a", 20, rpm=6000.0, tpm=1e6, patience_s=10.0)
-        run = rerun(tmp_path / "a", out=tmp_path / "b", benchmark=ARITHMETIC, rpm=3000.0, tpm=2e6, patience_s=20.0)
+        run = rerun(
+            tmp_path / "a",
+            out=tmp_path / "b",
+            benchmark=ARITHMETIC,
+            base_url=server.url,
+            rpm=3000.0,
+            tpm=2e6,
+            patience_s=20.0,
+        )
     options = run.meta.spec.options
     assert (options.rpm, options.tpm, options.patience_s) == (3000.0, 2e6, 20.0)
 

@@ -61,13 +61,20 @@ class Progress:
             self.score.add(score.value, cluster)
             self.unread += score.verdict == "invalid" and record.status == "ok"
 
-    def recover(self, before: Record, record: Record, score: Score | None, cluster: str) -> None:
-        """Count a sample that failed before and was answered in the last pass."""
+    def recover(
+        self, before: tuple[Record, Score | None], record: Record, score: Score | None, cluster: str = ""
+    ) -> None:
+        """Count a sample that was counted `before` as failed, and was answered in the last pass."""
+        failed, failed_score = before
         self.done -= 1
-        self.status[before.status] -= 1
-        if before.error is not None:
-            self.failures[before.error.kind] -= 1
+        self.status[failed.status] -= 1
+        if failed.error is not None:
+            self.failures[failed.error.kind] -= 1
             self.failures += Counter()  # without those that are 0
+        if failed_score is not None and failed_score.value is not None:
+            if score is not None and score.value is not None:
+                self.score.change(failed_score.value, score.value, cluster)
+            score = None
         self.add(record, score, cluster)
 
     @property

@@ -235,7 +235,8 @@ async def _execute(
             budget.spend(outcome.record)
             if outcome.error is None or not outcome.error.retry:
                 writer.append(outcome.record)
-                progress.recover(before, outcome.record, live(sample, outcome.record), cluster_of(sample))
+                failed = before, live(sample, before)
+                progress.recover(failed, outcome.record, live(sample, outcome.record), cluster_of(sample))
             if outcome.silent or budget.spent:
                 stop.ask()
             if stop.asked():
