@@ -167,7 +167,7 @@ def test_when_we_are_killed_all_processes_go(kind, tmp_path):
         f"shell({kind!r}, room(Rooms(where), {kind!r}, where), STUBBORN.format(s={seconds!r}), timeout_s=60.0)\n"
     )
     us = subprocess.Popen([sys.executable, "-c", program, str(Path(__file__).parent.parent), str(tmp_path)])
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while len(alive(seconds)) < 3 and time.monotonic() < end:
         time.sleep(0.1)
     assert len(alive(seconds)) == 3, "the processes did not start"
@@ -254,7 +254,7 @@ def test_no_sandbox_is_only_had_by_its_name(monkeypatch, tmp_path):
 def test_descendants_are_found_over_generations():
     child = subprocess.Popen(["sh", "-c", "sleep 20 & wait"])
     try:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 300
         while len(descendants(child.pid)) < 1 and time.monotonic() < end:
             time.sleep(0.05)
         assert len(descendants(child.pid)) == 1 and child.pid in descendants(os.getpid())

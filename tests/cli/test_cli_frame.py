@@ -34,7 +34,7 @@ HEAVY = ("torch", "transformers", "pyarrow", "duckdb", "matplotlib")
 def cpu_s(*command: str, env: dict[str, str] | None = None) -> float:
     """User and system seconds that a command takes."""
     before = os.times()
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(env or {})}, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(env or {})}, timeout=300)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
@@ -49,7 +49,7 @@ def test_help_takes_less_than_a_quarter_of_a_second():
 
 def test_help_imports_no_command():
     code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     loaded = set(done.stderr.split())
     assert not loaded & {"numpy", "aiohttp", "msgspec", *HEAVY, "snellen.cli.run", "snellen.evaluation"}
     assert all(name in done.stdout for name in COMMANDS)
@@ -62,7 +62,7 @@ def test_a_run_over_an_endpoint_imports_nothing_heavy_and_starts_within_its_budg
         "print(*sorted(sys.modules), file=open('modules', 'w'))"
     )
     words = ["run", "lights", "-m", f"api:{fast.MODEL}", "--base-url", stub.url, "--limit", "1"]
-    subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     assert not set(HEAVY) & set((tmp_path / "modules").read_text().split())
     command = [sys.executable, "-m", "snellen", *words, "--quiet", "--out"]
     spent = [cpu_s(*command, str(tmp_path / f"run{i}"), env={"OMP_NUM_THREADS": "1"}) for i in range(3)]
@@ -152,7 +152,7 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
                     break
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Run the same command again to go on" in err and "Traceback" not in err
     assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
@@ -266,7 +266,7 @@ def test_a_narrow_terminal_breaks_words_and_never_a_figure(columns, snellen, lig
     for words in (["score", "results/run"], ["list", "--runs"]):
         words = [sys.executable, "-m", "snellen", *words]
         subprocess.run(
-            words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=60, check=True
+            words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=300, check=True
         )
     os.close(end)
     shown = ""
@@ -310,7 +310,7 @@ def test_a_terminal_without_utf_8_shows_what_it_can_and_json_stays_whole(tmp_pat
     def said(*words: str) -> bytes:
         env = {**os.environ, "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "snellen", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=60).stdout
+        return subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=300).stdout
 
     assert b"?/v1" in said("list") and b"api:NAME" in said("run", "--help")
     assert "https://…/v1" in json.loads(said("list", "--json"))["models"]["api"]

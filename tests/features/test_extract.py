@@ -166,7 +166,7 @@ def test_a_batch_of_one_picture_keeps_every_thread_reading(tmp_path, encoder):
         key = "meeting"
 
         def read(self) -> bytes:
-            together.wait(30)  # ends only when four are read at once
+            together.wait(300)  # ends only when four are read at once
             return picture.read()
 
     parts = list(encode_rows(encoder, lambda row: Meeting(), range(16), batch_size=1, workers=4))
@@ -261,7 +261,7 @@ def test_a_killed_extraction_goes_on_and_ends_as_one_that_was_never_killed(tmp_p
             resumed.append(int(process.stdout.readline()))
         time.sleep(draw.uniform(0, 0.01))
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(20)
+        process.wait(300)
         process.stdout.close()
         assert (tmp_path / "s" / COMMITS).exists()
     done = cli(

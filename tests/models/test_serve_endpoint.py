@@ -68,7 +68,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[Serving]:
         timer.cancel()
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(60)
+            process.wait(300)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -342,7 +342,7 @@ def transformers_serving(folder: Path) -> Iterator[str]:
     finally:
         timer.cancel()
         process.terminate()
-        process.wait(30)
+        process.wait(300)
 
 
 async def test_transformers_own_server_answers_our_client_with_the_same_words(folder):

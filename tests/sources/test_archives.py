@@ -93,7 +93,7 @@ def test_many_threads_read_one_archive_at_once(kind, tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert wrong == []
 
 

@@ -57,7 +57,7 @@ def test_confidence_evidence_and_reasoning_are_read_where_they_are_well_formed()
 
 
 def test_hostile_replies_are_read_in_bounded_time():
-    started = time.monotonic()
+    started = time.process_time()
     for reply in ("{" * 1_000_000, '{"a":' * 200_000, "[" * 500_000, '{"answer": "\\ud83d"}', "\x00" * 1000):
         read(reply).answer.encode()
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20

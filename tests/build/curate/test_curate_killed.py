@@ -89,7 +89,7 @@ class Killed:
                 done = browser.judge_all(left, None if left == 1000 else process.kill)
                 if done:
                     process.send_signal(signal.SIGINT)
-                    _, err = process.communicate(timeout=60)
+                    _, err = process.communicate(timeout=300)
                     assert process.returncode == 0, err
                 else:
                     self.kills["review"] += kill(process)

@@ -54,7 +54,7 @@ def reviewing(work):
         output = []
         yield address, output
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         output.append(out + err)
         assert process.returncode == 0, out + err
     finally:

@@ -119,7 +119,7 @@ def test_the_command_leaves_nothing_behind_however_it_ends(stand_in, number):
             if text.startswith("Serving org/model at http://127.0.0.1:"):
                 break
         command.send_signal(number)
-        status = command.wait(30)
+        status = command.wait(300)
     assert status == (-signal.SIGKILL if number is signal.SIGKILL else 0)
     assert gone(json.loads(stand_in.read_text())["pids"])
 

@@ -307,7 +307,9 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
     bare = {"PATH": os.environ["PATH"], "SNELLEN_CACHE": str(tmp_path / "another"), "HOME": str(tmp_path)}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(command), *words], capture_output=True, text=True, env=bare, timeout=60, check=False)
+        return subprocess.run(
+            [str(command), *words], capture_output=True, text=True, env=bare, timeout=300, check=False
+        )
 
     shutil.rmtree(tmp_path / "another", ignore_errors=True)
     part = run("crop_zoom", "--image", "image.png", "--box", "0.5,0,1,0.5", "--scale=2")
