@@ -41,7 +41,7 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
     async def whole(cluster: Cluster) -> None:
         pool = Pool(cluster, partial(Fragile, tmp_path), 4, lambda loaded: None)
         await pool.start()
-        while not all(seat.ready for seat in pool._seats):  # one for which there was no room at once joins later
+        while not all(seat.ready for seat in pool._seats):  # noqa: ASYNC110 - one that finds no room joins later
             await asyncio.sleep(0.05)
         try:
             plain = [f"q{i}" for i in range(24)]
