@@ -23,7 +23,7 @@ class Damage:
     Attributes:
         path: the journal.
         last: number of the last record that must be there; None: not known.
-        strict: raise RunError at the first fault.
+        strict: raise RunError at the first line that holds no intact record, or one for a second time.
         damaged: lines that hold no intact record.
         missing: records that are not there, beyond those on damaged lines.
         repeated: lines that hold a record for a second time; the first counts.
@@ -71,7 +71,7 @@ class Damage:
             return False
         if number < self._before:
             self.moved += 1
-            self._fault(line, content, f"record {number} comes after record {self._before}")
+            self._fault(line, b"" if self.strict else content, f"record {number} comes after record {self._before}")
         self._beyond[number] = line
         self._before = number
         self.highest = max(self.highest, number)
@@ -127,10 +127,12 @@ class Damage:
         sample = sample_named(content) if line is not None and len(self.faults) < LISTED else ""
         named = f" (sample {plain(sample)})" if sample else ""
         text = why if line is None else f"line {line:,}{named}: {why}"
-        if self.strict:
+        if self.strict and content:
             raise RunError(
                 f"{self.path}, {text}", "Something else has changed the file. Restore it, or delete that line."
             )
+        if self.strict:  # who has deleted a line must get on
+            _warn(f"{self.path}: {text}")
         if len(self.faults) < LISTED:
             self.faults.append(text)
         self._count += 1
