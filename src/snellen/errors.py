@@ -41,6 +41,12 @@ class DataError(SnellenError):
     exit_code = 3
 
 
+class PluginError(SnellenError):
+    """A benchmark, a model or a hook of the user's own raised an exception; the message names it, file and line."""
+
+    exit_code = 3
+
+
 class UnsafeArchiveError(DataError):
     """An archive member would leave its root, is a link, or unpacks to more than the limits allow."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
+from snellen.plugin_faults import plugin_fault
 
 GROUP = "snellen.benchmarks"
 BUILT_IN = {
@@ -98,7 +101,7 @@ def find(name: str) -> Benchmark:
             if Path(name).is_absolute():
                 hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
             raise UsageError(f"there is no benchmark {name!r}", f"{hint}`snellen list` shows all.")
-        found = points[name].load()
+        found = _loaded(points[name].load, f"benchmark {name!r}")
     if not isinstance(found, Benchmark):
         raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")
     return found
@@ -119,11 +122,22 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+def _loaded(load: Callable[[], Any], name: str) -> Any:
+    """What an import gives; an exception out of the user's module names the file and line. Raises PluginError."""
+    try:
+        return load()
+    except Exception as error:
+        fault = plugin_fault(error, name)
+        if fault is None:
+            raise
+        raise fault from error
+
+
 def _load(place: str) -> object:
     module, _, attribute = place.partition(":")
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        return getattr(_loaded(lambda: import_module(module), f"benchmark {place!r}"), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"benchmark {place!r} cannot be imported: {error}",
             "Write it as package.module:ATTRIBUTE, on Python's path.",

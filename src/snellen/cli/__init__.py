@@ -46,5 +46,10 @@ def _main(given: list[str]) -> int:
             from snellen.cli.faults import tell, tell_unexpected
             from snellen.errors import SnellenError
 
-            return tell(error) if isinstance(error, SnellenError) else tell_unexpected(error)
+            if isinstance(error, SnellenError):
+                return tell(error)
+            from snellen.plugin_faults import plugin_fault
+
+            fault = plugin_fault(error)
+            return tell_unexpected(error) if fault is None else tell(fault.with_traceback(error.__traceback__))
     return 0

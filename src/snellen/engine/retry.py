@@ -17,6 +17,7 @@ from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.models.base import Model
 from snellen.redaction import redact
+from snellen.plugin_faults import place_of
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
 SILENT_S = 2.0
@@ -193,7 +194,8 @@ class Asker:
             raise InputError(error.message, error.hint) from error
         except Exception as error:  # a model of somebody else may raise anything; the sample is recorded as failed
             gate.answered(ticket)
-            raise ModelError(f"{type(error).__name__}: {error}") from error
+            place = place_of(error)
+            raise ModelError(f"{type(error).__name__}: {error}" + (f" at {place}" if place else "")) from error
         except BaseException:
             gate.dropped(ticket)
             raise

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from snellen.errors import UsageError
+from snellen.errors import SnellenError, UsageError
 from snellen.models.base import Model, ModelOptions
+from snellen.plugin_faults import plugin_fault
 
 GROUP = "snellen.models"
 KINDS_ELSEWHERE = {
@@ -101,5 +103,19 @@ def open_model(spec: str, options: ModelOptions) -> Model:
                 f"--model {spec!r}: there is no model kind {kind!r}",
                 f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
             )
-        factory = found[kind].load()
+        factory = _of_plugin(found[kind].load, kind)
+        return cast(Model, _of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))
+
+
+def _of_plugin(call: Callable[[], Any], kind: str) -> Any:
+    """What a plug-in's code gives; its exceptions name the file and line. Raises PluginError."""
+    try:
+        return call()
+    except SnellenError:
+        raise
+    except Exception as error:
+        fault = plugin_fault(error, f"model kind {kind!r}")
+        if fault is None:
+            raise
+        raise fault from error

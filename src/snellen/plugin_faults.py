@@ -1,0 +1,125 @@
+"""Exceptions out of code that is not Snellen's: whose it is, which file and which line.
+
+A benchmark, a model, a writer of results or a hook of a user's own may raise anything. The traceback tells it from a fault of
+Snellen: the code that raised, or that called what raised, lies outside of Snellen, of Python and of Snellen's dependencies.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from snellen.errors import PluginError
+
+_HERE = str(Path(__file__).parent)
+_GROUPS = ("snellen.benchmarks", "snellen.models")
+_INSTALLED = {"site-packages", "dist-packages"}
+_REQUIRED = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
+    """Return the error that names the user's code, or None where the exception did not come out of such code.
+
+    Args:
+        error: as it was caught, with its traceback.
+        name: what the user's code is called, `benchmark 'myset:SET'`; "" takes it from the frames.
+    """
+    place = _syntax(error)
+    frames = list(_frames(error.__traceback__))
+    if place is None:
+        own = [(frame, line) for frame, line in frames if _is_foreign(frame)]
+        if not own:
+            return None
+        frame, line = own[-1]
+        place = f"{_shown(frame.f_code.co_filename)}:{line}"
+        where = frame.f_code.co_name
+        place += f", in {where}" if where != "<module>" else ""
+    who = name or _named([frame for frame, _ in frames]) or "plug-in"
+    text = traceback.format_exception_only(error)[-1].strip()
+    return PluginError(
+        f"your {who} failed: {text}\n  {place}",
+        "Correct it there and run the same command again: what was recorded is kept. SNELLEN_DEBUG=1 prints the traceback.",
+    )
+
+
+def place_of(error: BaseException) -> str:
+    """`file.py:12` of the user's code that an exception came out of; "" where it is not the user's."""
+    own = [(frame, line) for frame, line in _frames(error.__traceback__) if _is_foreign(frame)]
+    return f"{_shown(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
+
+
+def _syntax(error: BaseException) -> str | None:
+    """Where code that is no Python is; None for other errors and for Snellen's own files."""
+    if not isinstance(error, SyntaxError) or not error.filename or str(error.filename).startswith(_HERE):
+        return None
+    return f"{_shown(error.filename)}:{error.lineno}"
+
+
+def _frames(place: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while place is not None:
+        yield place.tb_frame, place.tb_lineno
+        place = place.tb_next
+
+
+def _is_foreign(frame: FrameType) -> bool:
+    """Return True for code of the user: not Snellen's, not Python's, not that of a package Snellen depends on."""
+    file = frame.f_code.co_filename
+    if file.startswith((_HERE, "<")):
+        return False
+    if _INSTALLED & set(Path(file).parts):
+        return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _plugin_packages()
+    if Path(file).parent == Path(sys.argv[0]).parent and Path(file).stem == Path(sys.argv[0]).stem:
+        return False  # the program that was started
+    return not file.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")))
+
+
+@cache
+def _plugin_packages() -> frozenset[str]:
+    """Installed packages that declare an entry point of Snellen, or that need Snellen."""
+    points = {
+        point.value.partition(":")[0].partition(".")[0]
+        for group in _GROUPS
+        for point in metadata.entry_points(group=group)
+    }
+    for package, distributions in metadata.packages_distributions().items():
+        for distribution in distributions:
+            needs = (_REQUIRED.match(line) for line in metadata.requires(distribution) or ())
+            if any(need and need[0].lower() == "snellen" for need in needs):
+                points.add(package)
+    return frozenset(points - {"snellen"})
+
+
+def _shown(file: str) -> str:
+    """The path from here where that is shorter."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(path)
+
+
+def _named(frames: list[FrameType]) -> str:
+    """The benchmark or model that the innermost frame of Snellen's is about."""
+    for frame in reversed(frames):
+        if frame.f_code.co_filename.startswith(_HERE):
+            for value in frame.f_locals.values():
+                kind = type(value).__name__
+                if kind == "Benchmark" and isinstance(getattr(value, "name", None), str):
+                    return f"benchmark {value.name!r}"
+                spec = getattr(value, "spec", None)
+                if kind == "RunMeta" and spec is not None:
+                    return f"benchmark {spec.benchmark!r}"
+        elif (
+            (value := frame.f_locals.get("self")) is not None
+            and hasattr(value, "answer")
+            and hasattr(value, "identity")
+        ):
+            return f"model {getattr(value, 'name', type(value).__name__)!r}"
+    return ""

@@ -1,0 +1,121 @@
+"""An exception out of a user's own code names that code, its file and line; it is no fault in Snellen."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from snellen.cli import main
+
+BENCHMARK = """
+from snellen import Benchmark, Prompt, Sample, Score, Text
+from snellen.scoring.statistics import mean
+
+
+def raises(part):
+    def do(*given):
+        if part == PART:
+            return {}["index"]  # RAISES
+        return OTHERS[part](*given)
+    return do
+
+
+def samples(data):
+    for i in range(4):
+        if PART == "samples" and i == 2:
+            {}["index"]  # RAISES IN SAMPLES
+        yield Sample(id=f"q{i}", prompt=Prompt((Text(f"What is {i}?"),)), target=2 * i, kind="number")
+
+
+OTHERS = {
+    "score": lambda sample, reply: Score(1.0, reply, "correct"),
+    "summarize": lambda scores, profile: [mean("accuracy", scores)],
+    "digest": lambda data: "1",
+    "size": lambda data: 4,
+    "notices": lambda data: [],
+    "headline": lambda metrics: None,
+}
+SET = Benchmark(
+    name="lights", version="1", samples=samples, score={"strict": raises("score")}, summarize=raises("summarize"),
+    profiles={"strict": "x"}, digest=raises("digest"), size=raises("size"), notices=raises("notices"),
+    headline=raises("headline"),
+)
+"""
+
+
+def line_of(text: str, mark: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if line.endswith(mark))
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module of the user's and return its name; it is forgotten after the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = []
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        names.append(name)
+        return name
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("part", ["samples", "score", "summarize", "digest", "size", "notices", "headline"])
+def test_a_benchmark_that_raises_is_named_with_file_and_line(module, capsys, part):
+    text = f"PART = {part!r}\n{BENCHMARK}"
+    name = module(f"own_{part}", text)
+    status = main(["run", f"{name}:SET", "-m", "embedded", "--data", "."])
+    err = " ".join(capsys.readouterr().err.split())
+    assert status == 3
+    line = line_of(text, "# RAISES IN SAMPLES" if part == "samples" else "# RAISES")
+    assert "KeyError: 'index'" in err and f"{name}.py:{line}" in err
+    assert "fault in snellen" not in err and "Traceback" not in err
+    if part != "notices":
+        assert "your benchmark 'lights'" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f(:\n", "SyntaxError: invalid syntax {name}.py:1"),
+        ("x = {}\nx['a']\n", "KeyError: 'a' {name}.py:2"),
+        ("import no_such_module_anywhere\n", "No module named 'no_such_module_anywhere' {name}.py:1"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(module, capsys, text, said):
+    name = module(f"broken_{len(text)}", text)
+    assert main(["run", f"{name}:SET", "-m", "embedded"]) == 3
+    err = " ".join(capsys.readouterr().err.split())
+    assert f"your benchmark '{name}:SET' failed" in err
+    assert said.format(name=name) in err
+
+
+def test_a_model_of_the_users_that_raises_is_recorded_with_file_and_line(module, tmp_path):
+    from snellen import evaluate
+
+    name = module(
+        "own_model",
+        "class Own:\n    name = 'own:m'\n    def identity(self): return {}\n    async def preflight(self): ...\n"
+        "    async def answer(self, prompt):\n        return {}['reply']\n    async def close(self): ...\n",
+    )
+    run = evaluate("chart", __import__(name).Own(), out=tmp_path / "run", limit=1)
+    (line,) = run.folder.results.read_text().splitlines()
+    assert "KeyError: 'reply'" in line and f"{name}.py:6" in line
+
+
+def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):
+    from snellen.cli import version
+
+    def broken():
+        raise KeyError("mine")
+
+    broken.__code__ = broken.__code__.replace(co_filename=version.__file__)
+    monkeypatch.setattr(version, "version", broken)
+    status = main(["version"])
+    assert "fault in snellen" in capsys.readouterr().err
+    assert status == 70
