@@ -13,7 +13,7 @@ from time import process_time
 from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from snellen.redaction.gold import WITHHELD, quotes, strike
@@ -81,6 +81,7 @@ def recoverable(text: str) -> str:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
+@settings(max_examples=40)
 @given(
     gold=GOLD,
     before=st.sampled_from(["", "It is a ", "(", '"', "x, "]),

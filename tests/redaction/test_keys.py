@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from time import process_time
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from servers.echoing import FORMS
 from snellen import redaction
 
 
@@ -91,3 +93,69 @@ def test_a_key_is_found_between_any_two_texts(before: str, after: str) -> None:
     assert key not in redaction.redact(f"{before} {key} {after}")
     data = f"{before} {key} {after}".encode("utf-8", "surrogatepass")
     assert key.encode() not in redaction.redact_bytes(data)
+
+
+LONG = "zq-7f3a9c51e2-Kd8PqLmW4xTy"
+KEYS = st.text("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_", min_size=20, max_size=60).filter(
+    lambda key: sum(one.isdigit() for one in key) > 3 and sum(one.isalnum() for one in key) > 18 and len(set(key)) > 9
+)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "masked"])
+@settings(max_examples=30)
+@given(key=KEYS, before=st.text(max_size=20), after=st.text(max_size=20))
+def test_a_registered_key_is_struck_in_every_form(form: str, key: str, before: str, after: str) -> None:
+    redaction.forget()
+    redaction.register(key)
+    text = f"{before} {FORMS[form](key)} {after}"
+    assert redaction.REDACTED in redaction.redact(text)
+    line = json.dumps({"text": text, "more": [text]})
+    struck = json.loads(redaction.redact(line))
+    assert redaction.REDACTED in struck["text"] and redaction.REDACTED in struck["more"][0]
+    assert plain(key) not in plain("".join(struck["more"]))
+
+
+def plain(text: str) -> str:
+    return "".join(one for one in text.lower() if one.isascii() and one.isalnum())
+
+
+@given(KEYS, st.text(max_size=300))
+def test_a_text_without_the_key_is_the_same_object(key: str, text: str) -> None:
+    redaction.forget()
+    redaction.register(key)
+    assume(len(plain(text)) < 8)
+    assert redaction.redact(text) is text
+
+
+@pytest.mark.parametrize("words", ["not-needed", "lm-studio", "no_key_yet"])
+def test_a_key_of_words_is_struck_as_it_is_and_not_as_words(words: str) -> None:
+    redaction.register(words)
+    prose = f"A key is {words.replace('-', ' ').replace('_', ' ')}."
+    assert redaction.redact(prose) is prose
+    assert redaction.redact(f"It is {words}.") == "It is [redacted]."
+    assert words.encode().hex() not in redaction.redact(words.encode().hex())
+
+
+def test_a_key_that_is_split_over_json_texts_leaves_json() -> None:
+    redaction.register(LONG)
+    for parts in ([LONG[:10], LONG[10:]], [[LONG[:9]], LONG[9:]], list(LONG), [{"a": LONG[:12]}, [[LONG[12:]]]]):
+        struck = redaction.redact(json.dumps(parts))
+        json.loads(struck)
+        assert LONG[12:22] not in struck
+
+
+def test_a_long_hostile_reply_is_searched_in_time_proportional_to_its_length() -> None:
+    redaction.register(LONG)
+
+    def seconds(text: str) -> float:
+        best = 1e9
+        for _ in range(3):
+            start = process_time()
+            redaction.redact(text)
+            best = min(best, process_time() - start)
+        return best
+
+    pieces = ["<", "\\", "&", "&amp;", "%25", "%", "0x", "\\u00", "\x1b[", "](", "\n".join(LONG), LONG, LONG[:9], "é"]
+    for piece in pieces:
+        size = 30_000 // len(piece)
+        assert seconds(piece * 8 * size) < 24 * max(seconds(piece * size), 0.005), piece

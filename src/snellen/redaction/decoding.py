@@ -103,24 +103,25 @@ def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def source_spans(text: str, reading: Reading, positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+def source_spans(text: str, reading: Reading, positions: Sequence[int], loose: int = 0) -> list[tuple[int, int]]:
     """The spans of the source that these characters of a reading stand for, with what lies between them.
 
-    A quotation mark between two characters stays: in JSON it is structure.
+    A quotation mark between two characters stays: in JSON it is structure. Fewer than `loose` characters before the first
+    such mark, or behind the last one, are no part of what was found: they begin or end another text by chance.
     """
-    start = end = -1
+    pieces: list[list[int]] = []  # start, end, number of characters
     for position in positions:
         begins, ends = reading.starts[position], reading.ends[position]
-        if start < 0:
-            start, end = begins, ends
-            continue
-        between = text[end:begins]
-        if '"' in between:
-            yield _before_escape(text, start), end
-            start = begins
-        end = max(end, ends)
-    if start >= 0:
-        yield _before_escape(text, start), end
+        if pieces and '"' not in text[pieces[-1][1] : begins]:
+            pieces[-1][1] = max(pieces[-1][1], ends)
+            pieces[-1][2] += 1
+        else:
+            pieces.append([begins, ends, 1])
+    if len(pieces) > 1 and pieces[-1][2] < loose:
+        pieces.pop()
+    if len(pieces) > 1 and pieces[0][2] < loose:
+        del pieces[0]
+    return [(_before_escape(text, start), end) for start, end, _ in pieces]
 
 
 def _before_escape(text: str, start: int) -> int:

@@ -261,7 +261,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
         letters, positions = _folded(reading)
         for form in _known.forms:
             for first, last in _parts(letters, form):
-                found = source_spans(text, reading, positions[first:last])
+                found = source_spans(text, reading, positions[first:last], loose=4)
                 spans += (_with_margin(text, span) for span in found) if form.coded else found
         for word in _known.words:
             at = reading.text.find(word)
