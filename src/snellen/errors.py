@@ -95,6 +95,12 @@ class StorageError(RunError):
     exit_code = 6
 
 
+class OutputError(SnellenError):
+    """Standard output cannot be written: it is closed, or the disk it leads to is full. What was recorded is intact."""
+
+    exit_code = 6
+
+
 class BudgetError(SnellenError):
     """A budget (`--max-cost`, `--max-tokens-total`) is used up. The run is intact and can go on with a larger one."""
 

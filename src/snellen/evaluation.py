@@ -143,6 +143,11 @@ def perform(
             "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
         )
     answering = model or open_model(spec, folder)
+    remarks: list[str] = []
+    if hasattr(answering, "meet"):
+        from snellen.engine.answers import meet_replay  # few runs replay answers
+
+        remarks = meet_replay(answering, asked, spec.data, spec.limit)
 
     async def whole() -> RunMeta:
         try:
@@ -151,7 +156,7 @@ def perform(
             await answering.close()
 
     meta = in_loop(whole())
-    done = Run(folder, meta, asked, trust=trust)
+    done = Run(folder, meta, asked, trust=trust, remarks=tuple(remarks))
     if spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
@@ -278,6 +283,7 @@ class Run:
     _judged_by: tuple[int | None, str] | None = None
     _errors: RequestErrors | None = None
     trust: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -314,7 +320,7 @@ class Run:
         )
         spec = structs.replace(self.meta.spec, data=there)
         found, recorded = self.benchmark.digest(there), self.meta.identity.get("data")
-        if found != recorded:
+        if found != recorded and recorded != "":
             raise DataError(
                 f"{self.path}: the run's data has digest {recorded}, the data given now {found}",
                 "Give the data that the questions were made from.",

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.dotenv_file import dotenv_value
 from snellen.engine import judge as room
 from snellen.engine import verdicts as returning
 from snellen.engine.fingerprint import identity
@@ -248,8 +249,4 @@ def require_key(model: str, key_env: str | None) -> str | None:
 def setting(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """A JUDGE_ variable from the environment, else from .env; None where it is not set or empty."""
     found = environment.get(name)
-    if not found and Path(".env").is_file():
-        from dotenv import dotenv_values
-
-        found = dotenv_values(".env", interpolate=False).get(name)
-    return found or None
+    return found or dotenv_value(name) or None

@@ -139,6 +139,12 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
 
 def _single_select(sql: str) -> None:
     try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the query has half a character (a lone surrogate) at {error.start + 1}", "Write it in whole characters."
+        ) from None
+    try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
         raise _unanswered(error) from error

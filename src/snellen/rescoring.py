@@ -74,6 +74,7 @@ def score_answers(
         _same_set(moved)
         said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
         summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
+        _some_used(said, summary)
         headline = moved.headline(summary.metrics)
         kept = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
         lines = [*([] if headline is None else [headline.text]), *kept, *moved.notes()]
@@ -96,6 +97,7 @@ def score_answers(
         pairs = asked.results(path, where, problems)
         if pairs is not None:
             found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
+            _some_used(verdicts, found)
             return found, [*problems.lines("are odd or cannot be used", shown=SHOWN), *_judging(found, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
@@ -106,7 +108,18 @@ def score_answers(
         each=each,
         verdicts=verdicts,
     )
+    _some_used(verdicts, summary)
     return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
+
+
+def _some_used(verdicts: Replies | None, summary: Summary) -> None:
+    """Raises DataError for a file of a judge's replies of which none belongs to a reply that a judge decides."""
+    if verdicts is not None and summary.for_judge and not verdicts.used:
+        raise DataError(
+            f"{verdicts.by}: none of {len(verdicts):,} belongs to one of the {summary.for_judge:,} replies that a judge "
+            f"decides; their ids are like {next(iter(verdicts))!r}",
+            "Give the judge's replies of this run: rows of vid, sample_id or id, with the samples' own ids.",
+        )
 
 
 def _only_for_files(given: list[str], folder: RunFolder) -> None:

@@ -89,6 +89,22 @@ class Published(Struct, frozen=True):
     gold: tuple[tuple[str, str], ...] = ()
 
 
+def undeclared_digest(data: Data) -> str:
+    """Stands for a digest that a benchmark does not declare."""
+    raise NotImplementedError("a Benchmark replaces it")
+
+
+def drawn(data: Data) -> str:
+    """The digest of a benchmark without data: all of it follows from its version, its options and the seed."""
+    return ""
+
+
+def _default_digest(benchmark: Benchmark, data: Data) -> str:
+    from snellen.benchmarks.data_digest import default_digest  # few benchmarks declare no digest of their own
+
+    return default_digest(benchmark, data)
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark: declared, not subclassed.
@@ -101,7 +117,8 @@ class Benchmark:
         summarize: columns of scores to metrics.
         profiles: profile name to one line that says what it is (the docs are tested against these).
         size: how many samples there are, where that is known without making them.
-        digest: digest of the data that was read, for the fingerprint.
+        digest: digest of the data that was read, for the fingerprint; where none is declared, that of the files that the
+            user names and of all samples with their gold answers and images (snellen.benchmarks.data_digest).
         options: option name to help text, for `-o`.
         restricted: gold never leaves the scorer.
         about: description, source, licence and citation, shown by `snellen list --long`.
@@ -134,7 +151,7 @@ class Benchmark:
     summarize: Summary
     profiles: Mapping[str, str]
     size: Callable[[Data], int | None] = lambda data: None
-    digest: Callable[[Data], str] = lambda data: ""
+    digest: Callable[[Data], str] = undeclared_digest
     options: Mapping[str, str] = field(default_factory=dict)
     restricted: bool = False
     about: Mapping[str, str] = field(default_factory=dict)
@@ -150,3 +167,7 @@ class Benchmark:
     gold: Callable[[Data, str], str] = lambda data, digest: ""
     exports: Mapping[str, Exporter] = field(default_factory=dict)
     cluster: str = "group"
+
+    def __post_init__(self) -> None:
+        if self.digest is undeclared_digest:
+            object.__setattr__(self, "digest", lambda data: _default_digest(self, data))

@@ -16,20 +16,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with terminated_like_ctrl_c():
-            return exit_status(_main(list(sys.argv[1:] if arguments is None else arguments)))
+            if arguments is None:
+                from snellen.cli.encoding import speak_utf8
+                from snellen.cli.ends import occupy_closed_streams
+
+                occupy_closed_streams()
+                speak_utf8()
+            return exit_status(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:  # somewhere that has nothing to add
         print(f"snellen: stopped by {stopping.by_what()}", file=sys.stderr)
         return stopping.exit_status()
 
 
+def _guarded(given: list[str]) -> int:
+    """The command, whose own output may be what cannot be written."""
+    from snellen.cli.output import give_up_streams
+    from snellen.errors import OutputError
+
+    try:
+        return _main(given)
+    except OutputError as error:
+        try:
+            if sys.stderr is not None:
+                print(f"snellen: {error.message}\n  {error.hint}", file=sys.stderr, flush=True)
+        except (OSError, ValueError):  # nobody can be told; the exit status says it
+            pass
+        give_up_streams()
+        return error.exit_code
+
+
 def _main(given: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.declared import prepare
+    from snellen.cli.encoding import require_text
     from snellen.cli.output import redacted_output
     from snellen.cli.plain import take_plain_values
 
     with redacted_output():
         try:
+            require_text(given)
             command, words = prepare(build(given), given)
             if any(not word.startswith("-") for word in words):
                 from snellen.cli.suggestions import check
@@ -42,14 +67,19 @@ def _main(given: list[str]) -> int:
             if isinstance(reason, KeyboardInterrupt):
                 raise reason from None
             return end.code if isinstance(end.code, int) else 1
-        except Exception as error:  # noqa: BLE001 - the last place before the user
-            from snellen.cli.faults import tell, tell_unexpected
-            from snellen.errors import SnellenError
+        except Exception as error:
+            from snellen.cli.faults import environment_fault, tell, tell_unexpected
+            from snellen.errors import OutputError, SnellenError
 
+            if isinstance(error, OutputError):
+                raise
             if isinstance(error, SnellenError):
                 return tell(error)
             from snellen.plugin_faults import plugin_fault
 
             fault = plugin_fault(error)
-            return tell_unexpected(error) if fault is None else tell(fault.with_traceback(error.__traceback__))
+            if fault is not None:
+                return tell(fault.with_traceback(error.__traceback__))
+            refused = environment_fault(error)
+            return tell_unexpected(error) if refused is None else tell(refused)
     return 0

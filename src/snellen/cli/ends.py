@@ -6,6 +6,7 @@ Only the exit status differs: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIG
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,18 @@ from types import FrameType
 from snellen import stopping
 
 HEARD = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def occupy_closed_streams() -> None:
+    """Open the null device in place of a closed stdin, stdout or stderr.
+
+    The next file that is opened would otherwise get its number, and what is printed would be written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -22,6 +23,17 @@ def tell(error: SnellenError) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     return error.exit_code
+
+
+def environment_fault(error: Exception) -> SnellenError | None:
+    """The user's words for what the machine refuses: a file that cannot be opened, a full disk. None for other errors."""
+    from snellen.errors import DataError, StorageError
+
+    if isinstance(error, BrokenPipeError) or not isinstance(error, OSError) or error.errno is None:
+        return None
+    path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else DataError
+    return kind(f"{path}{error.strerror or error}", "Check the path and its permissions, and the room on the disk.")
 
 
 def tell_unexpected(error: Exception) -> int:

@@ -17,6 +17,9 @@ AGENTS = "Agents (agent:)"
 SCALE = "Several GPUs or hosts"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
+MOST_IN_FLIGHT, MOST_REPEATS, MOST_WORKERS = 65_536, 1_000_000, 65_536
+MOST_SECONDS = 31_536_000.0  # a year
+
 DataPath = Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")]
 ImagesPath = Annotated[Path | None, typer.Option(help="Where its pictures lie.")]
 BenchmarkOptions = Annotated[
@@ -45,7 +48,10 @@ ExtraBody = Annotated[
     ),
 ]
 Timeout = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0.001, help="Longest wait for one reply.", rich_help_panel=ENDPOINT)
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0.001, max=MOST_SECONDS, help="Longest wait for one reply.", rich_help_panel=ENDPOINT
+    ),
 ]
 MaxAttempts = Annotated[
     int,
@@ -93,6 +99,7 @@ Concurrency = Annotated[
         "--concurrency",
         "-c",
         min=1,
+        max=MOST_IN_FLIGHT,
         help="Maximum concurrent requests; lowered while the server refuses requests or is too slow.",
         rich_help_panel=ENDPOINT,
     ),
@@ -125,6 +132,7 @@ Frames = Annotated[
     int | None,
     typer.Option(
         min=1,
+        max=1_000_000,
         help="Frames of a clip that are sent at most, spaced evenly.",
         show_default=str(MediaSettings().frames),
         rich_help_panel=PICTURES,
@@ -162,7 +170,9 @@ Corrupt = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="torch dtype: auto, float32, bfloat16 or float16.", rich_help_panel=LOCAL)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=LOCAL)]
-BatchSize = Annotated[int, typer.Option(min=1, help="Prompts in one batch at most.", rich_help_panel=LOCAL)]
+BatchSize = Annotated[
+    int, typer.Option(min=1, max=MOST_IN_FLIGHT, help="Prompts in one batch at most.", rich_help_panel=LOCAL)
+]
 StopAfterFirstJson = Annotated[
     bool,
     typer.Option(
@@ -174,6 +184,7 @@ Nproc = Annotated[
     int | None,
     typer.Option(
         min=1,
+        max=MOST_WORKERS,
         metavar="N",
         help="Workers that each hold a local model or the encoder, on a GPU of their own where there are GPUs.",
         show_default="1; with --ray one a GPU, or one a host",

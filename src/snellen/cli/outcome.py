@@ -12,7 +12,7 @@ import typer
 from msgspec import structs
 
 from snellen.cli.faults import tell
-from snellen.cli.output import show, show_json
+from snellen.cli.output import note, show, show_json
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
 from snellen.errors import FingerprintError, RunError, RunLockedError, SnellenError, UsageError
@@ -107,6 +107,8 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
         if errors.failed:
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
         print(_last_line(run, report))
+        for line in run.remarks:
+            note(f"note: {line}")
     return outcome.status
 
 

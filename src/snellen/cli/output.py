@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
+from snellen.errors import OutputError
+from snellen.plain_text import without_controls
 from snellen.redaction import redact, redact_bytes
 
 if TYPE_CHECKING:
@@ -34,14 +37,39 @@ class RedactingBytes:
 
 
 class Redacting:
-    """A text stream that strikes out keys in whatever is written to it; in all else it is the stream beneath."""
+    """A text stream that strikes out keys in whatever is written to it, and controls that are no terminal library's.
 
-    def __init__(self, stream: IO[str]) -> None:
+    A stream that is closed takes nothing; one that cannot be written raises OutputError, unless it is quiet.
+    """
+
+    def __init__(self, stream: IO[str] | None, name: str = "standard output", *, quiet: bool = False) -> None:
         self._stream = stream
+        self._name = name
+        self._quiet = quiet
+        self._commands = stream is not None and (_is_terminal(stream) or bool(os.environ.get("FORCE_COLOR")))
+        self.lost = False
 
     def write(self, text: str) -> int:
-        self._stream.write(redact(text))
+        if self._stream is None:
+            self.lost = self.lost or bool(text)
+            return len(text)
+        try:
+            self._stream.write(without_controls(redact(text), commands=self._commands))
+        except BrokenPipeError:  # whoever read it has enough, as in `| head`
+            raise
+        except (OSError, ValueError) as error:
+            self._fail(error)
         return len(text)
+
+    def flush(self) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            self._fail(error)
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -49,24 +77,67 @@ class Redacting:
 
     @property
     def buffer(self) -> RedactingBytes:
-        return RedactingBytes(self._stream.buffer)  # type: ignore[attr-defined]
+        return RedactingBytes(self._stream.buffer)  # type: ignore[union-attr]
+
+    def isatty(self) -> bool:
+        return self._stream is not None and _is_terminal(self._stream)
+
+    def _fail(self, error: Exception) -> None:
+        if self._quiet:  # nobody can be told that nobody is told; the exit status says how it ended
+            return
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(
+            f"cannot write to {self._name}: {reason}", "What was computed and recorded is intact; print it elsewhere."
+        ) from error
 
     def __getattr__(self, name: str) -> Any:
+        if self._stream is None:
+            defaults = {"encoding": "utf-8", "errors": "replace", "closed": False, "newlines": None}
+            if name in defaults:
+                return defaults[name]
+            raise AttributeError(name)
         return getattr(self._stream, name)
+
+
+def _is_terminal(stream: IO[str]) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
 
 
 @contextlib.contextmanager
 def redacted_output() -> Iterator[None]:
-    """stdout and stderr pass through `redact` in this block."""
+    """stdout and stderr pass through `redact` in this block.
+
+    Raises:
+        OutputError: standard output took not all that was printed. A closed standard error is no error.
+    """
     before = sys.stdout, sys.stderr
     # A table on a terminal that knows no UTF-8 shows a question mark; it is no reason to end a run with a fault.
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = Redacting(sys.stdout), Redacting(sys.stderr)
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+    out, err = Redacting(sys.stdout), Redacting(sys.stderr, "standard error", quiet=True)
+    sys.stdout, sys.stderr = out, err
     try:
         yield
+        out.flush()
+        if out.lost:
+            raise OutputError("standard output is closed; nothing was printed", "Leave it open, or send it to a file.")
     finally:
         sys.stdout, sys.stderr = before
+
+
+def give_up_streams() -> None:
+    """Let the interpreter end without a second message about streams that cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def show(*what: RenderableType) -> None:
@@ -74,15 +145,29 @@ def show(*what: RenderableType) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)
+        console = Console(highlight=False, markup=False, emoji=False, width=160)
     for one in what:
+        if isinstance(one, Table):
+            _plain_cells(one)
         if console.is_terminal and isinstance(one, Table):
             width = max(console.width, _whole_figures(one, console))
-            Console(highlight=False, width=width).print(one)
+            Console(highlight=False, markup=False, emoji=False, width=width).print(one)
         else:
             console.print(one)
+
+
+def _plain_cells(table: Table) -> None:
+    """Take every text of a table as it is: no markup of rich's, and no control characters."""
+    for name in ("title", "caption"):
+        value = getattr(table, name)
+        if isinstance(value, str):
+            setattr(table, name, without_controls(value))
+    for column in table.columns:
+        if isinstance(column.header, str):
+            column.header = without_controls(column.header)
+        column._cells = [without_controls(cell) if isinstance(cell, str) else cell for cell in column._cells]
 
 
 def _whole_figures(table: Table, console: Console) -> int:
@@ -110,6 +195,8 @@ def show_json(value: Any) -> None:
     try:
         text = msgspec.json.encode(value, enc_hook=str).decode()
         text.encode(sys.stdout.encoding or "utf-8")
+        if without_controls(text) != text:  # DEL and C1, which JSON lets stand as they are
+            text = json.dumps(msgspec.json.decode(text), separators=(",", ":"))
     except UnicodeEncodeError:  # a terminal without UTF-8, or a path that is not text: all of JSON can be said in ASCII
         text = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
     print(text)
@@ -117,4 +204,4 @@ def show_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """One line for the reader, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(without_controls(text), file=sys.stderr, flush=True)

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+MOST_INTEGER = (1 << 63) - 1
+MOST_FLOAT = 1e12
 _NOT_PLAIN: Any = object()
 _INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
 _FLOAT = re.compile(r"(?:0|-?[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
@@ -30,8 +32,12 @@ def _params(params_of: Callable[[Any], list[Any]], context: Any) -> list[Any]:
     params = params_of(context)
     for param in params:
         # Older versions of typer have no descriptor; they read values without pydantic.
-        if hasattr(param, "type_descriptor") and not isinstance(param.process_value, partial):
-            param.process_value = partial(_process, param, param.process_value)
+        if isinstance(param.process_value, partial):
+            continue
+        read = param.process_value
+        if hasattr(param, "type_descriptor"):
+            read = partial(_process, param, read)
+        param.process_value = partial(_bounded, param, read)
     return params
 
 
@@ -44,6 +50,27 @@ def _process(param: Any, read: Callable[[Any, Any], Any], context: Any, value: A
     if taken is _NOT_PLAIN or (param.required and param.value_is_missing(taken)):
         return read(context, value)
     return taken if param.callback is None else param.callback(context, param, taken)
+
+
+def _bounded(param: Any, read: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """The value that `read` makes, if its numbers are finite and fit into 64 bits."""
+    result = read(context, value)
+    for number in result if isinstance(result, (list, tuple)) else (result,):
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            continue
+        if isinstance(number, int):
+            fits, most = -MOST_INTEGER - 1 <= number <= MOST_INTEGER, f"whole numbers up to {MOST_INTEGER:,}"
+        else:
+            fits, most = abs(number) <= MOST_FLOAT, f"finite numbers up to {MOST_FLOAT:,.0f}"
+        if not fits:
+            from snellen.errors import UsageError
+
+            shown = str(value)
+            raise UsageError(
+                f"{param.opts[0]} {shown if len(shown) <= 60 else shown[:57] + '...'}: {most} are accepted",
+                f"snellen {context.info_name} --help has the range of each option.",
+            )
+    return result
 
 
 def plain(annotation: Any, info: Any, value: Any) -> Any:

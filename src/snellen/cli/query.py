@@ -14,6 +14,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
 from snellen.errors import UsageError
+from snellen.plain_text import one_line, spreadsheet_cell
 
 SHOWN_ROWS, SHOWN_CHARACTERS = 200, 300
 RESULTS = Path("results")
@@ -56,8 +57,8 @@ def _csv(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerow([spreadsheet_cell(column) for column in columns])
+    writer.writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
 
 
 def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
@@ -66,7 +67,7 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
 
     table = Table()
     for column in columns:
-        table.add_column(Text(_printable(column)))
+        table.add_column(Text(one_line(column)))
     coming = iter(rows)
     for row in islice(coming, SHOWN_ROWS):
         table.add_row(*(Text(_cell(cell), justify=_side(cell)) for cell in row))
@@ -79,17 +80,12 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    text = _printable(f"{value:.6g}" if isinstance(value, float) else str(value))
+    text = one_line(f"{value:.6g}" if isinstance(value, float) else str(value))
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
 def _side(value: Any) -> Any:
     return "right" if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else "left"
-
-
-def _printable(text: str) -> str:
-    """Replies are not to be trusted with a terminal: what it would obey is shown as an escape."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def _plain(value: Any) -> Any:

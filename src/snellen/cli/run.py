@@ -42,7 +42,7 @@ def run(
     images: given.ImagesPath = None,
     option: given.BenchmarkOptions = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Ask each question so often.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, max=given.MOST_REPEATS, help="Ask each question so often.")] = 1,
     seed: given.Seed = 0,
     max_tokens: given.MaxTokens = None,
     temperature: given.Temperature = None,
@@ -83,6 +83,13 @@ def run(
     ] = None,
     nproc: given.Nproc = None,
     ray: given.Ray = None,
+    id_is: Annotated[
+        str,
+        typer.Option(
+            metavar="id|position|META",
+            help="What the ids in a replayed file are: the samples' own, their position from 0, or a meta field of theirs.",
+        ),
+    ] = "id",
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -135,6 +142,7 @@ def run(
         sandbox=sandbox,
         sif=None if image is None else str(image),
         tools=None if tools is None else str(tools),
+        id_is=id_is,
     )
     asked = RunSpec(
         benchmark="",

@@ -129,6 +129,6 @@ def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:
 
 
 def _limit(name: str, value: str) -> int | None:
-    if not value.strip().isdecimal():
+    if not value.strip().isdecimal() or len(value.strip()) > 18:
         raise UsageError(f"{name}={value}: a number of questions was expected, 0 for all", f"Unset {name}, or mend it.")
     return int(value) or None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
 from snellen.engine import rescore
@@ -14,6 +15,11 @@ from snellen.errors import DataError, UsageError
 from snellen.interop import Answer, AnswerFile, Problems, Survey, final, survey
 from snellen.types import Record, Response, Sample
 
+if TYPE_CHECKING:
+    from snellen.models.replay import ReplayModel
+
+LOOKED_AT = 1000
+"""Samples looked at for the meta field that a file's ids may be."""
 AHEAD = 4096
 """Samples read past an id that was not found, before asking whether the benchmark has it at all."""
 
@@ -93,7 +99,7 @@ def score_file(
     if not tally.matched:
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),
-            "Name the right --benchmark and --data, or say what the ids are: --id-is position, or --id-is META.",
+            id_hint(benchmark, data, id_is, lambda name: hash(name) in found.ids),
         )
     return summary, tally
 
@@ -189,6 +195,58 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
                 f"--id-is {id_is}: sample {sample.id!r} of {benchmark.name} has no meta field of that name",
                 f"It has {', '.join(sample.meta) or 'none'}; or say id or position.",
             )
+
+
+def meet_replay(model: ReplayModel, benchmark: Benchmark, data: Data, limit: int | None) -> list[str]:
+    """Let a replayed file meet the samples before a run; what a reader must know of it, one line each.
+
+    Raises:
+        DataError: no sample has an answer in the file; the hint names the `--id-is` by which they would have.
+    """
+    pairs = ((name, sample.id) for name, sample in keyed(benchmark, data, model.id_is))
+    meeting = model.meet(itertools.islice(pairs, limit))
+    if not meeting.samples or meeting.answered == meeting.samples:
+        return []
+    if not meeting.answered:
+        ours: Any = next(keyed(benchmark, data, model.id_is), ("(none)", None))[0]
+        raise DataError(
+            f"{model.name}: none of its {meeting.rows:,} answers belongs to a sample of {benchmark.name}: "
+            f"the file's ids are like {meeting.first_id!r}, the samples' like {ours!r}",
+            id_hint(benchmark, data, model.id_is, model.holds),
+        )
+    return [
+        f"{meeting.samples - meeting.answered:,} of {meeting.samples:,} samples have no answer in {model.name}; "
+        "they count as failed"
+    ]
+
+
+def id_hint(benchmark: Benchmark, data: Data, id_is: str, holds: Callable[[str], bool]) -> str:
+    """What to do where no id matched: the `--id-is` by which most of the first samples would have an answer.
+
+    Args:
+        holds: whether the file has this id.
+    """
+    samples = list(itertools.islice(benchmark.samples(data), LOOKED_AT))
+    hits: dict[str, int] = {}
+    values: dict[str, set[str]] = {}
+    for position, sample in enumerate(samples):
+        names = {
+            "id": sample.id,
+            "position": str(position),
+            **{name: str(value) for name, value in sample.meta.items()},
+        }
+        for name, value in names.items():
+            hits[name] = hits.get(name, 0) + holds(value)
+            values.setdefault(name, set()).add(value)
+    hits = {name: count for name, count in hits.items() if len(values[name]) == len(samples)}  # others are no ids
+    best = max((name for name in hits if name != id_is), key=lambda name: hits[name], default=None)
+    if best is not None and hits[best]:
+        return f"Give --id-is {best}: {hits[best]:,} of the first {len(samples):,} samples then have an answer."
+    fields = ", ".join(name for name in hits if name not in ("id", "position"))
+    return (
+        "Name the right --benchmark and --data, the column of the ids (--id-field), or say what the ids are: "
+        f"--id-is position{f', or one of {fields}' if fields else ''}."
+    )
 
 
 def _nothing(file: AnswerFile, benchmark: Benchmark, data: Data, tally: Tally, id_is: str) -> str:

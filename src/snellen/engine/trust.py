@@ -140,7 +140,7 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
     if not local or (free and not is_guess(_as_written(folder, meta), data)):
         return
     now = benchmark.digest(data)
-    if now == recorded:
+    if now == recorded or (free and recorded == ""):  # 0.1 gave plug-ins without a digest none
         return
     name, place = next(iter(local.items()))
     if free:

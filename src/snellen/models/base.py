@@ -34,6 +34,7 @@ class ModelOptions(Struct, frozen=True):
         sandbox: what an agent runs in: auto (bubblewrap), bubblewrap, apptainer, none.
         sif: the image file for apptainer.
         tools: file of tool settings for `tools:` (docs/tools.md).
+        id_is: what the ids in a replayed file are: `id`, `position` (from 0), or the name of a meta field of the samples.
     """
 
     generation: Generation = Generation()
@@ -57,6 +58,7 @@ class ModelOptions(Struct, frozen=True):
     sandbox: str = "auto"
     sif: str | None = None
     tools: str | None = None
+    id_is: str = "id"
 
 
 class Model(Protocol):

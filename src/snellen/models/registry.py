@@ -83,6 +83,8 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         )
     if kind in ("api", "local", "embedded", "replay") and options.tools is not None:
         raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
+    if kind != "replay" and options.id_is != "id":
+        raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Leave it out.")
     if kind in KINDS:
         module, _, attribute = KINDS[kind][0].partition(":")
         factory = getattr(import_module(module), attribute)

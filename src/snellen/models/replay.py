@@ -10,7 +10,7 @@ import os
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -32,9 +32,18 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failure: Failure | None
 
 
+class Meeting(msgspec.Struct, frozen=True):
+    """How a file's answers met the samples: samples, those with an answer, rows of the file, the file's first id."""
+
+    samples: int
+    answered: int
+    rows: int
+    first_id: str
+
+
 def open_model(name: str, options: ModelOptions) -> ReplayModel:
     """The model behind `--model replay:PATH`. Nothing is read but the file's digest until preflight."""
-    return ReplayModel(name)
+    return ReplayModel(name, options.id_is)
 
 
 class ReplayModel:
@@ -42,16 +51,19 @@ class ReplayModel:
 
     Args:
         name: a run's folder, or a file in any form that `snellen score` reads.
+        id_is: what the file's ids are, as of `snellen score --id-is`; `meet` tells them to the model.
 
     Raises:
         UsageError: no path is named.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, id_is: str = "id") -> None:
         if not name:
             raise UsageError("--model replay: names no file.", "Write --model replay:results/run, or replay:FILE.")
         self.name = f"replay:{name}"
         self._path = Path(name)
+        self.id_is = id_is
+        self._file_ids: dict[str, str] = {}
         self._file: IO[bytes] | None = None
         self._codes = array("q")
         self._rows = array("q")
@@ -63,7 +75,8 @@ class ReplayModel:
 
         path = self._path / "results.jsonl" if self._path.is_dir() else self._path
         try:
-            return {"kind": "replay", "answers": digest(path)}
+            own = {} if self.id_is == "id" else {"id_is": self.id_is}
+            return {"kind": "replay", "answers": digest(path), **own}
         except DataError as error:
             raise PreflightError(f"--model {self.name}: {error.message}", error.hint) from error
 
@@ -73,6 +86,10 @@ class ReplayModel:
         Raises:
             PreflightError: it cannot be read, holds no answer, or there is no room for the temporary copy.
         """
+        self.read()
+
+    def read(self) -> None:
+        """What `preflight` does, without a loop."""
         if self._file is not None:
             return
         try:
@@ -114,9 +131,37 @@ class ReplayModel:
         self._starts = starts
         self._file = file
 
+    def meet(self, pairs: Iterable[tuple[str, str]]) -> Meeting:
+        """Learn which id of the file belongs to which sample, and count the answers that are there.
+
+        Args:
+            pairs: (the id that the file would use, the sample's own id) of every sample of the run.
+        """
+        self.read()
+        samples = answered = 0
+        for file_id, sample_id in pairs:
+            samples += 1
+            if file_id != sample_id:
+                self._file_ids[sample_id] = file_id
+            if self._find(file_id, 0) is not None:
+                answered += 1
+        first = next((entry.sample_id for entry in self._entries()), "")
+        return Meeting(samples, answered, len(self._codes), first)
+
+    def holds(self, file_id: str) -> bool:
+        """Return True if the file answers this id, as the file writes it."""
+        self.read()
+        return self._find(file_id, 0) is not None
+
+    def _entries(self) -> Iterator[_Entry]:
+        for row in range(len(self._starts) - 1):
+            start = self._starts[row]
+            line = os.pread(self._file.fileno(), self._starts[row + 1] - start, start)  # type: ignore[union-attr]
+            yield msgspec.json.decode(line, type=_Entry)
+
     async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
         """The answer to one sample. Raises NoAnswerError where the file has none, RefusalError where it was refused."""
-        entry = self._find(sample_id, repeat)
+        entry = self._find(self._file_ids.get(sample_id, sample_id), repeat)
         if entry is None:
             again = f", repeat {repeat}" if repeat else ""
             raise NoAnswerError(f"{self._path} holds no answer to {sample_id!r}{again}")

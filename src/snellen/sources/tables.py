@@ -10,6 +10,7 @@ from snellen.errors import DataError, MissingExtraError
 from snellen.sources.archives import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
 from snellen.sources.columns import Found, pick
+from snellen.sources.sheets import check_sheets
 from snellen.types import Blob
 
 # Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.
@@ -57,8 +58,8 @@ def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None
             if sheet is not None and sheet not in book.sheetnames:
                 raise DataError(f"{name}: no sheet {sheet!r}; it has {', '.join(book.sheetnames)}", "Name one of them.")
             page = book[sheet] if sheet is not None else book.worksheets[0]
-            lines = page.iter_rows(values_only=True)
-            header = next(lines, None)
+            page.reset_dimensions()  # what a sheet says of its own size may be anything
+            header = next(page.iter_rows(max_row=1, values_only=True), None)
             if header is None:
                 raise DataError(
                     f"{name}: the sheet is empty; a row of column names was expected", "Name another sheet."
@@ -66,6 +67,7 @@ def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None
             while header and header[-1] is None:
                 header = header[:-1]
             picked = pick(header, columns, name)
+            lines = page.iter_rows(min_row=2, max_col=max(1, len(header)), values_only=True)
             for row, cells in enumerate(lines, 2):
                 if any(cell is not None for cell in cells):
                     yield row, {column: cells[at] if at < len(cells) else None for column, at in picked}
@@ -93,3 +95,4 @@ def _check_parts(data: bytes, name: str) -> None:
                 Path(name), part.filename, part.file_size, part.compress_size, SHEET_LIMITS.stream_bytes, SHEET_LIMITS
             )
             check_unpacked(Path(name), part.filename, total, total, SHEET_LIMITS.total_bytes, SHEET_LIMITS)
+        check_sheets(parts, name)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark, Data, drawn
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.dials import CREATURES as OPTIONS
@@ -306,6 +306,7 @@ CREATURES = Benchmark(
     cluster="picture",
     name=NAME,
     version=VERSION,
+    digest=drawn,
     samples=samples,
     score=SCORERS,
     summarize=summarize,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from snellen import redaction
+from snellen.dotenv_file import dotenv_value
 from snellen.errors import PreflightError, UsageError
 from snellen.redaction.arguments import VARIABLE, may_be_shown
 
@@ -58,10 +58,4 @@ def require_variable(variable: str | None) -> None:
 
 
 def _from_dotenv(name: str) -> str:
-    path = Path(".env")
-    if not path.is_file():
-        return ""
-    # Imported only here: most runs have no .env, and start-up time counts.
-    from dotenv import dotenv_values
-
-    return dotenv_values(path, interpolate=False).get(name) or ""
+    return dotenv_value(name) or ""

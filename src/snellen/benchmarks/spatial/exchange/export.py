@@ -23,6 +23,7 @@ from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.interop.exports import Exported, Writer, write_lines
 from snellen.interop.workbooks import write_workbook
+from snellen.plain_text import spreadsheet_cell
 from snellen.types import Record, Sample, Score
 
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
@@ -212,5 +213,5 @@ def _write_table(path: Path, table: list[dict[str, float | str]], mark: str) -> 
     columns = list(dict.fromkeys(column for row in table for column in row)) or ["overall"]
     with path.open("w", encoding="utf-8", newline="") as text:
         writer = csv.writer(text, delimiter=mark, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([[row.get(column, "") for column in columns] for row in table])
+        writer.writerow([spreadsheet_cell(column) for column in columns])
+        writer.writerows([[spreadsheet_cell(row.get(column, "")) for column in columns] for row in table])

@@ -1,0 +1,91 @@
+"""The digest of a benchmark's data where the benchmark declares none of its own, as plug-ins may leave it out.
+
+It covers the files that the user names (--data, --images, options that are paths) and every sample: id, texts, options, gold
+answer and meta. Images are covered too: files by their content, whose digests are remembered, and all others by their bytes,
+unless they lie in data that is covered already. One sample is held at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from snellen.errors import SnellenError
+from snellen.sources.blobs import FileBlob
+from snellen.sources.digests import digest
+from snellen.sources.hub import HUB
+from snellen.types import Blob, Image, Sample, Text, Video
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark, Data
+
+PIECE = 1 << 20
+
+
+def default_digest(benchmark: Benchmark, data: Data) -> str:
+    """`samples:` and SHA-256 over the declared data and all samples.
+
+    Raises:
+        DataError: a file that the user names cannot be read, or the samples cannot be made.
+    """
+    whole = sha256()
+    covered = []
+    for name, place in _declared(data):
+        whole.update(
+            f"{name}\0{place if str(place).startswith(HUB) else digest(place)}\n".encode(errors="surrogatepass")
+        )
+        covered.append(os.path.realpath(place))
+    for sample in benchmark.samples(data):
+        whole.update(_text(sample))
+        for blob in _blobs(sample):
+            whole.update(_image(blob, covered))
+    return f"samples:{whole.hexdigest()}"
+
+
+def _declared(data: Data) -> Iterator[tuple[str, Path]]:
+    for name, place in (("path", data.path), ("images", data.images)):
+        if place is not None and (str(place).startswith(HUB) or place.exists()):
+            yield name, place
+    for name, value in sorted(data.options.items()):
+        if value and os.path.exists(value):  # noqa: PTH110 - any text, never an error
+            yield name, Path(value)
+
+
+def _text(sample: Sample) -> bytes:
+    parts = [part.text if isinstance(part, Text) else type(part).__name__ for part in sample.prompt.parts]
+    fields: list[Any] = [sample.id, sample.kind, sample.group, sample.prompt.system, parts]
+    fields += [sample.options, sample.target, {name: sample.meta[name] for name in sorted(sample.meta)}]
+    return b"\n".join(_plain(value) for value in fields) + b"\0"
+
+
+def _plain(value: Any) -> bytes:
+    """A value as JSON; of an object that JSON has no form for, its type, since its text may differ from run to run."""
+    return msgspec.json.encode(value, order="deterministic", enc_hook=lambda other: f"<{type(other).__qualname__}>")
+
+
+def _blobs(sample: Sample) -> Iterator[Blob]:
+    for part in sample.prompt.parts:
+        if isinstance(part, Image):
+            yield part.blob
+        elif isinstance(part, Video):
+            yield from ([part.blob] if part.blob is not None else [])
+            yield from (frame.blob for frame in part.frames)
+
+
+def _image(blob: Blob, covered: list[str]) -> bytes:
+    try:
+        if isinstance(blob, FileBlob):
+            real = os.path.realpath(blob.path)
+            if any(real == place or real.startswith(place + os.sep) for place in covered):
+                return os.path.relpath(real, covered[0]).encode(errors="surrogatepass")
+            return digest(blob.path).encode()
+        if covered:  # a member of an archive or a cell of a table that was read whole above
+            return b"\0"
+        return sha256(blob.read()).digest()
+    except (SnellenError, OSError, ValueError) as error:  # the run will name it; here it is missing like any other
+        return type(error).__name__.encode()

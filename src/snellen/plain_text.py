@@ -1,0 +1,60 @@
+"""Untrusted text as it may go to a terminal or into a spreadsheet: no controls that a terminal obeys, no formulas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# C0 but for tab, line feed and carriage return; DEL and C1 (0x9b begins a command too); half characters; direction marks.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_COMMAND = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""What a program of one's own writes to move the cursor and to set colours (ECMA-48, control sequences)."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def without_controls(text: str, *, commands: bool = False) -> str:
+    """The text with every control character as an escape that can be read, `\\x1b`.
+
+    Args:
+        text: any text; tabs, line feeds and carriage returns stay.
+        commands: whole control sequences (colours, the cursor) stay; for a stream that a terminal library writes to.
+    """
+    if _CONTROLS.search(text) is None:
+        return text
+    if not commands:
+        return _CONTROLS.sub(_escape, text)
+    pieces, at = [], 0
+    for command in _COMMAND.finditer(text):
+        pieces += [_CONTROLS.sub(_escape, text[at : command.start()]), command.group()]
+        at = command.end()
+    return "".join([*pieces, _CONTROLS.sub(_escape, text[at:])])
+
+
+def one_line(text: str) -> str:
+    """The text on one line: without controls, with line ends and tabs as escapes too."""
+    text = without_controls(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """A value for a CSV cell: numbers stay numbers, text that a spreadsheet would take for a formula gets a `'` in front.
+
+    Source: OWASP, "CSV Injection": =, +, -, @, tab and carriage return at the head of a cell.
+    """
+    if not isinstance(value, str):
+        return value if value is None or isinstance(value, (int, float)) else spreadsheet_text(value)
+    formula = value.startswith(_FORMULA)
+    # A bare carriage return ends a row for a spreadsheet, and the CSV writer does not quote it.
+    text = without_controls(value.replace("\r\n", "\n").replace("\r", "\\r"))
+    return f"'{text}" if formula else text
+
+
+def spreadsheet_text(value: Any) -> Any:
+    """A value that is no text, such as a date or a list, as the CSV writer has it."""
+    from decimal import Decimal
+
+    return value if isinstance(value, Decimal) else spreadsheet_cell(str(value))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return repr(found.group())[1:-1]
