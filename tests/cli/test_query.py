@@ -123,7 +123,7 @@ def test_a_query_is_one_select(snellen: Snellen, sql: str):
     assert not Path("out.csv").exists() and not Path("other.duckdb").exists()
 
 
-def test_a_reply_cannot_speak_to_the_terminal_and_csv_has_it_as_it_is(snellen: Snellen):
+def test_a_reply_cannot_speak_to_the_terminal_in_a_table_or_in_csv(snellen: Snellen):
     class Loud(Calculator):
         async def answer(self, prompt: Prompt) -> Response:
             return Response('[red]a\x1b[2J,"b"\nc')
@@ -132,7 +132,7 @@ def test_a_reply_cannot_speak_to_the_terminal_and_csv_has_it_as_it_is(snellen: S
     shown = snellen("query", "SELECT text FROM results", "run")
     assert "\x1b" not in shown.out and r"[red]a\x1b[2J" in shown.out
     said = snellen("query", "SELECT text, 1.5 AS x, NULL AS y FROM results", "run", "--csv")
-    assert list(csv.reader(io.StringIO(said.out))) == [["text", "x", "y"], ['[red]a\x1b[2J,"b"\nc', "1.5", ""]]
+    assert list(csv.reader(io.StringIO(said.out))) == [["text", "x", "y"], [r'[red]a\x1b[2J,"b"' + "\nc", "1.5", ""]]
 
 
 def test_a_long_table_is_cut_and_says_by_how_much(snellen: Snellen):
