@@ -101,7 +101,8 @@ def run(
     """Ask a model everything that a benchmark asks, or go on with a run that was begun.
 
     Each benchmark and model has a run folder of its own; what it holds an answer to is not asked again. Progress goes
-    to stderr, the table to stdout. The exit status is 0 only if every question was answered.
+    to stderr, the table to stdout. The exit status is 0 only if every question was answered. Ctrl-C, SIGTERM and SIGHUP let
+    pending requests finish, a second one gives them up; the status is then 130, 143 or 129.
 
     What a benchmark declares as a setting is an option of this command too: `snellen run vlm2 --help` lists them.
     """
