@@ -17,6 +17,7 @@ from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.caveats import caveats
 from snellen.engine.endpoints import check_rerun, with_endpoint
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.live import LiveScores
 from snellen.engine.loop import in_loop
 from snellen.engine.places import located
 from snellen.engine.progress import Display
@@ -149,9 +150,11 @@ def perform(
 
         remarks = meet_replay(answering, asked, spec.data, spec.limit)
 
+    scores = LiveScores(next(iter(asked.score.values())))
+
     async def whole() -> RunMeta:
         try:
-            return await run(spec, asked, answering, folder, display=display, backoff=backoff)
+            return await run(spec, asked, answering, folder, display=display, backoff=backoff, scores=scores)
         finally:
             await answering.close()
 
@@ -160,7 +163,7 @@ def perform(
     if spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
-        done.summarize("all")
+        done.summarize("all", live=scores)
     require_written(folder, meta)
     return done
 
@@ -448,10 +451,12 @@ class Run:
         each: Callable[[Scored], None] | None = None,
         save: bool = True,
         verdicts: Verdicts | None = None,
+        live: LiveScores | None = None,
     ) -> Summary:
         """Score all records again under one or more profiles (`all`), and write summary.json if `save`.
 
-        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one.
+        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one; those
+        that `live` holds the score of are not read again.
         """
         from snellen.engine import rescore
 
@@ -468,6 +473,7 @@ class Run:
             expected=rescore.count(benchmark, spec.data) * spec.repeats,
             each=each,
             verdicts=judge,
+            live=live,
         )
         who = ""
         if summary.for_judge:

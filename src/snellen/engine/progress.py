@@ -42,8 +42,8 @@ class Progress:
         self.paced_per_s: float | None = None
         self.started = time.monotonic()
 
-    def add(self, record: Record, score: Score | None, cluster: str = "") -> None:
-        """Count one finished sample; `cluster` names the rows that its score rises and falls with, as `Sample.group` does."""
+    def add(self, record: Record) -> None:
+        """Count one finished sample."""
         self.done += 1
         self.answered += record.status in ("ok", "refused")
         self.status[record.status] += 1
@@ -57,7 +57,10 @@ class Progress:
             if usage.cost is not None:
                 self.cost += usage.cost
                 self.priced = True
-        if score is not None and score.value is not None:
+
+    def add_score(self, record: Record, score: Score, cluster: str = "") -> None:
+        """Count the score of a sample; `cluster` names the rows that it rises and falls with, as `Sample.group` does."""
+        if score.value is not None:
             self.score.add(score.value, cluster)
             self.unread += score.verdict == "invalid" and record.status == "ok"
 
@@ -75,7 +78,9 @@ class Progress:
             if score is not None and score.value is not None:
                 self.score.change(failed_score.value, score.value, cluster)
             score = None
-        self.add(record, score, cluster)
+        self.add(record)
+        if score is not None:
+            self.add_score(record, score, cluster)
 
     @property
     def scored(self) -> int:
@@ -104,7 +109,10 @@ class Progress:
         if self.eta_s is not None and self.done != self.total:
             parts.append(f"ETA {clock(self.eta_s)}")
         if self.scored and self.answered:  # where every request failed there is no score
-            new = f" of {self.scored:,} new" if self.before else ""  # earlier answers are not scored again on the way
+            # Earlier answers are not scored again on the way, nor is each of very many, nor a very long one.
+            new = f" of {self.scored:,} new" if self.before else ""
+            if self.scored < self.done - self.before:
+                new = f" of {self.scored:,} read so far"
             ends = self.score.interval()
             about = "" if ends is None else mark(ends.about)
             parts.append(f"score {self.score.mean:.3f}{bracketed(ends)}{about}{new}")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -19,6 +20,9 @@ from snellen.scoring.judge import Rubric, gold_forms, score_verdict
 from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
+
+if TYPE_CHECKING:
+    from snellen.engine.live import LiveScores
 
 REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
@@ -96,6 +100,7 @@ def scores_of(
     record: Record,
     scorers: Mapping[str, Scorer],
     verdicts: Mapping[str, str] | None = None,
+    live: LiveScores | None = None,
 ) -> dict[str, Score]:
     """The score of one record under each profile: its verdict where a judge decides it, else what the scorers say.
 
@@ -104,10 +109,15 @@ def scores_of(
         sample, record: question and answer.
         scorers: profile to scorer.
         verdicts: a judge's replies by `judged_name`; a reply that has none is unscored.
+        live: scores that this process gave the same answers while the run went on.
     """
     rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
     if rubric is None:
-        scores = {profile: score_record(sample, record, scorer) for profile, scorer in scorers.items()}
+        scores: dict[str, Score] = {}
+        read: dict[int, Score] = {}  # several profiles may share a scorer
+        for profile, scorer in scorers.items():
+            score = read.get(id(scorer)) or (None if live is None else live.known(sample, record, scorer))
+            scores[profile] = read[id(scorer)] = score or score_record(sample, record, scorer)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     said = None if verdicts is None else verdicts.get(judged_name(sample, record))
     score = Score(None, None, "unscored", NOT_JUDGED) if said is None else score_verdict(said, rubric.verdict)
@@ -189,6 +199,7 @@ def summarize(
     expected: int | None,
     each: Callable[[Scored], None] | None = None,
     verdicts: Mapping[str, str] | None = None,
+    live: LiveScores | None = None,
 ) -> Summary:
     """Score every pair under every profile and sum up.
 
@@ -199,6 +210,7 @@ def summarize(
         expected: how many records a complete run has; None: these are all.
         each: sees one row at a time, for files and galleries.
         verdicts: a judge's replies by `judged_name`, for samples that the benchmark has rubrics for.
+        live: scores that this process gave while the run went on, so that no answer is read twice under a profile.
     """
     builders = {profile: ScoreBuilder() for profile in scorers}
     unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
@@ -206,7 +218,7 @@ def summarize(
     for sample, record in pairs:
         rows += 1
         answered += record.status in ANSWERED
-        scores = scores_of(benchmark, sample, record, scorers, verdicts)
+        scores = scores_of(benchmark, sample, record, scorers, verdicts, live)
         if benchmark.rubric is not None and rubric_for(benchmark, sample, record) is not None:
             value = next(iter(scores.values())).value
             for_judge += 1

@@ -19,10 +19,10 @@ from snellen.engine.damage import Damage
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import Journal
 from snellen.engine.limits import Budget, Failing, Stop, require_price
+from snellen.engine.live import LiveScores
 from snellen.engine.pacing import Pacer, check_pace
 from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
-from snellen.engine.rescore import score_record
 from snellen.engine.retry import Asker, Backoff
 from snellen.engine.state import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.traces import Traces
@@ -52,10 +52,12 @@ async def run(
     *,
     display: Display | None = None,
     backoff: Backoff | None = None,
+    scores: LiveScores | None = None,
 ) -> RunMeta:
     """Ask everything that the folder holds no answer to, and write each answer as it comes.
 
-    Returns the meta of the run as it then stands on disk. The folder is locked meanwhile.
+    Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` gets the scores of
+    the progress line, for a summary in the same process.
 
     Raises:
         UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
@@ -122,7 +124,7 @@ async def run(
         state, change = "partial", None
         try:
             await _execute(
-                spec, benchmark, model, folder, work, meta.totals, progress, display, backoff, writer, traces
+                spec, benchmark, model, folder, work, meta.totals, progress, display, backoff, writer, traces, scores
             )
             state = _ended(benchmark, meta.spec, spec, folder)
         except RunChangedError as error:
@@ -161,6 +163,7 @@ async def _execute(
     backoff: Backoff | None,
     writer: Journal,
     traces: Traces,
+    scores: LiveScores | None = None,
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
     workers = max(spec.options.concurrency, getattr(model, "in_flight", 0))
@@ -194,11 +197,12 @@ async def _execute(
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,
     )
-    profile, score = next(iter(benchmark.score.items()))
+    profile, scorer = next(iter(benchmark.score.items()))
+    scores = scores or LiveScores(scorer)
 
-    def live(sample: Sample, record: Record) -> Score | None:
+    async def live(sample: Sample, record: Record) -> Score | None:
         try:
-            return score_record(sample, record, score)
+            return await scores.score(sample, record)
         except Exception as error:  # noqa: BLE001 - the answer is safe; scoring is done again, and fails aloud, at the end
             progress.note = f"profile {profile} cannot score {sample.id}: {type(error).__name__}: {error}"
             return None
@@ -213,11 +217,13 @@ async def _execute(
                 return
             record = outcome.record
             writer.append(record)
-            progress.add(record, live(sample, record), cluster_of(sample))
+            progress.add(record)
             budget.spend(record)
             failing.see(record, outcome.error, silent=outcome.silent)
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)
+            if (score := await live(sample, record)) is not None:
+                progress.add_score(record, score, cluster_of(sample))
             if budget.spent or failing.broken:
                 stop.ask()
             if stop.asked():
@@ -235,8 +241,8 @@ async def _execute(
             budget.spend(outcome.record)
             if outcome.error is None or not outcome.error.retry:
                 writer.append(outcome.record)
-                failed = before, live(sample, before)
-                progress.recover(failed, outcome.record, live(sample, outcome.record), cluster_of(sample))
+                failed = before, await live(sample, before)
+                progress.recover(failed, outcome.record, await live(sample, outcome.record), cluster_of(sample))
             if outcome.silent or budget.spent:
                 stop.ask()
             if stop.asked():
@@ -255,7 +261,7 @@ async def _execute(
 
     screen = asyncio.create_task(show())
     try:
-        with stop.on_signals():
+        with stop.on_signals(), scores:
             await _all([worker() for _ in range(workers)], stop)
             if lost and not stop.asked():
                 again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)

@@ -66,7 +66,8 @@ def _site(sample: Sample, reply: str) -> Score:
 
 
 def _all(kit: Scorer, lmms: Scorer) -> Mapping[str, Scorer]:
-    return dict(zip(PROFILES, map(_asked, (kit, kit, lmms, strict)), strict=True))
+    easi = _asked(kit)  # one function, so that a reply is read once for both profiles
+    return dict(zip(PROFILES, (easi, easi, _asked(lmms), _asked(strict)), strict=True))
 
 
 def _asked(rule: Scorer) -> Scorer:

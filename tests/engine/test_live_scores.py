@@ -1,0 +1,121 @@
+"""Each answer is read once for each profile, and no long reply keeps the event loop from the other questions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stubs import ARITHMETIC, Calculator
+from stubs import score as right_or_wrong
+
+import snellen
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import live
+from snellen.engine.live import LiveScores
+from snellen.types import Prompt, Record, Response, Sample, Score, Text
+
+
+class Counting:
+    """A scorer that counts its calls, by the thread that made them."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+
+    def __call__(self, sample: Sample, reply: str) -> Score:
+        self.threads.append(threading.current_thread().name)
+        return right_or_wrong(sample, reply)
+
+
+class Wordy(Calculator):
+    """Answers after so many characters of talk."""
+
+    def __init__(self, characters: int) -> None:
+        super().__init__()
+        self.characters = characters
+
+    async def answer(self, prompt: Prompt) -> Response:
+        return Response("a" * self.characters)
+
+
+def counted(**profiles: Counting) -> Benchmark:
+    return replace(ARITHMETIC, score=profiles, profiles=dict.fromkeys(profiles, "counts"))
+
+
+def test_every_answer_of_a_run_is_read_once_for_each_profile(tmp_path: Path) -> None:
+    first, second = Counting(), Counting()
+    run = snellen.evaluate(counted(strict=first, same=first, other=second), Calculator(), out=tmp_path / "run")
+    assert (len(first.threads), len(second.threads)) == (100, 100)
+    assert run.metric("accuracy").value == pytest.approx(0.9)
+
+
+def test_scores_of_a_run_are_those_that_scoring_it_again_gives(tmp_path: Path) -> None:
+    run = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run")
+    saved = run.folder.summary.read_bytes()
+    run.summarize("all")
+    assert run.folder.summary.read_bytes() == saved
+
+
+def test_answers_beyond_those_held_are_read_at_the_end_and_one_in_ten_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "HELD", 20)
+    scorer = Counting()
+    run = snellen.evaluate(counted(strict=scorer), Calculator(), out=tmp_path / "run")
+    assert len(scorer.threads) == 20 + 8 + 80
+    assert run.metric("accuracy").n == 100
+
+
+@pytest.mark.parametrize(
+    ("characters", "on_the_way"), [(live.AT_ONCE, "loop"), (live.AT_ONCE + 1, "thread"), (live.LONGEST + 1, "never")]
+)
+def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(characters: int, on_the_way: str) -> None:
+    scorer = Counting()
+    sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
+    record = Record("q1", "ok", response=Response("a" * characters))
+
+    async def scored() -> Score | None:
+        with LiveScores(scorer) as scores:
+            return await scores.score(sample, record)
+
+    score = asyncio.run(scored())
+    assert (score is None) == (on_the_way == "never")
+    own = threading.current_thread().name
+    assert [name == own for name in scorer.threads] == {"loop": [True], "thread": [False], "never": []}[on_the_way]
+
+
+def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
+    """The reader waits for the loop: were it on the loop itself, neither would ever end."""
+    ticked = threading.Event()
+
+    def waits(sample: Sample, reply: str) -> Score:
+        return Score(float(ticked.wait(30)))
+
+    sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
+    record = Record("q1", "ok", response=Response("a" * 30_000))
+
+    async def both() -> Score | None:
+        with LiveScores(waits) as scores:
+            reading = asyncio.create_task(scores.score(sample, record))
+            await asyncio.sleep(0)
+            ticked.set()
+            return await reading
+
+    score = asyncio.run(both())
+    assert score is not None
+    assert score.value == 1.0
+
+
+def test_a_changed_answer_is_read_again() -> None:
+    sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
+    scores = LiveScores(right_or_wrong)
+    asyncio.run(scores.score(sample, Record("q1", "ok", response=Response("1"))))
+    assert scores.known(sample, Record("q1", "ok", response=Response("1")), right_or_wrong) is not None
+    assert scores.known(sample, Record("q1", "ok", response=Response("2")), right_or_wrong) is None
+
+
+def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:
+    run = snellen.evaluate(ARITHMETIC, Wordy(live.LONGEST + 5), out=tmp_path / "run")
+    assert run.metric("accuracy").n == 100
