@@ -5,7 +5,8 @@
 One stub server in a process of its own (its CPU is not counted), 64 questions in flight, 10 questions to each JPEG of
 about 60 KB. The ways take turns, round by round, so that whatever else the machine does falls on all of them alike;
 the figure is the best round of each, in microseconds of CPU (user + system, all threads) per question. The last part
-asks again with 200 ms of latency and counts questions per second. Ideal is 320; the last, unfilled wave of 2,000 questions
+asks again with 200 ms of latency and counts questions per second. Whole runs read every reply with the strict extractor:
+once with replies of nine characters, once with replies of 1.1 KB that argue before they answer. Ideal is 320; the last, unfilled wave of 2,000 questions
 leaves 312.5 of it to a client that costs nothing.
 """
 
@@ -35,12 +36,17 @@ from snellen.benchmarks.base import Benchmark
 from snellen.models.api import ApiModel
 from snellen.models.api.body import BodyWriter
 from snellen.models.base import ModelOptions
+from snellen.scoring.extract import read
 from snellen.sources.blobs import FileBlob
 from snellen.types import Generation, Image, Metric, Prompt, Sample, Score, Text
 
 IN_FLIGHT = 64
 PER_IMAGE = 10
-WHOLE = "snellen.evaluate"
+WHOLE, WHOLE_LONG = "snellen.evaluate", "snellen.evaluate, 1.1 KB"
+ARGUED = (
+    "Looking at the image carefully, I can see a small bird on a branch. Its breast is orange and its back is brown. "
+    "The bill is short and thin, which speaks against a finch, whose bill is thick and conical. "
+) * 5 + "The belly is pale, and the legs are dark. There is no other bird in the picture.\n\n**Answer: A. a sparrow**"
 QUESTION = (
     "Which of these is shown?\nA. a sparrow\nB. a wren\nC. a robin\nD. a finch\nAnswer with one letter, number {}."
 )
@@ -183,9 +189,9 @@ def whole_run(url: str, paths: list[Path], questions: int, out: Path) -> tuple[f
         name="bench/photographs",
         version="1",
         samples=lambda data: (sample(number, paths) for number in range(questions)),
-        score={"strict": letter},
+        score={"strict": strict},
         summarize=lambda scores, profile: [Metric("accuracy", float(scores.value.mean()), len(scores))],
-        profiles={"strict": "the letter at the end"},
+        profiles={"strict": "the one option that the reply names"},
         size=lambda data: questions,
     )
     cpu = time.process_time()
@@ -203,9 +209,14 @@ def sample(number: int, paths: list[Path]) -> Sample:
     return Sample(f"q{number:05}", prompt(number, paths), "A", "choice", options, group, {"level": "species"})
 
 
-def letter(asked: Sample, reply: str) -> Score:
-    found = reply.rpartition(":")[2].strip()
-    return Score(float(found == asked.target), found, "correct" if found == asked.target else "wrong")
+def strict(asked: Sample, reply: str) -> Score:
+    part = asked.prompt.parts[-1]
+    assert isinstance(part, Text)
+    reading = read("choice", reply, question=part.text, options=asked.options)
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    right = reading.value == asked.target
+    return Score(float(right), reading.value, "correct" if right else "wrong")
 
 
 def ways() -> list[Way]:
@@ -226,9 +237,9 @@ def measure(questions: int, rounds: int, folder: Path) -> dict[str, Any]:
     os.environ["OPENAI_API_KEY"] = "none"
     paths = photographs(folder, max(1, questions // PER_IMAGE))
     size = sum(path.stat().st_size for path in paths) / len(paths)
-    cpu: dict[str, list[float]] = {name: [] for name in (*(way.name for way in ways()), WHOLE)}
+    cpu: dict[str, list[float]] = {name: [] for name in (*(way.name for way in ways()), WHOLE, WHOLE_LONG)}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        with fast.running() as server:
+        with fast.running() as server, fast.running(texts=(ARGUED,)) as arguing:
             for number in count(1):
                 for way in ways():
                     asked = max(IN_FLIGHT, int(questions * way.share))
@@ -237,8 +248,10 @@ def measure(questions: int, rounds: int, folder: Path) -> dict[str, Any]:
                     if number > 1:
                         cpu[way.name].append(cost)
                 cost, _ = whole_run(server.url, paths, questions, folder / f"run{number}")
+                argued, _ = whole_run(arguing.url, paths, questions, folder / f"run-argued{number}")
                 if number > 1:
                     cpu[WHOLE].append(cost)
+                    cpu[WHOLE_LONG].append(argued)
                 if number > rounds:
                     break
         rates: dict[str, float] = {}

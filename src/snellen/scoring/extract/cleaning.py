@@ -213,7 +213,8 @@ _SECOND_THOUGHT = re.compile(
 
 def take_apart(reply: str) -> Reply:
     """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises on any string."""
-    text = plain(head_and_tail(reply, SEARCHED))
+    # One sign may stand for eighteen letters: what is nothing but such signs is cut to twice its length.
+    text = head_and_tail(plain(head_and_tail(reply, SEARCHED)), max(2 * len(reply), LONGEST))
     if ".." in text or " Or" in text:
         text = _SECOND_THOUGHT.sub(", or", text)
     if _MARKUP.isdisjoint(text):

@@ -38,7 +38,7 @@ def number(reply: str) -> float | None:
     if tagged:
         return float(tagged[1])
     for where in dict.fromkeys((after_thinking(text), text)):
-        last = None
+        last: re.Match[str] | None = None
         for last in _ANY.finditer(where):  # noqa: B007 - no list: a reply may hold a hundred thousand numbers
             pass
         if last is not None:
