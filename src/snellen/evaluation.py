@@ -145,10 +145,12 @@ def perform(
         )
     answering = model or open_model(spec, folder)
     remarks: list[str] = []
-    if hasattr(answering, "meet"):
+    if spec.model.startswith("replay:"):
         from snellen.engine.answers import meet_replay  # few runs replay answers
+        from snellen.models.replay import ReplayModel
 
-        remarks = meet_replay(answering, asked, spec.data, spec.limit)
+        if isinstance(answering, ReplayModel):
+            remarks = meet_replay(answering, asked, spec.data, spec.limit)
 
     scores = LiveScores(next(iter(asked.score.values())))
 
