@@ -76,7 +76,7 @@ class Album:
         originals = frames(video, small)
         sent = originals if media == plain else frames(video, media)
         room = self._limits.pictures
-        places = range(len(sent))
+        places = list(range(len(sent)))
         if len(sent) > room:
             places = sorted({round(at * (len(sent) - 1) / max(1, room - 1)) for at in range(room)})
         if video.blob is None:  # frames that are pictures: they are changed one by one, as pictures are
