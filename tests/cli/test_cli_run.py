@@ -80,7 +80,7 @@ def test_one_model_that_fails_does_not_stop_the_others(snellen):
 
 
 def test_failed_samples_make_exit_status_9_and_a_rerun_mends_them(snellen, hostile):
-    url = hostile.url("500", times=2)
+    url = hostile.url("500", times=7)  # 5, and 2 of the last pass
     words = ("run", "lights", "-m", f"api:{MODEL}", "--base-url", url, "--limit", 5, "--max-attempts", 1, "-c", 1)
     said = snellen(*words, "--out", "broken")
     assert said.status == 9
