@@ -255,6 +255,16 @@ class AgentNoAnswerError(ModelError):
     kind = "agent_no_answer"
 
 
+class AgentLimitError(ModelError):
+    """An agent hit a limit of its sandbox and was ended; its kind names the limit: `agent_limit_memory`, for example."""
+
+    kind = "agent_limit"
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.kind = f"agent_limit_{limit}"
+
+
 class TooManyFailuresError(SnellenError):
     """So many samples in a row failed that going on would only cost time; all of them are asked again on resuming."""
 

@@ -234,7 +234,8 @@ def test_a_run_killed_with_four_agents_leaves_no_process_and_goes_on_to_each_sam
             time.sleep(0.2)
         children = psutil.Process(us.pid).children(recursive=True)
         groups = {os.getpgid(child.pid) for child in children} - {os.getpgid(0)}
-        assert len(groups) == 4 and len(children) >= 8, children
+        # A group for each supervisor, those of the rooms made ahead too, and one for each agent.
+        assert len(groups) >= 8 and len(children) >= 12, children
         os.kill(us.pid, signal.SIGKILL)
         us.wait()
         _, alive = psutil.wait_procs(children, timeout=15)

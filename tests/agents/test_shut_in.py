@@ -15,11 +15,12 @@ import pytest
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import process, sandbox
-from snellen.models.agents.guard import descendants
 from snellen.models.agents.install import Installation
+from snellen.models.agents.limits import Limits
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import Command, Ran, Watched
 from snellen.models.agents.room import Asked, Room, Rooms
+from snellen.models.agents.supervisor import descendants
 from snellen.models.agents.transcript import Transcript
 from snellen.types import Generation
 
@@ -88,9 +89,10 @@ def test_what_lies_outside_cannot_be_read_from_inside_a_sandbox(kind, rooms, tmp
 def test_a_link_out_of_the_box_is_not_followed_by_us(kind, rooms, tmp_path):
     (tmp_path / "gold.json").write_text("gold")
     here = room(rooms, kind, tmp_path)
-    shell(kind, here, f"ln -s {tmp_path}/gold.json link.json; echo mine > own.json")
-    assert here.own(here.work / "link.json") is None
-    assert here.own(here.work / "own.json") is not None
+    shell(kind, here, f"ln -s {tmp_path}/gold.json link.json; echo mine > own.json; ln -s {tmp_path} folder")
+    assert here.content(here.work / "link.json", 100) is None and here.size(here.work / "link.json") == 0
+    assert here.content(here.work / "folder" / "gold.json", 100) is None and here.names(here.work / "folder", 9) == []
+    assert here.content(here.work / "own.json", 100) == b"mine\n" and here.size(here.work / "own.json") == 5
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the sandbox is not tested")
@@ -189,7 +191,7 @@ def test_an_agent_that_dies_at_its_start_says_why_without_keys_and_colours(rooms
     script = "printf '\\033[31mno module\\033[0m of Bearer abcdefgh12345\\n\\nline 2\\n' >&2; exec 2>&-; exit 127"
     ran = shell("none", here, script, asked=False)
     assert ran.said == "no module of Bearer [redacted] / line 2" and ran.status == 127
-    error = _failure("aborted", ran, Transcript(), 5.0)
+    error = _failure("aborted", ran, Transcript(), 5.0, Limits())
     assert "exit status 127" in error.message and error.message.endswith("it said: " + ran.said)
     asked = shell("none", room(rooms, "none", tmp_path), script)
     assert asked.said == "", "what it logs while it works is no reason"

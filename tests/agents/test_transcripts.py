@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
+import resource
+import shutil
+import socket
 import sqlite3
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agents.conftest import picture
 from snellen.models import trace
-from snellen.models.agents import openclaw, opencode
+from snellen.models.agents import openclaw, reader
 from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import Ran
 from snellen.models.agents.question import Question
+from snellen.models.agents.reader import read_record
 from snellen.models.agents.room import Asked, Room
 from snellen.models.agents.site import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
@@ -37,6 +45,11 @@ def here(tmp_path) -> Room:
     return made
 
 
+def read_in_reader(agent: str, here: Room) -> Transcript:
+    """What a run reads: copies of plain files, in a process of its own."""
+    return read_record(agent, AGENTS[agent].record(here))
+
+
 def claw(here: Room, *messages: dict, torn: str = "") -> Transcript:
     """OpenClaw's file with these messages, a second between each."""
     path = here.box / "state/agents/main/sessions/sample.jsonl"
@@ -46,7 +59,7 @@ def claw(here: Room, *messages: dict, torn: str = "") -> Transcript:
         at = f"2026-01-01T00:00:{second:02}.000Z"
         lines.append({"type": "message", "id": str(second), "timestamp": at, "message": message})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
-    return openclaw.read(here)
+    return read_in_reader("openclaw", here)
 
 
 USER = {"role": "user", "content": [{"type": "text", "text": "What?"}]}
@@ -114,7 +127,7 @@ def code(here: Room, *messages: tuple[dict, list[dict]]) -> Transcript:
             base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (f"{number}.{at}", str(number), at, json.dumps(part)))
     base.commit()
     base.close()
-    return opencode.read(here)
+    return read_in_reader("opencode", here)
 
 
 TOKENS = {"input": 100, "output": 5, "reasoning": 2, "cache": {"read": 20, "write": 0}}
@@ -150,7 +163,7 @@ def test_a_database_without_tables_is_an_empty_transcript(here):
     path = here.box / "home/.local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
-    assert opencode.read(here) == Transcript()
+    assert read_in_reader("opencode", here) == Transcript()
 
 
 def ran(end="exit") -> Ran:
@@ -220,7 +233,7 @@ def test_a_transcript_that_a_model_has_written_over_is_a_fault_and_no_crash(line
     path = here.box / "state/agents/main/sessions/sample.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(line + b"\n")
-    read = AGENTS["openclaw"].read(here)
+    read = read_in_reader("openclaw", here)
     assert _outcome(read, ran(), ASKED) == trace.ABORTED
     assert not read.finished and not read.answer
 
@@ -232,7 +245,7 @@ def database(here: Room, script: str) -> Transcript:
     base = sqlite3.connect(path)
     base.executescript("CREATE TABLE session (id text, parent_id text);" + script)
     base.close()
-    return AGENTS["opencode"].read(here)
+    return read_in_reader("opencode", here)
 
 
 PLAIN = "CREATE TABLE message (id text, session_id text, time_created integer, data text);"
@@ -253,8 +266,7 @@ LARGE = (
         PLAIN + "CREATE TABLE part (id, message_id, time_created, data); INSERT INTO message VALUES (1, 1, 1, '{');",
     ],
 )
-def test_a_database_that_a_model_has_put_in_the_place_of_opencodes_is_not_read_for_ever(script, here, monkeypatch):
-    monkeypatch.setattr(opencode, "READ_S", 3.0)
+def test_a_database_that_a_model_has_put_in_the_place_of_opencodes_is_not_read_for_ever(script, here):
     read = database(here, script)
     assert _outcome(read, ran(), ASKED) == trace.ABORTED and not read.steps
 
@@ -265,15 +277,15 @@ def test_a_pipe_or_a_link_in_the_place_of_a_transcript_is_none(here):
     folder = here.box / "state/agents/main/sessions"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "sample.jsonl")
-    assert openclaw.read(here) == Transcript()  # and does not wait for a writer
+    assert read_in_reader("openclaw", here) == Transcript()  # and does not wait for a writer
     (folder / "sample.jsonl").unlink()
     (folder / "sample.jsonl").symlink_to(secret)
-    assert openclaw.read(here) == Transcript()
+    assert read_in_reader("openclaw", here) == Transcript()
     (folder / "sample.jsonl").unlink()
     folder.rmdir()
     folder.symlink_to(here.host)
     secret.rename(here.host / "sample.jsonl")
-    assert openclaw.read(here) == Transcript()
+    assert read_in_reader("openclaw", here) == Transcript()
 
 
 def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
@@ -282,4 +294,126 @@ def test_of_a_transcript_without_end_the_beginning_is_read(here, monkeypatch):
     with (here.box / "state/agents/main/sessions/sample.jsonl").open("ab") as file:
         file.truncate(1 << 40)  # a hole, which takes no place on the disk
     monkeypatch.setattr(openclaw, "MOST_RECORD", 1 << 20)
-    assert openclaw.read(here).answer == "a hen"
+    assert read_in_reader("openclaw", here).answer == "a hen"
+
+
+def planted(here: Room) -> Path:
+    """OpenCode's folder of data, made."""
+    folder = here.box / "home/.local/share/opencode"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_journal_that_an_agent_has_planted_deletes_no_file_of_the_user(here, tmp_path, monkeypatch):
+    """SQLite deletes the super-journal that a hot journal names. Here it is a file of the user's, by both kinds of path."""
+    monkeypatch.chdir(tmp_path)
+    folder = planted(here)
+    for victim in (tmp_path / "results.jsonl", Path("relative.jsonl")):
+        victim.write_text("an answer of the run")
+        database_path = folder / "opencode.db"
+        database_path.unlink(missing_ok=True)
+        hot_journal(database_path, str(victim))
+        # The attack is real: whoever opens this database as it lies there deletes the file.
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        sqlite3.connect(copy / "opencode.db").execute("SELECT * FROM sqlite_master").fetchall()
+        assert not victim.exists()
+        shutil.rmtree(copy)
+        victim.write_text("an answer of the run")
+        read_in_reader("opencode", here)
+        assert victim.read_text() == "an answer of the run"
+        assert sorted(path.name for path in folder.iterdir()) == ["opencode.db", "opencode.db-journal"]
+
+
+def hot_journal(path: Path, victim: str) -> None:
+    """A database with a hot journal beside it that names `victim` as its super-journal."""
+    base = sqlite3.connect(path)
+    base.executescript("PRAGMA page_size = 4096; CREATE TABLE session (id text, parent_id text);")
+    base.close()
+    name = victim.encode()
+    header = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + struct.pack(">IIIII", 0, 0, 2, 512, 4096)
+    lock_page = struct.pack(">I", (1 << 30) // 4096 + 1)
+    end = lock_page + name + struct.pack(">II", len(name), sum(name)) + header[:8]
+    path.with_name(path.name + "-journal").write_bytes(header.ljust(512, b"\0") + end)
+
+
+@pytest.mark.parametrize("name", ["opencode.db", "opencode.db-wal"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "hard link", "socket"])
+def test_of_what_lies_in_the_place_of_a_database_plain_files_alone_are_copied(kind, name, here, tmp_path):
+    folder = planted(here)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of the user")
+    path = folder / name
+    if kind == "link":
+        path.symlink_to(secret)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "hard link":
+        path.hardlink_to(secret)
+    else:
+        with socket.socket(socket.AF_UNIX) as listening, monkeypatched_folder(folder):
+            listening.bind(name)
+    assert AGENTS["opencode"].record(here) == {}
+
+
+@contextlib.contextmanager
+def monkeypatched_folder(folder: Path):
+    """The current folder: names of sockets are short."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def test_what_the_log_of_a_database_holds_is_read_although_the_agent_was_killed(here):
+    path = planted(here) / "opencode.db"
+    base = sqlite3.connect(path, isolation_level=None)
+    base.executescript("PRAGMA journal_mode = WAL; CREATE TABLE session (id text, parent_id text);" + PLAIN)
+    base.execute("CREATE TABLE part (id text, message_id text, time_created integer, data text)")
+    base.execute("INSERT INTO session VALUES ('main', NULL)")
+    base.execute("INSERT INTO message VALUES ('1', 'main', 1, ?)", (json.dumps(dict(ASSISTANT)),))
+    end = [{"type": "text", "text": "a hen"}, {"type": "step-finish", "reason": "stop"}]
+    for at, part in enumerate(end):
+        base.execute("INSERT INTO part VALUES (?, '1', ?, ?)", (str(at), at, json.dumps(part)))
+    assert path.with_name("opencode.db-wal").stat().st_size > 0
+    read = read_in_reader("opencode", here)  # while the connection is open: nothing was copied back
+    base.close()
+    assert read.answer == "a hen"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a":' * 100_000, b"[" + b"[]," * 10_000_000 + b"[]]", b"\xff" * 1000, b'"' + b"x" * (40 << 20) + b'"'],
+    ids=["deep", "many", "no text", "long"],
+)
+def test_a_hostile_transcript_takes_neither_memory_nor_time_of_ours(data, here):
+    path = here.box / "state/agents/main/sessions/sample.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data + b"\n")
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    read = read_in_reader("openclaw", here)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert not read.finished and not read.steps
+    # What the reader uses is another process's: ours has the copy and no more.
+    assert after.ru_maxrss - before.ru_maxrss < 400 << 10 and after.ru_utime - before.ru_utime < 5
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the reader has no sandbox")
+def test_the_reader_sees_no_file_of_the_user_and_no_network(tmp_path):
+    (tmp_path / "gold.json").write_text("gold")
+    bwrap = shutil.which("bwrap")
+    assert bwrap is not None
+    script = f"import os; print(os.path.exists({str(tmp_path)!r}), os.path.exists({str(Path.home() / '.ssh')!r}), os.listdir('/sys') if os.path.exists('/sys') else [])"
+    done = subprocess.run(
+        [*reader._bubblewrap(bwrap), "--", sys.executable, "-I", "-c", script], capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["False", "False", "[]"], done.stderr
+    net = "import socket; s = socket.socket(); print(len(open('/proc/net/dev').readlines()))"
+    done = subprocess.run(
+        [*reader._bubblewrap(bwrap), "--", sys.executable, "-I", "-c", net], capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["3"], "loopback alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -208,6 +209,53 @@ Sandbox = Annotated[
     typer.Option(help="What an agent runs in; auto is bubblewrap, none only by name.", rich_help_panel=AGENTS),
 ]
 Sif = Annotated[Path | None, typer.Option("--sif", metavar="FILE", help="Image for apptainer.", rich_help_panel=AGENTS)]
+AgentNetwork = Annotated[
+    Literal["endpoint", "host"],
+    typer.Option(
+        help="What an agent can reach: endpoint is --base-url alone; host opens all that this machine can reach, its "
+        "own servers on loopback and abstract sockets included.",
+        rich_help_panel=AGENTS,
+    ),
+]
+
+
+AgentMemory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory of one sample, its files included: they lie in memory.",
+        show_default="2G",
+        rich_help_panel=AGENTS,
+    ),
+]
+AgentDisk = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Bytes of all files of one sample.", show_default="1G", rich_help_panel=AGENTS),
+]
+AgentProcesses = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Processes of one sample at the same time.", show_default="128", rich_help_panel=AGENTS
+    ),
+]
+AgentOpenFiles = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Open files of one sample at the same time.", show_default="2048", rich_help_panel=AGENTS
+    ),
+]
+AgentFiles = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Files and folders that one sample makes.", show_default="65536", rich_help_panel=AGENTS
+    ),
+]
+AgentDepth = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Levels of folders that one sample makes.", show_default="128", rich_help_panel=AGENTS
+    ),
+]
 Tools = Annotated[
     Path | None,
     typer.Option(
@@ -333,3 +381,38 @@ def pairs(given: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(f"-o {one!r} is not of the form key=value")
         found[name.strip()] = value
     return found
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size(text: str, option: str) -> int:
+    """Bytes of a size such as 512M or 2G; a plain number is bytes.
+
+    Raises:
+        UsageError: it is no size.
+    """
+    matched = re.fullmatch(r"([0-9]{1,15})([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if matched is None:
+        raise UsageError(f"{option} {text!r} is no size", "Write a number with K, M or G: 512M, 2G.")
+    return int(matched[1]) * _UNITS[matched[2].upper()]
+
+
+def agent_limits(
+    memory: str | None,
+    disk: str | None,
+    processes: int | None,
+    open_files: int | None,
+    files: int | None,
+    depth: int | None,
+) -> dict[str, int]:
+    """The fields of `ModelOptions` that the --agent-… options set; what is not set keeps its default there."""
+    fields = {
+        "agent_memory": None if memory is None else size(memory, "--agent-memory"),
+        "agent_disk": None if disk is None else size(disk, "--agent-disk"),
+        "agent_processes": processes,
+        "agent_open_files": open_files,
+        "agent_files": files,
+        "agent_depth": depth,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -75,6 +75,13 @@ def run(
     sandbox: given.Sandbox = "auto",
     sif: given.Sif = None,
     tools: given.Tools = None,
+    agent_network: given.AgentNetwork = "endpoint",
+    agent_memory: given.AgentMemory = None,
+    agent_disk: given.AgentDisk = None,
+    agent_processes: given.AgentProcesses = None,
+    agent_open_files: given.AgentOpenFiles = None,
+    agent_files: given.AgentFiles = None,
+    agent_depth: given.AgentDepth = None,
     serve: Annotated[
         str | None,
         typer.Option(
@@ -144,6 +151,8 @@ def run(
         sif=None if image is None else str(image),
         tools=None if tools is None else str(tools),
         id_is=id_is,
+        agent_network=agent_network,
+        **given.agent_limits(agent_memory, agent_disk, agent_processes, agent_open_files, agent_files, agent_depth),
     )
     asked = RunSpec(
         benchmark="",

@@ -35,6 +35,9 @@ class ModelOptions(Struct, frozen=True):
         sif: the image file for apptainer.
         tools: file of tool settings for `tools:` (docs/tools.md).
         id_is: what the ids in a replayed file are: `id`, `position` (from 0), or the name of a meta field of the samples.
+        agent_network: what an agent can reach: endpoint (the model, and what its tools need), host (all that this machine can).
+        agent_memory, agent_disk: bytes that one agent's sample may use; files lie in memory and count for both.
+        agent_processes, agent_open_files, agent_files, agent_depth: how many of them, and how deep its folders may lie.
     """
 
     generation: Generation = Generation()
@@ -59,6 +62,13 @@ class ModelOptions(Struct, frozen=True):
     sif: str | None = None
     tools: str | None = None
     id_is: str = "id"
+    agent_network: str = "endpoint"
+    agent_memory: int = 2 << 30
+    agent_disk: int = 1 << 30
+    agent_processes: int = 128
+    agent_open_files: int = 2048
+    agent_files: int = 65536
+    agent_depth: int = 128
 
 
 class Model(Protocol):

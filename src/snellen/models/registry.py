@@ -45,6 +45,8 @@ KINDS = {
     ),
 }
 
+_DEFAULTS = ModelOptions()
+
 
 def suggested(spec: str) -> str:
     """KIND:NAME for a name without a kind: a run or a file of answers, a checkpoint's folder, the hub, or an API.
@@ -77,9 +79,10 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         UsageError: there is no such kind; the message lists those there are.
     """
     kind, _, name = spec.partition(":")
-    if kind != "agent" and (options.agent_model, options.sandbox, options.sif) != (None, "auto", None):
+    if kind != "agent" and (option := _agent_option(options)) is not None:
         raise UsageError(
-            f"--agent-model, --sandbox and --sif are for agents, not for --model {spec}.", "Write --model agent:NAME."
+            f"--agent-model, --sandbox, --sif and --agent-… are for agents, and {option} is set for --model {spec}.",
+            f"Write --model agent:NAME, or omit {option}.",
         )
     if kind in ("api", "local", "embedded", "replay") and options.tools is not None:
         raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
@@ -121,3 +124,13 @@ def _of_plugin(call: Callable[[], Any], kind: str) -> Any:
         if fault is None:
             raise
         raise fault from error
+
+
+def _agent_option(options: ModelOptions) -> str | None:
+    """The first option of agents alone that is set; None where none is."""
+    for name in ModelOptions.__struct_fields__:
+        if (name.startswith("agent_") or name in ("sandbox", "sif")) and getattr(options, name) != getattr(
+            _DEFAULTS, name
+        ):
+            return f"--{name.replace('_', '-')}"
+    return None

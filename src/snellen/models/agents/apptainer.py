@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents.equip import Equipment
+from snellen.models.agents.programs import locate
 
 _BUILD_SECONDS = 3600
 
@@ -26,7 +26,7 @@ def build(source: str, out: Path) -> str:
         raise UsageError(f"{out} is there already", "Name another file, or remove it.")
     if not (source.startswith("docker://") or Path(source).is_dir()):
         raise UsageError(f"--from {source!r} is neither a folder nor docker://IMAGE")
-    program = shutil.which("apptainer")
+    program = locate("apptainer")
     if program is None:
         raise AgentInstallError("apptainer is not on PATH", "Install it: https://apptainer.org/docs/admin/main/")
     try:
@@ -60,7 +60,7 @@ def check(sif: str | None) -> str:
         raise UsageError(
             "--sandbox apptainer needs an image", "Name it with --sif FILE; `snellen agents image` makes it."
         )
-    if shutil.which("apptainer") is None:
+    if locate("apptainer") is None:
         raise PreflightError("apptainer is not on PATH", "Install it: https://apptainer.org/docs/admin/main/")
     path = Path(sif)
     if not path.is_file():
@@ -84,7 +84,7 @@ def words(
         binds += ["--bind", f"{path}:{path}:ro"]
     for path in () if equipment is None else equipment.written:
         binds += ["--bind", f"{path}:{path}"]
-    return ["apptainer", "--silent", "exec", *shut, *binds, "--pwd", cwd, sif]
+    return [locate("apptainer") or "apptainer", "--silent", "exec", *shut, *binds, "--pwd", cwd, sif]
 
 
 def _digest(path: Path) -> str:

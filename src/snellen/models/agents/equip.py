@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-import snellen
+from snellen.models.agents.reader import python_folders
 from snellen.models.agents.room import Room
 from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, require_apart, write
 from snellen.models.tools.skill import NAME, write_skill
@@ -51,9 +51,7 @@ def ready(equipment: Equipment, hidden: Sequence[Path] = ()) -> Equipment:
     """
     require_apart(needed(equipment.settings), hidden)
     settings = prepare(equipment.settings)
-    python = {Path(sys.prefix), Path(sys.base_prefix), Path(snellen.__file__).parent}
-    # A program in a virtual environment is a link to the interpreter, which may lie elsewhere.
-    python.add(Path(sys.executable).resolve().parent.parent)
+    python = python_folders()
     kept = set[Path]()
     if settings.record is not None and not settings.replay:  # what is only replayed, nobody may change
         kept.add(Path(settings.record).absolute())

@@ -17,6 +17,7 @@ from msgspec import structs
 from snellen import redaction
 from snellen.errors import (
     AgentAbortedError,
+    AgentLimitError,
     AgentLoopError,
     AgentNoAnswerError,
     AgentTimeoutError,
@@ -26,6 +27,7 @@ from snellen.errors import (
 )
 from snellen.models import trace
 from snellen.models.agents import apptainer, equip, install, process, sandbox
+from snellen.models.agents.limits import NETWORKS, Limits, breach_text, limits_of
 from snellen.models.agents.process import Ran
 from snellen.models.agents.question import Question
 from snellen.models.agents.room import Asked
@@ -73,6 +75,12 @@ class AgentModel:
         self._price = load_price(options.prices, model) if options.prices else None
         if options.sandbox not in ("auto", *sandbox.KINDS):
             sandbox.choose(options.sandbox)
+        self._limits = limits_of(options)
+        if options.agent_network not in NETWORKS:
+            raise UsageError(
+                f"--agent-network {options.agent_network!r}: there is no such network", f"One of {', '.join(NETWORKS)}."
+            )
+        self._network = "host" if options.sandbox == "none" else options.agent_network
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
         self._equipment = equip.find(options.tools)
@@ -95,6 +103,8 @@ class AgentModel:
             "timeout_s": self._options.timeout_s,
             **equip.described(self._equipment),
             "sandbox": kind,
+            "network": self._network,
+            "limits": self._limits.plain(),
             "image": apptainer.check(self._options.sif) if kind == "apptainer" else "",
         }
 
@@ -131,7 +141,7 @@ class AgentModel:
         key = find_key(options.key_env) or NO_KEY
         await _reachable(self._endpoint.base)
         equipment = self._equipment and await asyncio.to_thread(equip.ready, self._equipment, self._hidden)
-        site = Site(found, kind, options.sif, key, options.media, equipment)
+        site = Site(found, kind, options.sif, key, options.media, equipment, self._limits, self._network)
         try:
             await site.start_once(self._asked)
         except BaseException:
@@ -159,6 +169,8 @@ class AgentModel:
         async with self._slots:
             question, ran, record = await site.ask(asked, prompt)
         outcome = _outcome(record, ran, question)
+        if ran.limit and outcome not in (trace.STOP, trace.IMAGE_NEVER_SEEN):
+            outcome = "limit"
         if self._sessions is not None:
             head = self._head(sample_id, repeat, question, ran, record, outcome)
             await asyncio.to_thread(_keep, self._sessions / session_name(sample_id, repeat), head, record)
@@ -185,6 +197,8 @@ class AgentModel:
             "exit_status": ran.status,
             "startup_s": ran.startup_s,
             "answer_s": ran.answer_s,
+            "peak_memory": ran.memory,
+            "peak_processes": ran.processes,
             "turns": trace.turns(record.steps),
             "tool_calls": trace.calls_by_tool(record.steps),
             "images_given": question.digests,
@@ -212,7 +226,7 @@ class AgentModel:
                 model=self._asked.model,
                 trace=steps,
             )
-        error = _failure(outcome, ran, record, self._asked.timeout_s)
+        error = _failure(outcome, ran, record, self._asked.timeout_s, self._limits)
         error.trace = steps
         raise error
 
@@ -249,8 +263,10 @@ def _outcome(record: Transcript, ran: Ran, question: Question) -> str:
     return trace.ABORTED
 
 
-def _failure(outcome: str, ran: Ran, record: Transcript, timeout_s: float) -> ModelError:
+def _failure(outcome: str, ran: Ran, record: Transcript, timeout_s: float, limits: Limits) -> ModelError:
     turns, why = trace.turns(record.steps), _why(ran, record)
+    if outcome == "limit":
+        return AgentLimitError(f"{breach_text(ran.limit, ran.used, limits)}, after {turns} turns", ran.limit)
     if outcome == trace.LOOP:
         last = next(step for step in reversed(record.steps) if step.tool)
         return AgentLoopError(f"it called {last.tool} with the same arguments again and again, in {turns} turns")

@@ -1,32 +1,27 @@
-"""OpenClaw: its configuration, its command and its transcript. Facts: its release 2026.3.13, tried and read.
+"""OpenClaw: its configuration, its command and its files. Facts: its release 2026.3.13, tried and read.
 
 It runs without a gateway (`--local`). Pictures whose path stands in the message as ./NAME are attached by itself, but
 only from below its state folder, so that the working folder lies there. Its exit status is 0 whatever happened; its
-`--timeout` counts from the first request. What is true is in the transcript.
+`--timeout` counts from the first request. What is true is in the transcript (openclaw_record.py).
 """
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from snellen.models.agents import equip
+from snellen.models.agents.openclaw_record import SESSION
 from snellen.models.agents.process import Command
 from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
-from snellen.models.agents.transcript import Transcript, digest_of, without_pictures
 from snellen.models.tools.settings import Settings
-from snellen.models.trace import Step
-from snellen.types import Usage
 
-SESSION = "sample"
 WORKPLACE = "state/workspace"
 ASKED_MARK = b"snellen: the model is asked"
+MOST_SESSIONS = 256
 _LAUNCH = Path(__file__).with_name("launch.mjs")
 
 
@@ -90,132 +85,24 @@ def command(room: Room, program: str, question: str, pictures: list[str]) -> Com
     )
 
 
-def has_asked(room: Room) -> bool:
-    """Whether start-up is over: the first request to the model is on its way (launch.mjs says so)."""
-    return ASKED_MARK in room.stderr.read_bytes()
-
-
 def transcript_size(room: Room) -> int:
     """Grows with every step."""
-    path = room.own(_path(room))
-    return 0 if path is None else path.stat().st_size
+    return room.size(_sessions(room) / f"{SESSION}.jsonl")
 
 
-def read(room: Room) -> Transcript:
-    """The transcript as far as it is written; a torn last line is left out."""
-    data = room.content(_path(room), MOST_RECORD) or b""
-    entries = list(_entries(data))
-    used = [*entries]
-    left = MOST_RECORD - len(data)
-    for other in sorted(_path(room).parent.glob("*.jsonl")):  # sub-agents
-        if other.name != f"{SESSION}.jsonl" and (own := room.content(other, left)) is not None:
-            used += _entries(own)
-            left -= len(own)
-    steps, calls, results = list[Step](), dict[str, dict[str, Any]](), set[str]()
-    turn, before, last = 0, 0.0, dict[str, Any]()
-    for entry in entries:
-        message = entry["message"]
-        at = _seconds(entry)
-        images = tuple(
-            digest_of(part["data"]) for part in _parts(message) if part.get("type") == "image" and part.get("data")
-        )
-        if message["role"] == "user":
-            steps.append(Step(turn, "user", _text(message), images=images))
-        elif message["role"] == "assistant":
-            turn, last = turn + 1, message
-            usage = message.get("usage") or {}
-            calls.update({str(part["id"]): part for part in _parts(message) if part.get("type") == "toolCall"})
-            steps.append(
-                Step(
-                    turn,
-                    "assistant",
-                    _text(message),
-                    error=message.get("stopReason") in ("error", "aborted"),
-                    tokens_in=_read_tokens(usage),
-                    tokens_out=int(usage.get("output", 0)),
-                    seconds=_span(message.get("timestamp", 0) / 1000, at),
-                )
-            )
-        elif message["role"] == "toolResult":
-            call = calls.get(message.get("toolCallId", ""), {})
-            results.add(message.get("toolCallId", ""))
-            steps.append(
-                Step(
-                    turn,
-                    "tool",
-                    tool=message.get("toolName", ""),
-                    arguments=call.get("arguments"),
-                    result=_text(message),
-                    error=bool(message.get("isError")),
-                    images=images,
-                    seconds=_span(before, at),
-                )
-            )
-        before = at
-    for name, call in calls.items():
-        if name not in results:  # it was ended in the middle of a call
-            steps.append(Step(turn, "tool", tool=call.get("name", ""), arguments=call.get("arguments"), error=True))
-    finished = last.get("stopReason") in ("stop", "length")
-    return Transcript(
-        steps=tuple(steps),
-        finished=finished,
-        answer=_text(last).strip() if finished else "",
-        reasoning="\n".join(part.get("thinking", "") for part in _parts(last) if part.get("type") == "thinking"),
-        fault="" if finished else str(last.get("errorMessage") or last.get("stopReason") or "").replace("toolUse", ""),
-        usage=_usage(used),
-        raw=tuple(msgspec.json.encode(without_pictures(entry)) for entry in _lines(data)),
-    )
+def record(room: Room) -> dict[str, bytes]:
+    """Its transcript, and those of its sub-agents: 128 MB of 256 files at most."""
+    folder = _sessions(room)
+    names = [name for name in room.names(folder, MOST_SESSIONS) if name.endswith(".jsonl")]
+    files: dict[str, bytes] = {}
+    left = MOST_RECORD
+    for name in sorted({f"{SESSION}.jsonl", *names}, key=lambda name: (name != f"{SESSION}.jsonl", name)):
+        data = room.content(folder / name, left)
+        if data is not None:
+            files[name] = data
+            left -= len(data)
+    return files
 
 
-def _path(room: Room) -> Path:
-    return room.box / "state" / "agents" / "main" / "sessions" / f"{SESSION}.jsonl"
-
-
-def _lines(data: bytes) -> Iterator[Any]:
-    """Every line as it stands."""
-    for line in data.splitlines():
-        try:
-            yield msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            return
-
-
-def _entries(data: bytes) -> Iterator[dict[str, Any]]:
-    """The messages among the lines, in the order in which they were written."""
-    for entry in _lines(data):
-        message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "message" else None
-        if isinstance(message, dict) and "role" in message:
-            yield entry
-
-
-def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content") or []
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _text(message: dict[str, Any]) -> str:
-    return "\n".join(part.get("text", "") for part in _parts(message) if part.get("type") == "text")
-
-
-def _seconds(entry: dict[str, Any]) -> float:
-    try:
-        return datetime.fromisoformat(entry.get("timestamp", "")).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def _span(start: float, end: float) -> float:
-    return round(max(0.0, end - start), 3) if start and end else 0.0
-
-
-def _read_tokens(usage: dict[str, Any]) -> int:
-    return sum(int(usage.get(name, 0)) for name in ("input", "cacheRead", "cacheWrite"))
-
-
-def _usage(entries: list[dict[str, Any]]) -> Usage:
-    each = [entry["message"].get("usage") or {} for entry in entries if entry["message"]["role"] == "assistant"]
-    return Usage(
-        input_tokens=sum(map(_read_tokens, each)),
-        output_tokens=sum(int(one.get("output", 0)) for one in each),
-        cached_tokens=sum(int(one.get("cacheRead", 0)) for one in each),
-    )
+def _sessions(room: Room) -> Path:
+    return room.box / "state" / "agents" / "main" / "sessions"

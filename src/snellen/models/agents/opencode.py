@@ -1,32 +1,25 @@
-"""OpenCode: its configuration, its command and its transcript. Facts: its release 1.18.33, tried and read.
+"""OpenCode: its configuration, its command and its files. Facts: its release 1.18.33, tried and read.
 
 The question goes in by standard input, which leaves it as it is; pictures are attached by `-f`. The transcript is its
-SQLite database, which also holds the question and what was attached; the events on standard output do not.
+SQLite database (opencode_record.py), which also holds the question and what was attached; the events on standard output
+do not.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
 
 from snellen.models.agents import equip
+from snellen.models.agents.opencode_record import DATABASE, LOG
 from snellen.models.agents.process import Command
 from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
-from snellen.models.agents.transcript import Transcript, digest_of_uri, without_pictures
 from snellen.models.tools.settings import Settings
-from snellen.models.trace import Step
-from snellen.types import Usage
 
 WORKPLACE = "work"
 MCP_MS = 60_000
-READ_S = 20.0
-_ASKED_MARK = b"message=stream providerID="
+ASKED_MARK = b"message=stream providerID="
 
 
 def prepare(room: Room, tools: Settings | None) -> None:
@@ -101,156 +94,19 @@ def command(room: Room, program: str, question: str, pictures: list[str]) -> Com
     )
 
 
-def has_asked(room: Room) -> bool:
-    """Whether start-up is over: the first request to the model is on its way, as its log says."""
-    return _ASKED_MARK in room.stderr.read_bytes()
-
-
 def transcript_size(room: Room) -> int:
     """Grows with every step: the events on standard output, one or more a step."""
     return room.stdout.stat().st_size
 
 
-def read(room: Room) -> Transcript:
-    """The conversation as far as the database holds it."""
-    path = room.own(room.box / "home" / ".local" / "share" / "opencode" / "opencode.db")
-    if path is None:
-        return Transcript()
-    messages, every = _messages(path)
-    steps = list[Step]()
-    turn, last, parts_of_last = 0, dict[str, Any](), list[dict[str, Any]]()
-    for message, parts in messages:
-        if message.get("role") == "user":
-            images = tuple(digest_of_uri(part["url"]) for part in parts if _is_picture(part))
-            text = "\n".join(part["text"] for part in parts if part.get("type") == "text" and not part.get("synthetic"))
-            steps.append(Step(turn, "user", text, images=images))
-        elif message.get("role") == "assistant":
-            turn, last, parts_of_last = turn + 1, message, parts
-            tokens = message.get("tokens") or {}
-            time = message.get("time") or {}
-            steps.append(
-                Step(
-                    turn,
-                    "assistant",
-                    _text(parts),
-                    error="error" in message,
-                    tokens_in=_read_tokens(tokens),
-                    tokens_out=int(tokens.get("output", 0)),
-                    seconds=_span(time.get("created"), time.get("completed")),
-                )
-            )
-            steps += (_tool_step(turn, part) for part in parts if part.get("type") == "tool")
-    ends = [part.get("reason") for part in parts_of_last if part.get("type") == "step-finish"]
-    finished = bool(ends) and ends[-1] not in ("tool-calls", "error", "unknown") and "error" not in last
-    return Transcript(
-        steps=tuple(steps),
-        finished=finished,
-        answer=_text(parts_of_last).strip() if finished else "",
-        reasoning="\n".join(part.get("text", "") for part in parts_of_last if part.get("type") == "reasoning"),
-        fault=_fault(last),
-        usage=_usage([message for message, _ in every]),
-        raw=tuple(msgspec.json.encode(without_pictures({"info": message, "parts": parts})) for message, parts in every),
-    )
-
-
-_Message = tuple[dict[str, Any], list[dict[str, Any]]]
-
-
-def _messages(path: Path) -> tuple[list[_Message], list[_Message]]:
-    """The messages of the session, and those of all sessions (sub-agents have their own), each with its parts."""
-    with contextlib.closing(sqlite3.connect(path, timeout=5)) as base:
-        _guard(base)
-        try:
-            children = {name for (name,) in base.execute("SELECT id FROM session WHERE parent_id IS NOT NULL")}
-            parts: dict[str, list[dict[str, Any]]] = {}
-            held = 0
-            for of, data in base.execute("SELECT message_id, data FROM part ORDER BY time_created, id"):
-                held = _counted(held, data)
-                parts.setdefault(of, []).append(msgspec.json.decode(data))
-            rows = []
-            for row in base.execute("SELECT id, session_id, data FROM message ORDER BY time_created, id"):
-                held = _counted(held, row[2])
-                rows.append(row)
-        except sqlite3.DatabaseError:  # killed before its tables were made, or no database of OpenCode's
-            return [], []
-    every = [(session, (msgspec.json.decode(data), parts.get(name, []))) for name, session, data in rows]
-    return [one for session, one in every if session not in children], [one for _, one in every]
-
-
-def _guard(base: sqlite3.Connection) -> None:
-    """A model may have put another database in its place: a view, say, has rows without end.
-
-    Plain tables alone are read, and for 20 s.
-    """
-    end = monotonic() + READ_S
-    base.set_progress_handler(lambda: monotonic() > end, 100_000)
-    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_RECORD // 4)
-    base.execute("PRAGMA trusted_schema = OFF")
-    base.execute("PRAGMA cell_size_check = ON")
-    base.set_authorizer(_reads_tables)
-
-
-def _reads_tables(action: int, name: str | None, column: str | None, base: str | None, view: str | None) -> int:
-    """Reading, and never through a view or a trigger; see sqlite3_set_authorizer."""
-    plain = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ) and view is None
-    return sqlite3.SQLITE_OK if plain else sqlite3.SQLITE_DENY
-
-
-def _counted(held: int, data: str) -> int:
-    """The characters so far; columns can be worked out as they are read, so that the file's size says nothing."""
-    if (held := held + len(data)) > MOST_RECORD:
-        raise ValueError(f"more than {MOST_RECORD >> 20} MB")
-    return held
-
-
-def _tool_step(turn: int, part: dict[str, Any]) -> Step:
-    state = part.get("state") or {}
-    time = state.get("time") or {}
-    images = tuple(digest_of_uri(one["url"]) for one in state.get("attachments") or () if _is_picture(one))
-    return Step(
-        turn,
-        "tool",
-        tool=part.get("tool", ""),
-        arguments=state.get("input"),
-        result=str(state.get("output") or state.get("error") or ""),
-        error=state.get("status") != "completed",
-        images=images,
-        seconds=_span(time.get("start"), time.get("end")),
-    )
-
-
-def _is_picture(part: dict[str, Any]) -> bool:
-    return str(part.get("mime", "")).startswith("image/") and str(part.get("url", "")).startswith("data:")
-
-
-def _text(parts: list[dict[str, Any]]) -> str:
-    return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
-
-
-def _fault(message: dict[str, Any]) -> str:
-    error = message.get("error")
-    if not isinstance(error, dict):
-        return ""
-    said = (error.get("data") or {}).get("message", "")
-    return f"{error.get('name', 'error')}: {said}" if said else str(error.get("name", "error"))
-
-
-def _read_tokens(tokens: dict[str, Any]) -> int:
-    cache = tokens.get("cache") or {}
-    return int(tokens.get("input", 0)) + int(cache.get("read", 0)) + int(cache.get("write", 0))
-
-
-def _usage(messages: list[dict[str, Any]]) -> Usage:
-    each: Iterator[dict[str, Any]] = (one.get("tokens") or {} for one in messages if one.get("role") == "assistant")
-    tokens = list(each)
-    return Usage(
-        input_tokens=sum(map(_read_tokens, tokens)),
-        output_tokens=sum(int(one.get("output", 0)) + int(one.get("reasoning", 0)) for one in tokens),
-        reasoning_tokens=sum(int(one.get("reasoning", 0)) for one in tokens),
-        cached_tokens=sum(int((one.get("cache") or {}).get("read", 0)) for one in tokens),
-    )
-
-
-def _span(start: Any, end: Any) -> float:
-    """Seconds between two times in milliseconds."""
-    return round((end - start) / 1000, 3) if isinstance(start, int) and isinstance(end, int) else 0.0
+def record(room: Room) -> dict[str, bytes]:
+    """Its database and the write-ahead log of it: 128 MB at most. No other file beside the database is looked at."""
+    folder = room.box / "home" / ".local" / "share" / "opencode"
+    files: dict[str, bytes] = {}
+    left = MOST_RECORD
+    for name in (DATABASE, LOG):
+        data = room.content(folder / name, left)
+        if data is not None:
+            files[name] = data
+            left -= len(data)
+    return files

@@ -1,33 +1,33 @@
-"""Runs an agent's process in a group of its own, watches it, and ends it with all its children."""
+"""Runs an agent by its supervisor, watches what it says, and ends it with all its children."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import functools
 import re
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
-from snellen.models import group
+from snellen.models.agents.supervision import Outcome, Supervisor
 from snellen.redaction import redact
 
 POLL_S = 0.2
 WATCH_S = 1.0
-GRACE_S = 5.0
 LINGER_S = 10.0
 STARTUP_S = 300.0
-MOST_OUTPUT = 256 << 20
+MOST_OUTPUT = 128 << 20
+END_S = 20.0  # the grace that an agent has, and what the kernel needs to end it
+WATCH_SHARE = 10  # a look at the transcript may take one part in this many of the time
 SAID_BYTES, SAID_LINES, SAID_CHARS = 1 << 16, 5, 600
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-End: TypeAlias = Literal["exit", "time", "start", "loop", "output"]
+End: TypeAlias = Literal["exit", "time", "start", "loop", "output", "limit"]
 
 
 class Command(Struct, frozen=True):
@@ -40,13 +40,13 @@ class Command(Struct, frozen=True):
 
 
 class Shut(Struct, frozen=True):
-    """A command in its sandbox: what we start. `guarded`: it needs the pipe by which it learns that we are gone."""
+    """A command in its sandbox: what the supervisor starts."""
 
     argv: list[str]
     env: dict[str, str]
     cwd: str | None
     stdin: bytes
-    guarded: bool
+    supervisor: Supervisor
 
 
 class Watched(Struct, frozen=True):
@@ -60,11 +60,14 @@ class Ran(Struct, frozen=True):
     """How a process went.
 
     Attributes:
-        end: `exit` by itself (or after its answer was whole), `time` is up, it did not `start`, `loop`, too much `output`.
+        end: `exit` by itself (or after its answer was whole), `time` is up, it did not `start`, `loop`, too much `output`,
+            a `limit` of its sandbox.
         status: exit status, negative for a signal; not to be trusted.
         startup_s: seconds until the model was asked; all of them where it never was.
         answer_s: seconds from there to the end.
         said: the first lines of its standard error where it never asked the model; empty otherwise.
+        limit, used: the limit that was hit, and how much was used.
+        memory, processes: the most that were in use at once, memory in bytes with the files that lie in it.
     """
 
     end: End
@@ -72,6 +75,33 @@ class Ran(Struct, frozen=True):
     startup_s: float
     answer_s: float
     said: str = ""
+    limit: str = ""
+    used: int = 0
+    memory: int = 0
+    processes: int = 0
+
+
+class Output:
+    """What comes out of a pipe, kept in a file of ours up to MOST_OUTPUT bytes; the rest is not read.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.full = False
+
+    async def collect(self, reader: asyncio.StreamReader) -> None:
+        """Read to the end."""
+        size = 0
+        with self.path.open("wb", buffering=0) as file:
+            while chunk := await reader.read(1 << 16):
+                file.write(chunk[: MOST_OUTPUT - size])
+                size += len(chunk)
+                if size >= MOST_OUTPUT:
+                    self.full = True
+                    return
 
 
 async def run(
@@ -83,39 +113,44 @@ async def run(
     size: Callable[[], int],
     watch: Callable[[], Watched],
 ) -> Ran:
-    """Start, wait, end. Whatever happens, nothing of the group is left when this returns or raises.
+    """Start, wait, end. Whatever happens, no process of the agent is left when this returns or raises.
 
     Args:
         shut: what to start.
-        stdout, stderr: files to write its output to.
+        stdout, stderr: files of ours that its output is kept in.
         timeout_s: for the answer, from the moment when `has_asked`; start-up has a limit of its own, 300 s.
         has_asked: whether the model was asked for the first time.
-        size: of the transcript; `watch` is called only after it has grown, and the agent is ended at 256 MB.
+        size: of the transcript; `watch` is called only after it has grown, and the agent is ended at 128 MB.
         watch: a look at the transcript.
 
     Raises:
         AgentAbortedError: the process cannot be started.
     """
     started = time.monotonic()
-    with stdout.open("wb") as out, stderr.open("wb") as err:
-        process, leash = await _start(shut, out, err)
+    supervisor = shut.supervisor
+    outputs = Output(stdout), Output(stderr)
+    for output in outputs:
+        output.path.touch()
+    supervisor.start(shut.argv, shut.env, shut.cwd)
+    ending = asyncio.create_task(supervisor.outcome())
+    streams = asyncio.create_task(_serve_streams(supervisor, shut.stdin, outputs))
     asked: float | None = None
     finished: float | None = None
-    looked, known = started, -1
+    look_at, known = started + WATCH_S, -1
     end: End = "exit"
     try:
-        feeding = asyncio.create_task(_feed(process, shut.stdin))
-        while process.returncode is None:
-            await _wait(process, POLL_S)
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=POLL_S)
             now = time.monotonic()
             if asked is None and has_asked():
                 asked = now
-            if now - looked >= WATCH_S and asked is not None and (grown := size()) != known:
-                looked, known = now, grown
+            if now >= look_at and asked is not None and (grown := size()) != known:
+                known = grown
                 if grown > MOST_OUTPUT:
                     end = "output"
                     break
                 seen = await asyncio.to_thread(watch)
+                look_at = time.monotonic() + max(WATCH_S, WATCH_SHARE * (time.monotonic() - now))
                 if seen.loops:
                     end = "loop"
                     break
@@ -129,20 +164,68 @@ async def run(
             if asked is not None and finished is None and now - asked > timeout_s:
                 end = "time"
                 break
-            if _written(stdout, stderr) > MOST_OUTPUT:
+            if any(output.full for output in outputs):
                 end = "output"
                 break
-        feeding.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await feeding
+        supervisor.end()
+        outcome = await asyncio.shield(_outcome(ending))
+    except BaseException:
+        ending.cancel()
+        raise
     finally:
-        await _end(process, leash)
+        # The box stays open: what the agent wrote is read once it is dead.
+        await asyncio.shield(asyncio.to_thread(supervisor.finish))
+        await asyncio.wait({streams}, timeout=POLL_S)  # what is still in the pipes
+        streams.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await streams
+    if outcome.fault:
+        raise AgentAbortedError(outcome.fault)
     now = time.monotonic()
     if asked is None and has_asked():
         asked = now  # it asked and ended between two looks
     startup = (now if asked is None else asked) - started
     said = first_lines(stderr) if asked is None else ""
-    return Ran(end, process.returncode or 0, round(startup, 3), round(now - started - startup, 3), said)
+    return Ran(
+        "limit" if outcome.limit else end,
+        outcome.status,
+        round(startup, 3),
+        round(now - started - startup, 3),
+        said,
+        outcome.limit,
+        outcome.used,
+        outcome.memory,
+        outcome.processes,
+    )
+
+
+async def _outcome(ending: asyncio.Task[Outcome]) -> Outcome:
+    """The supervisor's last word; it has a moment of grace for the agent, and then kills."""
+    try:
+        return await asyncio.wait_for(ending, END_S)
+    except TimeoutError:
+        return Outcome()
+
+
+async def _serve_streams(supervisor: Supervisor, question: bytes, outputs: tuple[Output, Output]) -> None:
+    """Feed the question, and keep what comes back."""
+    stdin, *streams = supervisor.streams
+    loop = asyncio.get_running_loop()
+    feed, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, stdin)
+    transports: list[asyncio.BaseTransport] = [feed]
+    try:
+        feed.write(question)
+        feed.close()  # once all is written
+        collecting = []
+        for stream, output in zip(streams, outputs, strict=True):
+            reader = asyncio.StreamReader()
+            pipe, _ = await loop.connect_read_pipe(functools.partial(asyncio.StreamReaderProtocol, reader), stream)
+            transports.append(pipe)
+            collecting.append(output.collect(reader))
+        await asyncio.gather(*collecting)
+    finally:
+        for transport in transports:
+            transport.close()
 
 
 def first_lines(path: Path) -> str:
@@ -151,61 +234,3 @@ def first_lines(path: Path) -> str:
         text = redact(file.read(SAID_BYTES).decode("utf-8", "replace"))
     lines = [line for line in (_CONTROL.sub("", one).strip() for one in text.splitlines()) if line]
     return " / ".join(lines[:SAID_LINES])[:SAID_CHARS]
-
-
-async def _start(shut: Shut, out: IO[bytes], err: IO[bytes]) -> tuple[asyncio.subprocess.Process, int | None]:
-    """The process, and our end of the pipe that a guard holds on to."""
-    argv = shut.argv
-    try:
-        with group.leashed(shut.guarded) as (reading, leash):
-            argv = [str(reading) if word == "{leash}" else word for word in argv]
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                env=shut.env,
-                cwd=shut.cwd,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                pass_fds=() if reading is None else (reading,),
-            )
-    except OSError as error:
-        raise AgentAbortedError(f"{argv[0]} cannot be started: {error.strerror}") from error
-    return process, leash
-
-
-def _written(*paths: Path) -> int:
-    return sum(path.stat().st_size for path in paths)
-
-
-async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(ConnectionError):  # it ended before it read; the transcript will say so
-        process.stdin.write(data)
-        await process.stdin.drain()
-        process.stdin.close()
-        await process.stdin.wait_closed()
-
-
-async def _wait(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-async def _end(process: asyncio.subprocess.Process, leash: int | None) -> None:
-    """SIGTERM to the group, a moment of grace, SIGKILL. The guard lets go of its leash and clears up what left it.
-
-    The leader may be gone and the group not: it is ended in either case. Cancelling cannot interrupt this.
-    """
-    group.tell(process.pid, signal.SIGTERM)
-    if process.returncode is None and not await asyncio.shield(_wait(process, GRACE_S)) and leash is None:
-        group.tell(process.pid, signal.SIGKILL)
-    if leash is not None:
-        os.close(leash)
-        await asyncio.shield(_wait(process, 2 * GRACE_S))
-    group.tell(process.pid, signal.SIGKILL)
-    await asyncio.shield(process.wait())

@@ -12,23 +12,29 @@ A root belongs to one process, which holds a lock in it as long as it lives; a l
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import shutil
+import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import filelock
 from msgspec import Struct
 
+from snellen.models.agents.limits import Limits
+from snellen.models.agents.removal import remove_tree
+from snellen.models.agents.supervision import Supervisor
 from snellen.types import Generation
 
 KEY = "SNELLEN_MODEL_KEY"  # the variable in which an agent finds the endpoint's key
 CONTEXT = 131072  # what agents are told of the model's context: they shorten a conversation that nears it
 MAX_TOKENS = 8192  # new tokens of one reply where nobody says how many
-MOST_RECORD = 256 << 20  # bytes of an agent's own record that are read
+MOST_RECORD = 128 << 20  # bytes of an agent's own record that are read
 _PREFIX = "snellen-agents-"
 
 
@@ -52,7 +58,7 @@ class Asked(Struct, frozen=True):
 class Room(Struct, frozen=True):
     """A folder of ours (`host`), and how the agent sees its box (`inside`) and its installation (`agent`).
 
-    `workplace` is the working folder, from the box.
+    `workplace` is the working folder, from the box. `supervisor` starts and ends the agent, and holds the box.
     """
 
     host: Path
@@ -60,10 +66,22 @@ class Room(Struct, frozen=True):
     agent: str
     workplace: str
     asked: Asked
+    supervisor: Supervisor | None = None
 
     @property
     def box(self) -> Path:
-        return self.host / "box"
+        """All that the agent sees besides its installation. Where it has a file system of its own, it lies in no folder."""
+        supervisor = self.supervisor
+        if supervisor is None or supervisor.box is None:
+            return self.host / "box"
+        return Path(f"/proc/self/fd/{supervisor.box}")
+
+    @property
+    def listener(self) -> socket.socket:
+        """Where the agent's requests to its model arrive; only of a room with a network of its own."""
+        if self.supervisor is None or not self.supervisor.listeners:
+            raise AssertionError("this room shares the network")
+        return self.supervisor.listeners[0]
 
     @property
     def work(self) -> Path:
@@ -77,39 +95,71 @@ class Room(Struct, frozen=True):
     def stderr(self) -> Path:
         return self.host / "stderr"
 
-    def own(self, path: Path) -> Path | None:
-        """A file that the agent has written, None where there is none.
-
-        A link that leads out of the box is none: what it points to is ours, and not what the agent may read.
-        """
-        resolved = path.resolve()
-        return resolved if resolved.is_relative_to(self.box.resolve()) and resolved.is_file() else None
-
     def content(self, path: Path, most: int) -> bytes | None:
-        """The beginning of a file that the agent has written, at most so many bytes; None where there is none.
-
-        The agent may still be running, and put a link or a pipe in the file's place at any moment: no link on the way is
-        followed, and nothing but a plain file is waited for.
-        """
-        folder = os.open(self.box, os.O_RDONLY | os.O_DIRECTORY)
+        """The beginning of a file that the agent has written, at most `most` bytes; None where there is none."""
         try:
-            *folders, name = path.relative_to(self.box).parts
-            for one in folders:
-                inner = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                os.close(handle)
-                return None
-            with os.fdopen(handle, "rb") as file:
+            with self._opened(path) as file:
                 return file.read(most)
         except OSError:
             return None
+
+    def size(self, path: Path) -> int:
+        """Bytes of a file that the agent has written, 0 where there is none."""
+        try:
+            with self._opened(path) as file:
+                return os.fstat(file.fileno()).st_size
+        except OSError:
+            return 0
+
+    def names(self, folder: Path, most: int) -> list[str]:
+        """Names in a folder that the agent has written, sorted; of more than `most` the first that there are."""
+        handle = -1
+        try:
+            handle = self._folder(folder.relative_to(self.box).parts)
+            with os.scandir(handle) as entries:
+                return sorted(entry.name for entry in itertools.islice(entries, most))
+        except OSError:
+            return []
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def _opened(self, path: Path) -> IO[bytes]:
+        """Open a plain file that the agent has written.
+
+        The agent may still be running, and put a link or a pipe in the file's place at any moment: no link on the way is
+        followed, nothing but a plain file with one name is waited for, and no device is opened.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        *folders, name = path.relative_to(self.box).parts
+        folder = self._folder(folders)
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
         finally:
             os.close(folder)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(handle)
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        return os.fdopen(handle, "rb")
+
+    def _folder(self, names: Sequence[str]) -> int:
+        """A descriptor of a folder in the box; no link is followed."""
+        folder = os.open(self.box, os.O_RDONLY | os.O_DIRECTORY)
+        for name in names:
+            try:
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            finally:
+                os.close(folder)
+            folder = inner
+        return folder
 
     def remove(self) -> None:
+        """End what still runs in it, and remove its folder."""
+        if self.supervisor is not None:
+            self.supervisor.close()
         remove_tree(self.host)
 
 
@@ -118,44 +168,49 @@ class Rooms:
 
     Args:
         parent: where the root is made; None: the system's folder for temporary files.
+        limits: of each sample.
+        network: whether an agent shares the network of this machine.
     """
 
-    def __init__(self, parent: Path | None = None) -> None:
+    def __init__(self, parent: Path | None = None, limits: Limits | None = None, network: bool = False) -> None:
         parent = parent or Path(tempfile.gettempdir())
         _remove_left_over(parent)
+        self._limits = limits or Limits()
+        self._network = network
         self._root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         self._lock = filelock.FileLock(self._root / ".lock", thread_local=False)
         self._lock.acquire()
         self._numbers = itertools.count(1)
 
     def make(self, asked: Asked, workplace: str, inside: str | None, agent: str, warm: Path | None) -> Room:
-        """An empty room; `inside` None: the agent sees the host's paths. `warm` is copied into its tmp folder."""
+        """An empty room; `inside` None: the agent has no sandbox and sees the host's paths. `warm` is copied into its tmp.
+
+        Raises:
+            PreflightError: this machine cannot make a sandbox.
+        """
         host = self._root / str(next(self._numbers))
-        room = Room(host, inside or str(host / "box"), agent, workplace, asked)
-        for folder in (room.work, room.box / "home"):
-            folder.mkdir(parents=True)
-        if warm is not None and warm.is_dir():
-            shutil.copytree(warm, room.box / "tmp")
-        else:
-            (room.box / "tmp").mkdir()
+        (host / "box").mkdir(parents=True)
+        try:
+            supervisor = Supervisor(host / "box", self._limits, isolated=inside is not None, network=self._network)
+        except BaseException:
+            remove_tree(host)
+            raise
+        room = Room(host, inside or str(host / "box"), agent, workplace, asked, supervisor)
+        try:
+            for folder in (room.work, room.box / "home", room.box / "shm", room.box / "tmp"):
+                folder.mkdir(parents=True, exist_ok=True)
+            (room.box / "tmp").chmod(0o1777)
+            if warm is not None and warm.is_dir():
+                shutil.copytree(warm, room.box / "tmp", dirs_exist_ok=True)
+        except BaseException:
+            room.remove()
+            raise
         return room
 
     def close(self) -> None:
+        """Remove all of them. Nobody may work in one any more."""
         self._lock.release()
         remove_tree(self._root)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder that an agent has written to, also what it has locked: a folder that may not be entered."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if not folder.is_dir() or folder.is_symlink():
-        return
-    for at, folders, _ in os.walk(folder):
-        for inner in (Path(at) / name for name in folders):
-            if not inner.is_symlink():
-                with contextlib.suppress(OSError):  # what is not ours stays
-                    inner.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_left_over(parent: Path) -> None:
@@ -168,5 +223,11 @@ def _remove_left_over(parent: Path) -> None:
 
 
 def _roots(parent: Path) -> Iterator[Path]:
-    # One without a lock is being made at this moment.
-    return (root for root in parent.glob(f"{_PREFIX}*") if (root / ".lock").exists())
+    """Roots of this user; in a folder that all may write to, somebody else may have put a link or a pipe in their place."""
+    for root in parent.glob(f"{_PREFIX}*"):
+        try:
+            folder, lock = root.lstat(), (root / ".lock").lstat()
+        except OSError:  # one without a lock is being made at this moment
+            continue
+        if stat.S_ISDIR(folder.st_mode) and folder.st_uid == os.getuid() and stat.S_ISREG(lock.st_mode):
+            yield root

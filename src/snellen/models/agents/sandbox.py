@@ -1,22 +1,23 @@
-"""What an agent can see and reach: its room, its installation, the system's programs, the network; nothing else.
+"""What an agent can see and reach: its room, its installation, the system's programs, the model; nothing else.
 
-bubblewrap: mount, pid, ipc, uts and user namespaces of its own; /usr and a few files of /etc to read, the installation
-at /agent to read, the room at /sample to write, a /tmp, /proc and /dev of its own; no capability, also where we are root.
-It dies with us. The network is shared, because the model's server is reached over it.
+bubblewrap: mount, pid, uts and user namespaces of its own within those of its supervisor (IPC, network, and the bounded
+file system of the room); /usr and a few files of /etc to read, the installation at /agent to read, the room at /sample
+to write, /tmp and /dev/shm in the room, a /proc and /dev of its own; no capability, also where we are root; no system
+call that reaches around all that. It dies with us.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
 from snellen.errors import PreflightError, UsageError
-from snellen.models.agents import apptainer, guard
+from snellen.models.agents import apptainer
 from snellen.models.agents.equip import Equipment
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Shut
+from snellen.models.agents.programs import bubblewrap_fault, locate
 from snellen.models.agents.room import Room
 
 KINDS = ("bubblewrap", "apptainer", "none")
@@ -48,11 +49,20 @@ def choose(wanted: str) -> str:
     if wanted not in ("auto", *KINDS):
         raise UsageError(f"--sandbox {wanted!r}: there is no such sandbox", f"One of {', '.join(KINDS)}.")
     kind = "bubblewrap" if wanted == "auto" else wanted
-    if kind == "bubblewrap" and shutil.which("bwrap") is None:
-        raise PreflightError(
-            "bubblewrap (bwrap) is not on PATH, and agents run programs that a model writes",
-            "Install it (apt-get install bubblewrap), use --sandbox apptainer --sif FILE, or say --sandbox none.",
-        )
+    if sys.platform != "linux":
+        raise PreflightError(f"agents need Linux, and this is {sys.platform}", "Run them in a virtual machine.")
+    if kind == "bubblewrap":
+        path = locate("bwrap")
+        if path is None:
+            raise PreflightError(
+                "bubblewrap (bwrap) is not on PATH, and agents run programs that a model writes",
+                "Install it (apt-get install bubblewrap), use --sandbox apptainer --sif FILE, or say --sandbox none.",
+            )
+        if (fault := bubblewrap_fault(path)) is not None:
+            raise PreflightError(
+                f"bubblewrap ({path}) cannot make a sandbox here: {fault}",
+                "Allow unprivileged user namespaces, use --sandbox apptainer --sif FILE, or say --sandbox none.",
+            )
     return kind
 
 
@@ -65,28 +75,30 @@ def shut_in(
     sif: str | None,
     equipment: Equipment | None = None,
 ) -> Shut:
-    """The command in its sandbox. The key goes by environment alone, which other users cannot read."""
+    """The command in its sandbox. A key that is not empty goes by environment alone, which other users cannot read."""
+    supervisor = room.supervisor
+    if supervisor is None:
+        raise AssertionError("a room that an agent works in has a supervisor")
     env = {**command.env, "LANG": "C.UTF-8", "SNELLEN_MODEL_KEY": key}
     if kind == "bubblewrap":
         argv = [*_bubblewrap(room, installation, command.cwd, equipment), "--", *command.argv]
-        return Shut(argv, {**env, "PATH": PATH}, None, command.stdin, guarded=False)
-    guarded = [sys.executable, "-I", str(Path(guard.__file__)), "{leash}"]
+        return Shut(argv, {**env, "PATH": PATH}, None, command.stdin, supervisor)
     if kind == "apptainer":
-        argv = [
-            *guarded,
-            *apptainer.words(sif or "", room.box, installation.folder, AGENT, SAMPLE, command.cwd, equipment),
-        ]
+        box = room.host / "box"
+        argv = apptainer.words(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, equipment)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, guarded=True)
+        return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor)
     path = f"{installation.folder}/node/node_modules/node/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return Shut([*guarded, *command.argv], {**env, "PATH": path}, command.cwd, command.stdin, guarded=True)
+    return Shut(command.argv, {**env, "PATH": path}, command.cwd, command.stdin, supervisor)
 
 
 def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equipment | None) -> list[str]:
-    words = ["bwrap", "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    # Root keeps its capabilities otherwise, and with them mounts /usr of the host for writing.
-    words += ["--cap-drop", "ALL"]
+    box = room.host / "box"  # as the supervisor sees it
+    words = [locate("bwrap") or "bwrap", "--unshare-user", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--seccomp", "{seccomp}"]
+    # The supervisor is root in its namespaces; the agent is who the user is, and has no capability.
+    words += ["--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"]
     words += ["--die-with-parent", "--hostname", "sample", "--ro-bind", "/usr", "/usr"]
     for name in _LINKS:
         path = Path("/") / name
@@ -98,8 +110,9 @@ def _bubblewrap(room: Room, installation: Installation, cwd: str, equipment: Equ
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     # The kernel lets uid 0 write its settings without any capability, and they are those of the whole machine.
     words += ["--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys"]
-    words += ["--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
-    words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(room.box), SAMPLE]
+    words += ["--dev", "/dev", "--bind", str(box / "shm"), "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108 - inside
+    words += ["--bind", str(box / "tmp"), "/tmp"]  # noqa: S108 - inside the sandbox
+    words += ["--ro-bind", str(installation.folder), AGENT, "--bind", str(box), SAMPLE]
     for path in () if equipment is None else equipment.read:
         words += ["--ro-bind", str(path), str(path)]
     for path in () if equipment is None else equipment.written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,19 +12,24 @@ from msgspec import Struct, structs
 from snellen.errors import PreflightError
 from snellen.models.agents import install, openclaw, opencode, process, sandbox
 from snellen.models.agents.equip import Equipment
+from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
+from snellen.models.agents.limits import Limits
 from snellen.models.agents.pool import Pool
 from snellen.models.agents.process import Command, Ran, Watched
 from snellen.models.agents.question import Question, furnish
+from snellen.models.agents.reader import read_record
 from snellen.models.agents.room import Asked, Room, Rooms
-from snellen.models.agents.transcript import Transcript, loops, readable
+from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warming import warm_up
 from snellen.models.tools.settings import Settings
+from snellen.secrets import redact
 from snellen.types import Generation, MediaSettings, Prompt
 
 NO_KEY = "none"  # agents insist on a key; a server without one does not look at it
 _WARM_TIMEOUT_S = 120.0
 _ROOMS_AHEAD = 2
+_MOST_STARTUP = 4 << 20  # bytes of standard error in which an agent says that it asks its model
 
 
 class Agent(Struct, frozen=True):
@@ -32,9 +38,9 @@ class Agent(Struct, frozen=True):
     workplace: str
     prepare: Callable[[Room, Settings | None], None]
     command: Callable[[Room, str, str, list[str]], Command]
-    has_asked: Callable[[Room], bool]
+    asked_mark: bytes
     transcript_size: Callable[[Room], int]
-    read: Callable[[Room], Transcript]
+    record: Callable[[Room], dict[str, bytes]]
 
 
 AGENTS = {
@@ -42,9 +48,9 @@ AGENTS = {
         module.WORKPLACE,
         module.prepare,
         module.command,
-        module.has_asked,
+        module.ASKED_MARK,
         module.transcript_size,
-        readable(module.read),
+        module.record,
     )
     for name, module in (("openclaw", openclaw), ("opencode", opencode))
 }
@@ -59,6 +65,8 @@ class Site:
         key: for the endpoint.
         media: what is done to pictures.
         equipment: tools that it is given besides its own.
+        limits: of each sample.
+        network: endpoint or host, as `--agent-network`.
     """
 
     def __init__(
@@ -69,6 +77,8 @@ class Site:
         key: str,
         media: MediaSettings,
         equipment: Equipment | None,
+        limits: Limits,
+        network: str,
     ) -> None:
         self.installation = installation
         self.sandbox = shut_in
@@ -78,7 +88,8 @@ class Site:
         self._media = media
         self._equipment = equipment
         self._warm: Path | None = None
-        self._rooms = Rooms()
+        self._shares_network = network == "host" or shut_in == "none"
+        self._rooms = Rooms(limits=limits, network=self._shares_network)
         self._pool = Pool(self._make, _ROOMS_AHEAD)
 
     async def ask(self, asked: Asked, prompt: Prompt) -> tuple[Question, Ran, Transcript]:
@@ -86,7 +97,7 @@ class Site:
         room = await self._pool.take(asked)
         try:
             question = await asyncio.to_thread(furnish, prompt, self._media, room.work)
-            ran, record = await self._work(room, question, self._key)
+            ran, record = await self._work(room, question, asked.base_url, self._key)
         finally:
             await asyncio.shield(asyncio.to_thread(room.remove))
         return question, ran, record
@@ -101,7 +112,8 @@ class Site:
         async def ask(base_url: str) -> tuple[str, Path]:
             first = structs.replace(asked, base_url=base_url, generation=Generation(), timeout_s=_WARM_TIMEOUT_S)
             room = await asyncio.to_thread(self._make, first)
-            ran, record = await self._work(room, Question("Say one word.", (), ()), NO_KEY)
+            warmed.append(room)
+            ran, record = await self._work(room, Question("Say one word.", (), ()), base_url, NO_KEY)
             if not record.finished:
                 name = f"{self.installation.name} {self.installation.version}"
                 raise PreflightError(
@@ -111,7 +123,12 @@ class Site:
                 )
             return record.answer, room.box / "tmp"
 
-        self._warm = await warm_up(self.installation, self.sandbox, ask)
+        warmed: list[Room] = []
+        try:
+            self._warm = await warm_up(self.installation, self.sandbox, ask)
+        finally:
+            for room in warmed:
+                await asyncio.to_thread(room.remove)
 
     async def close(self) -> None:
         """Remove the rooms."""
@@ -120,37 +137,56 @@ class Site:
 
     def _make(self, asked: Asked) -> Room:
         hidden = self.sandbox != "none"
+        inner = asked if self._shares_network else structs.replace(asked, base_url=BASE_URL)
         room = self._rooms.make(
-            asked,
+            inner,
             self._agent.workplace,
             sandbox.SAMPLE if hidden else None,
             sandbox.AGENT if hidden else str(self.installation.folder),
             self._warm,
         )
-        self._agent.prepare(room, None if self._equipment is None else self._equipment.settings)
+        try:
+            self._agent.prepare(room, None if self._equipment is None else self._equipment.settings)
+        except BaseException:
+            room.remove()
+            raise
         return room
 
-    async def _work(self, room: Room, question: Question, key: str) -> tuple[Ran, Transcript]:
-        agent = self._agent
+    async def _work(self, room: Room, question: Question, base_url: str, key: str) -> tuple[Ran, Transcript]:
+        agent, name = self._agent, self.installation.name
         program = install.executable(self.installation, room.agent)
         command = agent.command(room, program, question.text, list(question.pictures))
-        shut = sandbox.shut_in(self.sandbox, command, room, self.installation, key, self._sif, self._equipment)
+        inner_key = key if self._shares_network else NO_KEY
+        shut = sandbox.shut_in(self.sandbox, command, room, self.installation, inner_key, self._sif, self._equipment)
 
         def watch() -> Watched:
-            seen = agent.read(room)
+            seen = read_record(name, agent.record(room))
             return Watched(seen.finished, loops(seen.steps))
 
-        ran = await process.run(
-            shut,
-            room.stdout,
-            room.stderr,
-            room.asked.timeout_s,
-            lambda: agent.has_asked(room),
-            lambda: agent.transcript_size(room),
-            watch,
-        )
-        return ran, await asyncio.to_thread(agent.read, room)
+        async with contextlib.AsyncExitStack() as stack:
+            if not self._shares_network:
+                gateway = Gateway(base_url, "" if key == NO_KEY else key)
+                stack.push_async_callback(gateway.close)
+                await stack.enter_async_context(gateway.open_to(room.listener))
+            ran = await process.run(
+                shut,
+                room.stdout,
+                room.stderr,
+                room.asked.timeout_s,
+                lambda: _holds(room.stderr, agent.asked_mark),
+                lambda: agent.transcript_size(room),
+                watch,
+            )
+        return ran, await asyncio.to_thread(lambda: read_record(name, agent.record(room)))
+
+
+def _holds(path: Path, mark: bytes) -> bool:
+    """Whether the beginning of a file of ours holds a mark."""
+    with path.open("rb") as file:
+        return mark in file.read(_MOST_STARTUP)
 
 
 def _last_lines(path: Path) -> str:
-    return "\n".join(path.read_text("utf-8", "replace").strip().splitlines()[-5:])
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 16)))
+        return "\n".join(redact(file.read().decode("utf-8", "replace")).strip().splitlines()[-5:])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from binascii import a2b_base64
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from snellen.models.agents.room import Room
 from snellen.models.trace import Step
 from snellen.types import Usage
 
@@ -41,16 +41,21 @@ class Transcript(Struct, frozen=True):
     raw: tuple[bytes, ...] = ()
 
 
-def readable(read: Callable[[Room], Transcript]) -> Callable[[Room], Transcript]:
+Reader: TypeAlias = Callable[[Mapping[str, bytes], Path], Transcript]
+
+
+def readable(read: Reader) -> Reader:
     """The reader of a record that a model may have written over: one in no known form is a fault of the agent's."""
 
-    def guarded(room: Room) -> Transcript:
+    def guarded(files: Mapping[str, bytes], scratch: Path) -> Transcript:
         try:
-            return read(room)
+            return read(files, scratch)
         except (
             ArithmeticError,
             AttributeError,
             LookupError,
+            MemoryError,
+            OSError,
             RecursionError,
             TypeError,
             ValueError,

@@ -1,0 +1,68 @@
+"""Programs of this machine that agents need, by the path at which they were found, and their versions."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_SECONDS = 20
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
+
+
+def locate(name: str) -> str | None:
+    """The absolute path of a program on PATH; None where there is none. It is what is started, wherever it lies."""
+    path = shutil.which(name)
+    return None if path is None else os.path.abspath(path)  # noqa: PTH100 - links stay: some programs go by their name
+
+
+def version(path: str, words: Sequence[str] = ("--version",)) -> str | None:
+    """The first line that a program prints about its version; None where it cannot be started."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a program found on PATH
+            [path, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0].translate(_CONTROL)[:100] if lines else ""
+
+
+@functools.cache
+def bubblewrap_fault(path: str) -> str | None:
+    """Why bubblewrap cannot make a sandbox here; None where it can."""
+    words = [path, "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "/bin/true"]
+    try:
+        done = subprocess.run(  # noqa: S603 - bubblewrap, found on PATH
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    text = done.stderr.decode("utf-8", "replace").strip().translate(_CONTROL)
+    return text[:300] or f"exit status {done.returncode}"
+
+
+def working_bubblewrap() -> str | None:
+    """The path of a bubblewrap that can make a sandbox here; None where there is none."""
+    path = locate("bwrap")
+    return path if path is not None and bubblewrap_fault(path) is None else None
+
+
+def shown_folders(folders: Sequence[Path]) -> list[Path]:
+    """Absolute folders, each once and sorted, without those that lie under /usr, which sandboxes show in any case."""
+    return sorted({folder.absolute() for folder in folders if not folder.is_relative_to("/usr")})

@@ -1,0 +1,171 @@
+"""Start and talk to the supervisor of one agent (supervisor.py): its box, its listeners, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from snellen.errors import AgentAbortedError, PreflightError
+from snellen.models import group
+from snellen.models.agents import supervisor
+from snellen.models.agents.limits import Limits
+
+MODEL_PORT, WEB_PORT = 8321, 8322
+_READY_S = 60.0
+_END_S = 3 * supervisor.GRACE_S
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The supervisor's last message; see supervisor.py. `fault`: the program could not be started."""
+
+    limit: str = ""
+    used: int = 0
+    status: int = -9
+    memory: int = 0
+    processes: int = 0
+    fault: str = ""
+
+
+class Supervisor:
+    """One supervisor process, ready to start an agent.
+
+    Args:
+        mount: an empty folder, on which the supervisor mounts the box where `isolated`.
+        limits: of the sample.
+        isolated: whether the agent gets namespaces and a file system of its own.
+        network: whether it shares the network of this machine.
+
+    Raises:
+        PreflightError: namespaces or the file system cannot be had on this machine.
+    """
+
+    def __init__(self, mount: Path, limits: Limits, isolated: bool, network: bool) -> None:
+        self.limits = limits
+        self.box: int | None = None
+        self.listeners: list[socket.socket] = []
+        self._control, theirs = socket.socketpair()
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())],
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        except OSError as error:
+            self._control.close()
+            raise PreflightError(f"{sys.executable} cannot be started: {error.strerror}") from error
+        finally:
+            theirs.close()
+        settings = {
+            "isolated": isolated,
+            "network": network,
+            "box": str(mount),
+            "ports": [MODEL_PORT, WEB_PORT],
+            "limits": limits.plain(),
+        }
+        try:
+            self._control.settimeout(_READY_S)
+            self._control.sendall(msgspec.json.encode(settings) + b"\n")
+            data, numbers, _, _ = socket.recv_fds(self._control, 4096, 8)
+        except OSError as error:
+            self.close()
+            raise PreflightError(f"the supervisor of an agent does not answer: {error}") from error
+        self._adopt(numbers)
+        fault = _fault(data)
+        if fault is not None:
+            self.close()
+            raise PreflightError(
+                f"the sandbox of an agent cannot be made: {fault}",
+                "`snellen doctor` says what is missing. Containers need unprivileged user namespaces.",
+            )
+
+    def _adopt(self, numbers: Sequence[int]) -> None:
+        if numbers:
+            self.box, *others = numbers
+            self.listeners = [socket.socket(fileno=number) for number in others]
+
+    @property
+    def streams(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+        """Standard input, output and error of the agent, our ends."""
+        process = self.process
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise AssertionError("a supervisor is started with pipes")
+        return process.stdin, process.stdout, process.stderr
+
+    def start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> None:
+        """Start the agent. What it writes lies in the box from now on, and is not to be trusted.
+
+        Raises:
+            AgentAbortedError: the supervisor is gone.
+        """
+        order = {"argv": list(argv), "env": env, "cwd": cwd}
+        try:
+            self._control.sendall(msgspec.json.encode(order) + b"\n")
+        except OSError as error:
+            raise AgentAbortedError(f"its supervisor is gone: {error}") from error
+
+    async def outcome(self) -> Outcome:
+        """Wait for the end."""
+        self._control.setblocking(False)
+        loop, text = asyncio.get_running_loop(), b""
+        while not text.endswith(b"\n") and len(text) < 1 << 16:
+            try:
+                chunk = await loop.sock_recv(self._control, 4096)
+            except OSError:
+                break
+            if not chunk:
+                break
+            text += chunk
+        try:
+            return msgspec.json.decode(text, type=Outcome)
+        except msgspec.DecodeError:
+            return Outcome()
+
+    def end(self) -> None:
+        """Ask the agent to end; it is killed after a moment of grace."""
+        with contextlib.suppress(OSError):
+            self._control.sendall(b'{"end": true}\n')
+
+    def finish(self) -> None:
+        """Kill all of its processes, and wait until they are gone. The box stays. Safe to call again."""
+        self._control.close()
+        try:
+            self.process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            group.tell(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def close(self) -> None:
+        """Kill all of its processes, and let go of the box, which is gone then. Safe to call again."""
+        self.finish()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        for listener in self.listeners:
+            listener.close()
+        box, self.box = self.box, None
+        if box is not None:
+            os.close(box)
+
+
+def _fault(data: bytes) -> str | None:
+    """The fault of the supervisor's first message; None where it is ready."""
+    try:
+        message: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return "its supervisor died"
+    return str(message["fault"]) if "fault" in message else None

@@ -1,0 +1,473 @@
+"""Supervise one agent from outside its sandbox: its file system, its network, its limits, and its end.
+
+    python -I -S supervisor.py DESCRIPTOR
+
+DESCRIPTOR is a Unix socket whose other end only Snellen holds. Messages are JSON objects, one a line:
+
+1. from Snellen: {isolated, network, box, ports, limits}. `isolated`: the supervisor enters user, mount and IPC namespaces
+   of its own and mounts one tmpfs of bounded size and number of files on `box`. `network` false: it enters a network
+   namespace too, and listens on 127.0.0.1 there on each of `ports`.
+2. to Snellen: {} with the descriptors of the box and of the listeners, or {fault}.
+3. from Snellen, after it has filled the box: {argv, env, cwd}. The program is started with resource limits.
+4. to Snellen: {limit, used, status, memory, processes}: the limit that was hit ("" for none), the exit status, and the
+   most memory (bytes) and processes that were seen.
+
+When the socket closes or says {end}, or when a limit is hit, every process that stems from here is killed, those too that
+left the group: the supervisor is the subreaper of Linux. It imports nothing from the package, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x20000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
+SIOCSIFFLAGS, IFF_UP, IFF_LOOPBACK = 0x8914, 0x1, 0x8
+WATCH_S, HURRY_S, SCAN_S, SWEEP_S, GRACE_S = 0.05, 0.01, 0.2, 1.0, 5.0
+TASKS_PER_PROCESS = 8  # threads that a process has at most, on average: Linux counts them alike
+RESERVED_PIDS = 300  # process numbers that Linux gives only once in a namespace
+# Kernel memory that no process is charged for: System V segments and queues, and the buffers of TCP connections.
+_KERNEL = {
+    "kernel/shmall": "0",
+    "kernel/msgmni": "0",
+    "kernel/sem": "0 0 0 0",
+    "fs/mqueue/queues_max": "0",
+    "net/ipv4/tcp_rmem": "4096 65536 131072",
+    "net/ipv4/tcp_wmem": "4096 65536 131072",
+}
+# Classic BPF, and of each machine: its architecture, its number of socket(), and calls that an agent has no use for: shmget,
+# msgget, keyrings, bpf, perf_event_open, userfaultfd, io_uring_setup, memfd_secret.
+_LOAD, _EQUAL, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_CALLS = {
+    "x86_64": (0xC000003E, 41, (29, 68, 248, 249, 250, 298, 321, 323, 425, 447)),
+    "aarch64": (0xC00000B7, 198, (194, 186, 217, 218, 219, 241, 280, 282, 425, 447)),
+}
+
+
+class Breach(Exception):
+    """A limit that was hit: its name, and how much was used."""
+
+    def __init__(self, limit: str, used: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+        self.used = used
+
+
+class Watch:
+    """What the agent's processes use, looked at again and again.
+
+    Args:
+        limits: by name, as in limits.py.
+        box: descriptor of the file system that the agent writes to; None where it has none of its own.
+    """
+
+    def __init__(self, limits: dict[str, int], box: int | None) -> None:
+        self.limits = limits
+        self.memory = self.processes = 0
+        self._box = box
+        self._processes: int | None = None
+        self._swept = 0.0
+        self._hidden = self._last = 0
+        self._known_files = -1
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next look: without a namespace, all processes of the machine are gone through."""
+        if self._processes is None:
+            return SCAN_S
+        return HURRY_S if self._last > self.limits["memory"] // 2 else WATCH_S
+
+    def enter(self, program: int) -> None:
+        """Watch the namespace of the sandbox that `program` made, once its own /proc is there and lists no others.
+
+        Its first process is the only child of `program`.
+        """
+        if self._processes is not None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            (init,) = Path(f"/proc/{program}/task/{program}/children").read_text().split()
+            handle = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY)
+            if os.fstat(handle).st_dev == Path("/proc").stat().st_dev:
+                os.close(handle)
+            else:
+                self._processes = handle
+
+    def look(self) -> None:
+        """Raise Breach if a limit is hit."""
+        proc, pids = self._living()
+        self.processes = max(self.processes, len(pids))
+        if len(pids) > self.limits["processes"]:
+            raise Breach("processes", len(pids))
+        sizes = [_resident(proc, pid) for pid in pids]
+        memory, threads = sum(size for size, _ in sizes), sum(number for _, number in sizes)
+        if threads >= self.limits["processes"] * TASKS_PER_PROCESS:
+            raise Breach("processes", threads)
+        if self._box is not None:
+            files = os.fstatvfs(self._box)
+            memory += (files.f_blocks - files.f_bfree) * files.f_frsize
+            self._look_at_files(files)
+        if time.monotonic() - self._swept > SWEEP_S:
+            opened, self._hidden = _unmapped(proc, pids, self._box)
+            self._swept = time.monotonic()
+            if opened >= self.limits["open_files"]:
+                raise Breach("open_files", opened)
+        elif (opened := sum(_count(proc, pid) for pid in pids)) >= self.limits["open_files"]:
+            raise Breach("open_files", opened)
+        memory += self._hidden
+        self._last = memory
+        self.memory = max(self.memory, memory)
+        if memory > self.limits["memory"]:
+            raise Breach("memory", memory)
+
+    def _living(self) -> tuple[int | None, list[int]]:
+        if self._processes is None:
+            return None, descendants(os.getpid())
+        try:
+            with os.scandir(self._processes) as entries:
+                return self._processes, [int(entry.name) for entry in entries if entry.name.isdecimal()]
+        except OSError:  # it ended at this moment
+            return self._processes, []
+
+    def _look_at_files(self, files: os.statvfs_result) -> None:
+        if files.f_bfree == 0:
+            raise Breach("disk", (files.f_blocks - files.f_bfree) * files.f_frsize)
+        number = files.f_files - files.f_ffree
+        if files.f_ffree == 0:
+            raise Breach("files", number)
+        if number != self._known_files and time.monotonic() - self._swept > SWEEP_S and self._box is not None:
+            self._known_files = number
+            if (depth := _depth(self._box, self.limits["depth"])) > self.limits["depth"]:
+                raise Breach("depth", depth)
+
+
+def main(descriptor: int) -> int:
+    """Prepare, run and end one agent, as the module says."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    lines = control.makefile("rb")
+    settings = json.loads(lines.readline() or b"null")
+    if settings is None:
+        return 1
+    try:
+        box, listeners = _prepare(libc, settings)
+    except OSError as error:
+        _send(control, {"fault": f"{error.strerror or error}"})
+        return 1
+    kept = [number for number in (box, *(one.fileno() for one in listeners)) if number is not None]
+    socket.send_fds(control, [b"{}\n"], kept)
+    order = json.loads(lines.readline() or b"null")
+    if order is None or "argv" not in order:
+        return 1
+    watch = Watch(settings["limits"], box)
+    _send(control, _run(order, control, watch, settings["isolated"]))
+    return 0
+
+
+def _prepare(libc: Any, settings: dict[str, Any]) -> tuple[int | None, list[socket.socket]]:
+    """Enter the namespaces; return the descriptor of the box and the listeners."""
+    if not settings["isolated"]:
+        return None, []
+    own_network = not settings["network"]
+    flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | (CLONE_NEWNET if own_network else 0)
+    user, group = os.getuid(), os.getgid()
+    _checked(libc.unshare(flags), "user namespaces cannot be made")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    limits = settings["limits"]
+    data = f"size={limits['disk']},nr_inodes={limits['files']},mode=0700"
+    _checked(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mounts cannot be made private")
+    target = os.fsencode(settings["box"])
+    flags = MS_NOSUID | MS_NODEV
+    _checked(libc.mount(b"tmpfs", target, b"tmpfs", flags, data.encode()), "a tmpfs cannot be mounted")
+    for name, value in _KERNEL.items():
+        if own_network or not name.startswith("net/"):
+            with contextlib.suppress(OSError):  # of another kernel
+                Path("/proc/sys", name).write_text(value)
+    listeners = []
+    if own_network:
+        with socket.socket() as any_socket:
+            request = struct.pack("16sh22x", b"lo", IFF_UP | IFF_LOOPBACK)
+            fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
+        for port in settings["ports"]:
+            listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen(64)
+            listeners.append(listener)
+    return os.open(settings["box"], os.O_RDONLY | os.O_DIRECTORY), listeners
+
+
+def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: bool) -> dict[str, Any]:
+    """Start the program, watch it, end all that stems from it; return what is to be sent."""
+    seccomp = _filter() if "{seccomp}" in order["argv"] else None
+    argv = list[str]()
+    for word in order["argv"]:
+        if word == "{seccomp}" and seccomp is None:
+            argv.pop()  # the option that it belongs to
+        else:
+            argv.append(str(seccomp) if word == "{seccomp}" else word)
+    limit, used, status = "", 0, 127
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the sandbox of an agent, no shell
+            argv,
+            env=order["env"],
+            cwd=order["cwd"],
+            preexec_fn=lambda: _restrict(watch.limits, isolated),
+            pass_fds=() if seccomp is None else (seccomp,),
+            start_new_session=True,  # where Linux shares the processors by session, they cannot take ours
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"fault": f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}"}
+    finally:
+        if seccomp is not None:
+            os.close(seccomp)
+    try:
+        while child.poll() is None:
+            if isolated:
+                watch.enter(child.pid)
+            readable, _, _ = select.select([control], [], [], watch.pause_s)
+            if readable:
+                if control.recv(4096, socket.MSG_PEEK):
+                    _ask(child)
+                break
+            watch.look()
+    except Breach as breach:
+        limit, used = breach.limit, breach.used
+    finally:
+        if isolated:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child.pid, signal.SIGKILL)  # the first of its namespace: all in it goes at once
+            child.wait()
+        end_descendants()
+        status = child.wait()
+    return {
+        "limit": limit,
+        "used": used,
+        "status": status,
+        "memory": watch.memory,
+        "processes": watch.processes,
+    }
+
+
+def _restrict(limits: dict[str, int], isolated: bool) -> None:
+    """In the child, before the program: resource limits that hold for each process, and the default signals."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    tasks = limits["processes"] * TASKS_PER_PROCESS
+    wanted = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: limits["disk"],
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        resource.RLIMIT_MEMLOCK: 1 << 20,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_SIGPENDING: 4096,
+    }
+    if isolated:
+        # Linux counts by user namespace from 5.14, and not at all for root, whom the second bound stops from 6.14.
+        wanted[resource.RLIMIT_NPROC] = tasks
+        with contextlib.suppress(OSError):
+            Path("/proc/sys/kernel/pid_max").write_text(str(RESERVED_PIDS + tasks))
+    for name, value in wanted.items():
+        _, hard = resource.getrlimit(name)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
+    with contextlib.suppress(OSError):  # when memory runs out nevertheless, this is to go and nothing else
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _ask(child: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to all that runs, and a moment to end by itself."""
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(GRACE_S)
+
+
+def end_descendants() -> None:
+    """SIGKILL to all that stem from this process, until there are none: a killed parent's children come back to us."""
+    deadline = time.monotonic() + 10
+    while (pids := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def descendants(root: int) -> list[int]:
+    """Processes that stem from `root`, zombies left out."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+                if state != b"Z":
+                    children.setdefault(int(parent), []).append(int(entry.name))
+    pids, waiting = list[int](), [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        pids += below
+        waiting += below
+    return sorted(pids)
+
+
+def _read(proc: int | None, path: str, most: int = 4096) -> bytes:
+    """The beginning of a file in /proc, or in the /proc that `proc` is a descriptor of."""
+    handle = os.open(path if proc is not None else f"/proc/{path}", os.O_RDONLY, dir_fd=proc)
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most)
+
+
+def _resident(proc: int | None, pid: int) -> tuple[int, int]:
+    """(Bytes of memory of a process, in RAM and in swap, without what it shares with files on a disk; its threads)."""
+    total = threads = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in _read(proc, f"{pid}/status").splitlines():
+            if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:")):
+                total += int(line.split()[1]) << 10
+            elif line.startswith(b"Threads:"):
+                threads = int(line.split()[1])
+    return total, threads
+
+
+def _count(proc: int | None, pid: int) -> int:
+    """Open files of a process; 0 where Linux (before 6.2) does not say it as the size of the folder."""
+    try:
+        return os.stat(f"{pid}/fd" if proc is not None else f"/proc/{pid}/fd", dir_fd=proc).st_size
+    except OSError:
+        return 0
+
+
+def _unmapped(proc: int | None, pids: list[int], box: int | None) -> tuple[int, int]:
+    """(Open files of all processes, bytes of memory that belong to no file with a name and may be mapped by nobody).
+
+    These are files of memfd_create, by their blocks, and shared anonymous memory, by its size: its pages stay when a
+    process lets go of them.
+    """
+    mine = None if box is None else os.fstat(box).st_dev
+    number, hidden = 0, dict[tuple[int, int], int]()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            handle = os.open(f"{pid}/fd" if proc is not None else f"/proc/{pid}/fd", os.O_RDONLY, dir_fd=proc)
+            try:
+                with os.scandir(handle) as entries:
+                    for entry in entries:
+                        number += 1
+                        with contextlib.suppress(OSError):
+                            status = entry.stat()
+                            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev != mine:
+                                hidden[status.st_dev, status.st_ino] = status.st_blocks * 512
+            finally:
+                os.close(handle)
+            for line in _read(proc, f"{pid}/maps", 1 << 22).splitlines():
+                if line.endswith(b"/dev/zero (deleted)"):
+                    span, _, offset, _, inode, *_ = line.split()
+                    start, _, end = span.partition(b"-")
+                    reach = int(offset, 16) + int(end, 16) - int(start, 16)
+                    hidden[0, int(inode)] = max(reach, hidden.get((0, int(inode)), 0))
+    return number, sum(hidden.values())
+
+
+def _depth(box: int, most: int) -> int:
+    """How deep folders lie in the box, `most` + 1 where it is more. No link is followed."""
+    deepest = 0
+    path: list[tuple[int, list[str]]] = []
+    try:
+        path.append(_folders(".", box))
+        while path:
+            handle, names = path[-1]
+            if not names:
+                os.close(path.pop()[0])
+            elif len(path) > most:
+                return most + 1
+            else:
+                with contextlib.suppress(OSError):
+                    path.append(_folders(names.pop(), handle))
+                    deepest = max(deepest, len(path) - 1)
+    finally:
+        for handle, _ in path:
+            os.close(handle)
+    return deepest
+
+
+def _folders(name: str, above: int) -> tuple[int, list[str]]:
+    """An open folder, and the names of those in it."""
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        with os.scandir(handle) as entries:
+            return handle, [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        os.close(handle)
+        raise
+
+
+def _filter() -> int | None:
+    """The reading end of a pipe that holds a seccomp filter for bubblewrap; None on a machine that it is not written for.
+
+    Without it an agent could speak to the machine's host over AF_VSOCK, read the user's kernel keyrings, and take memory
+    that no process is charged for.
+    """
+    audit, socket_call, closed = _CALLS.get(os.uname().machine, (0, 0, ()))
+    if not audit:
+        return None
+    code: list[tuple[int, int, int, int]] = [
+        (_LOAD, 0, 0, 4),  # the architecture
+        (_EQUAL, 1, 0, audit),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_LOAD, 0, 0, 0),  # the number of the call
+        (_ABOVE, 0, 1, 0x40000000),  # those of x32
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+    ]
+    for call in closed:
+        code += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    code += [(_EQUAL, 1, 0, socket_call), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 16)]  # the family of the socket
+    for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+        code += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    code.append((_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT))
+    reading, writing = os.pipe()
+    os.write(writing, b"".join(struct.pack("HBBI", *line) for line in code))
+    os.close(writing)
+    return reading
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def _send(control: socket.socket, message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
