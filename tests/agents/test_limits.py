@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -211,12 +212,23 @@ def test_servers_on_loopback_and_abstract_sockets_are_reached_only_where_the_net
     assert answers == ["reached" if shared else "no"] * len(targets)
 
 
-def test_a_tree_of_100_000_folders_is_removed_and_links_in_it_are_not_followed(tmp_path):
+@pytest.fixture
+def memory_path(tmp_path):
+    """A folder in memory, where there is one: a disk takes minutes for 100,000 folders."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield folder
+    subprocess.run(["rm", "-rf", str(folder)], check=False)
+
+
+def test_a_tree_of_100_000_folders_is_removed_and_links_in_it_are_not_followed(memory_path, tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("the user's")
-    rooms = Rooms(tmp_path)
-    root = next(tmp_path.glob("snellen-agents-*"))
+    rooms = Rooms(memory_path)
+    root = next(memory_path.glob("snellen-agents-*"))
     top = root / "1"
     top.mkdir()
     (top / "link").symlink_to(kept)
@@ -237,7 +249,8 @@ def nest(top: Path, depth: int) -> None:
     os.close(handle)
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next_one_however_deep(tmp_path):
+def test_what_a_killed_run_left_is_removed_by_the_next_one_however_deep(memory_path):
+    tmp_path = memory_path
     code = "import os, sys; from pathlib import Path; from snellen.models.agents.room import Rooms; Rooms(Path(sys.argv[1])); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     root = next(tmp_path.glob("snellen-agents-*"))
@@ -287,21 +300,20 @@ def test_the_default_limits_are_under_3_gb_of_memory_and_2_gb_of_files():
 
 @bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, and only root can become one")
-def test_a_user_without_rights_has_the_same_limits(tmp_path):
+def test_a_user_without_rights_has_the_same_limits():
     """Root has ways that a user has not: the same attacks, by a user."""
-    copy = tmp_path / "package"
-    package = Path(sandbox.__file__).parent
-    copy.mkdir()
-    for name in ("supervisor.py",):
-        shutil.copy(package / name, copy / name)
-    tmp_path.chmod(0o755)
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    copy = Path(shutil.copy(Path(sandbox.__file__).parent / "supervisor.py", folder))
+    copy.chmod(0o644)
     code = f"""
 import json, os, socket, subprocess, sys, tempfile
 os.setgid(65534); os.setuid(65534)
 mount = tempfile.mkdtemp()
 ours, theirs = socket.socketpair()
-supervisor = subprocess.Popen(["/usr/bin/python3", "-I", "-S", {str(copy / "supervisor.py")!r}, str(theirs.fileno())],
+supervisor = subprocess.Popen(["/usr/bin/python3", "-I", "-S", {str(copy)!r}, str(theirs.fileno())],
     pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+theirs.close()
 limits = {LIMITS.plain()!r}
 ours.sendall(json.dumps(dict(isolated=True, network=False, box=mount, ports=[8321], limits=limits)).encode() + b"\\n")
 first, numbers, _, _ = socket.recv_fds(ours, 4096, 8)
@@ -316,3 +328,4 @@ print(first.decode().strip(), len(numbers), ours.recv(4096).decode().strip())
     ):
         done = subprocess.run(["/usr/bin/python3", "-c", code, script], capture_output=True, text=True, timeout=100)
         assert done.stdout.startswith("{} 2 ") and f'"limit": "{limit}"' in done.stdout, done.stdout + done.stderr
+    shutil.rmtree(folder)

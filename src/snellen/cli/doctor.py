@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import typer
 from msgspec import Struct, structs
 
+from snellen.cli.agent_findings import agent_findings
 from snellen.cli.output import show_json
 from snellen.errors import SnellenError
 
@@ -72,6 +73,8 @@ def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterat
     yield from _keys(key_env)
     yield _disk(results)
     yield _writable(results)
+    for name, works, text in agent_findings():
+        yield Finding(name, "ok" if works else "missing", text)
     if find_spec("torch") is not None:
         yield _torch()
         yield _embedded()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from snellen.errors import UsageError
 from snellen.models.agents.reader import python_folders
 from snellen.models.agents.room import Room
 from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, require_apart, write
@@ -62,6 +63,16 @@ def ready(equipment: Equipment, hidden: Sequence[Path] = ()) -> Equipment:
     shown = Equipment(settings, tuple(sorted(outside)), tuple(sorted(kept)))
     require_apart((*shown.read, *shown.written), hidden)
     return shown
+
+
+def require_local(equipment: Equipment) -> None:
+    """Raise UsageError where the tools need a network that the agent does not have."""
+    settings = equipment.settings
+    if settings.backend == "web" and not settings.replay:
+        raise UsageError(
+            "the tools of an agent run in its sandbox, and backend 'web' needs a network that is not there",
+            "Use pages of your own, replay a record, or open this machine's network with --agent-network host.",
+        )
 
 
 def described(equipment: Equipment | None) -> dict[str, object]:

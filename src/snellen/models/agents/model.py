@@ -84,6 +84,8 @@ class AgentModel:
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
         self._equipment = equip.find(options.tools)
+        if self._network == "endpoint" and self._equipment is not None:
+            equip.require_local(self._equipment)
         self._site: Site | None = None
         # More would only be slower: start-up is a matter of cores.
         self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))

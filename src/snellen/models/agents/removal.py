@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,10 @@ def _enter(above: int, name: str) -> _Level | None:
         return None
     if handle < 0:
         return None
-    with contextlib.suppress(OSError):
-        os.fchmod(handle, 0o700)
     status = os.fstat(handle)
+    if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(OSError):
+            os.fchmod(handle, stat.S_IRWXU)
     level = _Level(name, handle, (status.st_dev, status.st_ino))
     with contextlib.suppress(OSError):
         # The whole list first: a folder that is read while it shrinks may leave entries out.

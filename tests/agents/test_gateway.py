@@ -1,0 +1,199 @@
+"""What an agent can ask through its gateway, and which programs are started: real connections on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from snellen.cli import main
+from snellen.errors import PreflightError, UsageError
+from snellen.models.agents import programs, sandbox
+from snellen.models.agents.gateway import Gateway
+from snellen.models.base import ModelOptions
+from snellen.models.registry import open_model
+
+from agents.test_shut_in import room, rooms, shell  # isort: skip # noqa: F401 - a fixture
+
+KEY = "the-key-of-the-endpoint-5678"
+
+
+async def endpoint(requests: list) -> tuple[web.AppRunner, str]:
+    """A server that records what it gets, answers in pieces, and would redirect."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        requests.append((request.method, request.path, dict(request.headers), await request.read()))
+        if request.path == "/v1/models":
+            raise web.HTTPFound("http://127.0.0.1:1/elsewhere")
+        reply = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Set-Cookie": "a=b"})
+        await reply.prepare(request)
+        for piece in (b"data: 1\n\n", b"data: [DONE]\n\n"):
+            await reply.write(piece)
+        return reply
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+
+
+async def test_an_agent_reaches_the_model_and_nothing_else_of_the_endpoint():
+    requests: list = []
+    runner, base_url = await endpoint(requests)
+    gateway = Gateway(base_url, KEY)
+    listener = socket.create_server(("127.0.0.1", 0))
+    inside = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with gateway.open_to(listener), aiohttp.ClientSession() as session:
+        headers = {"Authorization": "Bearer another", "X-Secret": "1"}
+        async with session.post(f"{inside}/v1/chat/completions", data=b'{"a": 1}', headers=headers) as reply:
+            assert await reply.read() == b"data: 1\n\ndata: [DONE]\n\n" and "Set-Cookie" not in reply.headers
+        (method, path, sent, body) = requests.pop()
+        assert (method, path, body) == ("POST", "/v1/chat/completions", b'{"a": 1}')
+        assert sent["Authorization"] == f"Bearer {KEY}" and "X-Secret" not in sent
+        assert sent["Content-Length"] == "8", "not every server takes chunks"
+        for method, path in (
+            ("GET", "/v1/chat/completions"),
+            ("POST", "/v1/files"),
+            ("POST", "/v1/chat/completions/../files"),
+            ("POST", "/v1/chat%2Fcompletions"),
+            ("POST", "//v1/chat/completions"),
+            ("DELETE", "/v1/models"),
+            ("GET", "/metrics"),
+        ):
+            from yarl import URL
+
+            async with session.request(method, URL(f"{inside}{path}", encoded=True)) as reply:
+                assert reply.status == 403, (method, path)
+        assert requests == []
+        async with session.get(f"{inside}/v1/models", allow_redirects=False) as reply:
+            assert reply.status == 502 and "Location" not in reply.headers
+        for raw in (
+            b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET http://127.0.0.1:22/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+            writer.write(raw)
+            assert not (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 200")
+            writer.close()
+    await gateway.close()
+    await runner.cleanup()
+    listener.close()
+
+
+async def test_an_endpoint_that_is_gone_is_an_error_that_the_agent_sees():
+    gateway = Gateway("http://127.0.0.1:9/v1", "")
+    listener = socket.create_server(("127.0.0.1", 0))
+    inside = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with (
+        gateway.open_to(listener),
+        aiohttp.ClientSession() as session,
+        session.post(f"{inside}/v1/chat/completions", data=b"{}") as reply,
+    ):
+        assert reply.status == 502 and "cannot be reached" in await reply.text()
+    await gateway.close()
+    listener.close()
+
+
+def moved_bubblewrap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bubblewrap in a folder of PATH, and none elsewhere on it; it records that it was started."""
+    real = shutil.which("bwrap")
+    if real is None:
+        pytest.skip("NO bwrap HERE")
+    folder.mkdir()
+    path = folder / "bwrap"
+    path.write_text(f'#!/bin/sh\necho started >> "{folder}/log"\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    programs.bubblewrap_fault.cache_clear()
+    return path
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_bubblewrap_outside_of_usr_bin_is_the_one_that_is_started(relative, rooms, tmp_path, monkeypatch):  # noqa: F811
+    path = moved_bubblewrap(tmp_path / "my tools", monkeypatch)
+    if relative:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("PATH", "my tools")
+    assert sandbox.choose("auto") == "bubblewrap"
+    before = len((path.parent / "log").read_text().split())
+    here = room(rooms, "bubblewrap", tmp_path)
+    shell("bubblewrap", here, "echo inside $$")
+    assert here.stdout.read_text().startswith("inside "), here.stderr.read_text()
+    assert len((path.parent / "log").read_text().split()) == before + 1
+    here.remove()
+
+
+def test_a_bubblewrap_that_cannot_make_a_sandbox_is_refused_before_the_run(tmp_path, monkeypatch):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    programs.bubblewrap_fault.cache_clear()
+    with pytest.raises(PreflightError, match="No permissions to create new namespace"):
+        sandbox.choose("auto")
+
+
+def findings(capsys) -> dict[str, dict]:
+    main(["doctor", "--json"])
+    return {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_doctor_reports_what_agents_need_with_versions_and_what_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (("bwrap", "bubblewrap 9.9.1"), ("apptainer", "9.9.2"), ("node", "v9.9.3"), ("npm", "9.9.4")):
+        (tools / name).write_text(f"#!/bin/sh\necho {text}\n")
+        (tools / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", str(tools))
+    programs.bubblewrap_fault.cache_clear()
+    there = findings(capsys)
+    for name, version, program in (
+        ("bubblewrap", "9.9.1", "bwrap"),
+        ("Apptainer", "9.9.2", "apptainer"),
+        ("Node", "9.9.3", "node"),
+        ("npm", "9.9.4", "npm"),
+    ):
+        assert there[name]["state"] == "ok", there[name]
+        assert version in there[name]["text"] and str(tools / program) in there[name]["text"]
+    assert "apt-get install ripgrep" in there["ripgrep"]["text"]
+    assert "snellen agents install openclaw" in there["agent openclaw"]["text"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    programs.bubblewrap_fault.cache_clear()
+    gone = findings(capsys)
+    for name in ("bubblewrap", "Apptainer", "Node", "npm", "ripgrep", "agent openclaw", "agent opencode"):
+        assert gone[name]["state"] == "missing", gone[name]
+    assert "apt-get install bubblewrap" in gone["bubblewrap"]["text"]
+
+
+def test_tools_that_need_the_web_are_refused_without_a_network(tmp_path):
+    (tmp_path / "tools.json").write_text('{"backend": "web"}')
+    options = ModelOptions(agent_model="a/b", base_url="http://127.0.0.1:9/v1", tools=str(tmp_path / "tools.json"))
+    with pytest.raises(UsageError, match="--agent-network host"):
+        open_model("agent:opencode", options)
+
+
+def test_sizes_are_read_with_their_units_and_anything_else_is_refused(capsys, tmp_path):
+    from snellen.cli.options import size
+
+    assert [size(text, "--x") for text in ("512M", "2G", "2GiB", "1000", "3kb")] == [
+        512 << 20,
+        2 << 30,
+        2 << 30,
+        1000,
+        3 << 10,
+    ]
+    words = ["run", "chart", "--model", "agent:opencode", "--agent-model", "a/b", "--base-url", "http://127.0.0.1:9/v1"]
+    for wrong in ("lots", "-1", "1T", "1e9", "9" * 30):
+        assert main([*words, "--agent-memory", wrong, "--out", str(tmp_path / "r")]) == 2
+        assert "--agent-memory" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
