@@ -23,7 +23,7 @@ from snellen.models.agents.room import Asked, Room, Rooms
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warming import warm_up
 from snellen.models.tools.settings import Settings
-from snellen.secrets import redact
+from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
 
 NO_KEY = "none"  # agents insist on a key; a server without one does not look at it
