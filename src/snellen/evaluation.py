@@ -17,6 +17,7 @@ from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.caveats import caveats
 from snellen.engine.endpoints import check_rerun, with_endpoint
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.limits import UNPRICED
 from snellen.engine.live import LiveScores
 from snellen.engine.loop import in_loop
 from snellen.engine.places import located
@@ -207,6 +208,7 @@ def rerun(
     key_env: str | None = None,
     trust: bool = False,
     confirm: Callable[[str], bool] | None = None,
+    prices: str | Path | None = None,
     display: Display | None = None,
     patience_s: float | None = None,
     rpm: float | None = None,
@@ -223,7 +225,7 @@ def rerun(
             of this environment (snellen.engine.endpoints).
         trust: run_meta.json may name code to import, and files and programs of this machine (docs/run-folder.md).
         confirm: asks a person whether the run's own endpoint may be used; None: it may not.
-        patience_s, rpm, tpm: replace those of the run; None: as recorded.
+        patience_s, rpm, tpm, prices: replace those of the run; None: as recorded.
 
     Raises:
         UntrustedRunError: run_meta.json names what needs the user's word; nothing was read, started or sent.
@@ -243,7 +245,8 @@ def rerun(
     if asked is None:
         asked = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
     check_rerun(source, meta, spec, trust=trust, asked=model is None)
-    pace = {"patience_s": patience_s, "rpm": rpm, "tpm": tpm}
+    priced = prices is not None and spec.model.partition(":")[0] not in UNPRICED
+    pace = {"patience_s": patience_s, "rpm": rpm, "tpm": tpm, "prices": str(prices) if priced else None}
     chosen = {name: value for name, value in pace.items() if value is not None}
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)

@@ -9,6 +9,8 @@ from msgspec import Struct, structs
 
 from snellen.comparing import compare
 from snellen.engine.caveats import GOLD_HELD_BACK, sentence
+from snellen.engine.costs import recorded
+from snellen.engine.costs import sentence as sentence_of
 from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
@@ -17,7 +19,14 @@ from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_
 from snellen.types import Generation, MediaSettings
 
 
-def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, show_gold: bool = False) -> Path:
+def write(
+    runs: Sequence[Run],
+    out: str | Path,
+    *,
+    max_answers: int = 2_000,
+    show_gold: bool = False,
+    prices: str | Path | None = None,
+) -> Path:
     """Write one self-contained HTML page about runs and return its path.
 
     Args:
@@ -25,6 +34,7 @@ def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, sho
         out: the file.
         max_answers: answers in the gallery over all runs; unusable and wrong ones come first.
         show_gold: show the gold answers of restricted benchmarks too.
+        prices: a file of prices: the recorded usage at these is shown as the cost.
 
     Raises:
         SnellenError: a run's samples cannot be read again, or the file cannot be written.
@@ -34,6 +44,11 @@ def write(runs: Sequence[Run], out: str | Path, *, max_answers: int = 2_000, sho
     path = Path(out)
     names = run_names([run.path for run in runs])
     views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(runs, names, strict=True)]
+    if prices is not None:
+        paid = [sentence_of(recorded(run.folder, prices)) for run in runs]
+        views = [
+            structs.replace(view, facts={**view.facts, "cost": text}) for view, text in zip(views, paid, strict=True)
+        ]
     comparisons = []
     for number, run in enumerate(runs):
         first = next(i for i, other in enumerate(runs) if other.benchmark.name == run.benchmark.name)

@@ -272,6 +272,10 @@ MaxCost = Annotated[
 MaxTokensTotal = Annotated[
     int | None, typer.Option(min=1, help="Stop once so many tokens are used, in and out.", rich_help_panel=BUDGET)
 ]
+PricesOfRun = Annotated[
+    Path | None,
+    typer.Option("--prices", metavar="FILE", help="TOML or JSON of prices: show what the recorded answers cost."),
+]
 Prices = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="TOML or JSON: model to US dollars per million tokens.", rich_help_panel=BUDGET),

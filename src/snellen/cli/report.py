@@ -66,6 +66,7 @@ def report(
             rich_help_panel=REFERENCE,
         ),
     ] = None,
+    prices: given.PricesOfRun = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="With --reference: one JSON object on stdout.", rich_help_panel=given.SHOWING),
@@ -95,4 +96,4 @@ def report(
 
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     target = out or (opened[0].folder.report if len(opened) == 1 else Path("report.html"))
-    print(write(opened, target, max_answers=max_answers, show_gold=show_gold))
+    print(write(opened, target, max_answers=max_answers, show_gold=show_gold, prices=prices))

@@ -10,6 +10,7 @@ import typer
 
 from snellen.cli import options as given
 from snellen.cli.outcome import Outcome, failures_as_json, finish, names
+from snellen.cli.preview import require_rerun
 
 
 def rerun(
@@ -34,6 +35,7 @@ def rerun(
     patience: Annotated[float | None, given.PATIENCE_OPTION] = None,
     rpm: given.Rpm = None,
     tpm: given.Tpm = None,
+    prices: given.PricesOfRun = None,
     profile: given.Profiles = None,
     report: given.WriteReport = False,
     as_json: given.AsJson = False,
@@ -47,6 +49,7 @@ def rerun(
     from snellen.engine.progress import display
     from snellen.evaluation import rerun as again
 
+    require_rerun(run, profile, prices, trust=trust)
     with failures_as_json(out or run, *names(run), wanted=as_json):
         done = again(
             run,
@@ -60,8 +63,14 @@ def rerun(
             patience_s=patience,
             rpm=rpm,
             tpm=tpm,
+            prices=prices,
             display=display(as_json=as_json, quiet=quiet),
         )
+    if prices is not None:
+        from snellen.cli.output import note
+        from snellen.engine import costs
+
+        note(f"note: {costs.sentence(costs.recorded(done.folder, prices))}")
     raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))
 
 

@@ -13,6 +13,7 @@ from snellen.cli import options as given
 from snellen.cli.faults import tell
 from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
+from snellen.cli.preview import require_profile, show_estimates
 from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 
@@ -101,6 +102,12 @@ def run(
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
     profile: given.Profiles = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Show questions, images, estimated tokens and cost. Sends nothing, needs no key."
+        ),
+    ] = False,
     report: given.WriteReport = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -174,6 +181,13 @@ def run(
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
+    for spec in specs:
+        made = require_profile(spec, profile)
+        if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
+            next(iter(made.samples(spec.data)), None)
+    if dry_run:
+        show_estimates(specs, folders, as_json=as_json)
+        return
     outcome = Outcome()
     with contextlib.ExitStack() as servers:
         if started is not None:

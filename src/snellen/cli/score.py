@@ -70,6 +70,7 @@ def score(
             rich_help_panel=FILES,
         ),
     ] = "id",
+    prices: given.PricesOfRun = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
     ] = False,
@@ -80,6 +81,15 @@ def score(
     from snellen.rescoring import score_answers
     from snellen.scoring.hierarchy import ClassTables
 
+    cost = None
+    if prices is not None:
+        from snellen.engine import costs
+        from snellen.engine.folder import RunFolder
+
+        folder = RunFolder(results)
+        if not folder.exists():
+            raise UsageError(f"--prices needs a run with recorded usage, and {results} is none", "Name a run's folder.")
+        cost = costs.recorded(folder, prices)
     if disagreements and profile is None:
         profile = "all"
     if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
@@ -128,9 +138,13 @@ def score(
                 *notes,
                 f"more than {classes.most:,} classes: their table is left out (docs/diagnosis.md makes it)",
             ]
+        if cost is not None:
+            found["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
         show_json(found)
     elif _has_score(summary):
         show(_table(summary))
+    if cost is not None:
+        notes = [*notes, costs.sentence(cost)]
     for line in [*summary.unread_lines(), *notes]:
         note(f"note: {line}" if not line.startswith(" ") else line)
 

@@ -70,6 +70,29 @@ def suggested(spec: str) -> str:
     return f"local:{spec}" if spec.count("/") == 1 and not spec.lower().startswith(API_ORGANISATIONS) else f"api:{spec}"
 
 
+def require_kind(spec: str) -> None:
+    """Refuse a model whose kind there is not, without opening it. Raises UsageError as `open_model` does."""
+    kind = spec.partition(":")[0]
+    if kind not in KINDS and kind not in (found := {point.name: point for point in entry_points(group=GROUP)}):
+        raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
+
+
+def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
+    """What to write in place of a model without a kind, or with one that there is not."""
+    near = difflib.get_close_matches(kind, known, n=1)
+    if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
+        hub = better.startswith("local:") and not Path(spec).expanduser().exists()
+        other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
+        return UsageError(
+            f"--model {spec!r} names no kind of model", f"Write --model {better}{other}. Kinds: {', '.join(known)}."
+        )
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return UsageError(
+        f"--model {spec!r}: there is no model kind {kind!r}",
+        f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
+    )
+
+
 def open_model(spec: str, options: ModelOptions) -> Model:
     """Make the model that `spec` names; nothing is loaded or contacted before preflight.
 
@@ -94,20 +117,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
     else:
         found = {point.name: point for point in entry_points(group=GROUP)}
         if kind not in found:
-            known = [*KINDS, *sorted(found)]
-            near = difflib.get_close_matches(kind, known, n=1)
-            if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
-                hub = better.startswith("local:") and not Path(spec).expanduser().exists()
-                other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
-                raise UsageError(
-                    f"--model {spec!r} names no kind of model",
-                    f"Write --model {better}{other}. Kinds: {', '.join(known)}.",
-                )
-            hint = f"Did you mean {near[0]}? " if near else ""
-            raise UsageError(
-                f"--model {spec!r}: there is no model kind {kind!r}",
-                f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
-            )
+            raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
         factory = _of_plugin(found[kind].load, kind)
         return cast(Model, _of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))

@@ -1,0 +1,93 @@
+"""What can be known before the first request: options that are used after the answers, and what a run will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snellen.cli.output import note, show, show_json
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
+    from snellen.engine.folder import RunSpec
+
+
+def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
+    """Find the benchmark, and refuse a profile, a setting or a model that there is not, before anything is asked.
+
+    Raises:
+        UsageError: no such benchmark, profile, setting of the benchmark or kind of model.
+    """
+    from snellen.engine.rescore import profiles_of
+    from snellen.evaluation import find_benchmark
+    from snellen.models.registry import require_kind
+
+    benchmark = find_benchmark(spec, trust=True)
+    profiles_of(benchmark, profile)
+    unknown = sorted(set(spec.data.options) - set(benchmark.options))
+    if unknown:
+        known = ", ".join(benchmark.options) or "none"
+        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+    require_kind(spec.model)
+    return benchmark
+
+
+def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust: bool) -> None:
+    """Refuse a profile or a price file of a run that is repeated, before anything is asked. Raises UsageError."""
+    from snellen.engine.folder import RunFolder
+    from snellen.engine.rescore import profiles_of
+    from snellen.evaluation import load_run
+    from snellen.models.api.prices import load_price
+
+    if not RunFolder(run).exists():
+        return  # the run itself says so
+    if profile is not None:
+        profiles_of(load_run(run, trust=trust).benchmark, profile)
+    if prices is not None:
+        model = RunFolder(run).meta().spec.model
+        load_price(prices, model.partition(":")[2] or model)
+
+
+def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
+    """Print questions, images, estimated tokens and cost of runs; no request is sent, and no key is read."""
+    from rich.table import Table
+
+    from snellen.engine.costs import CHARACTERS, PIXELS, estimated
+    from snellen.engine.folder import RunFolder
+    from snellen.evaluation import find_benchmark
+
+    found = [
+        estimated(spec, find_benchmark(spec, trust=True), RunFolder(folder))
+        for spec, folder in zip(specs, folders, strict=True)
+    ]
+    costs = [one.cost for one in found if one.cost is not None]
+    if as_json:
+        show_json({"dry_run": True, "runs": found, "cost": sum(costs) if costs else None})
+        return
+    table = Table(title="Dry run: no request is sent", title_justify="left")
+    table.add_column("benchmark")
+    table.add_column("model")
+    for heading in ("questions", "answered", "images", "videos", "input tokens", "output tokens", "cost"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(
+            one.benchmark,
+            one.model,
+            f"{one.questions:,}",
+            f"{one.answered:,}",
+            f"{one.images:,}",
+            f"{one.videos:,}",
+            f"~{one.input_tokens:,}",
+            "no limit" if one.output_tokens is None else f"<= {one.output_tokens:,}",
+            "no price" if one.cost is None else f"~${one.cost:,.4f}" + ("+" if one.output_tokens is None else ""),
+        )
+    show(table)
+    note(
+        f"note: estimated with {CHARACTERS} characters and {PIXELS} pixels a token; servers count otherwise. Cost is with every "
+        "reply at its limit; + marks a cost without output, because nothing limits it (--max-tokens does)."
+    )
+    for one in found:
+        if one.unreadable:
+            note(f"note: {one.benchmark}: {one.unreadable:,} questions have pictures that cannot be read")

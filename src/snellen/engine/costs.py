@@ -1,0 +1,171 @@
+"""What a run will cost, estimated without a request; and what a finished run cost, from its recorded usage."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Benchmark
+from snellen.engine import rescore
+from snellen.engine.folder import RunFolder, RunSpec
+from snellen.errors import SnellenError, UsageError
+from snellen.media.decode import fitted
+from snellen.media.headers import read_header
+from snellen.models.api.prices import load_price
+from snellen.models.base import effective
+from snellen.types import Image, Sample, Text, Video
+
+CHARACTERS = 4
+"""Characters of English text in a token, roughly."""
+PIXELS = 750
+"""Pixels of a picture in a token, roughly; models differ by a factor of about three."""
+UNKNOWN_IMAGE = 1000
+"""Tokens of a picture whose size is unknown, and of a frame of a video."""
+
+
+class Estimate(Struct, frozen=True):
+    """One benchmark and model, before any request.
+
+    Attributes:
+        benchmark, model, folder: of the run.
+        questions: requests in all, repeats included.
+        answered: of these, how many the run's folder has an answer to.
+        images, videos: in the prompts of the questions that are left.
+        input_tokens: estimated, of the questions that are left.
+        output_tokens: at most, where replies are limited; None where they are not.
+        cost: in US dollars, with every reply at its limit, or without any output where there is no limit; None without a
+            price.
+        unreadable: questions whose pictures cannot be read.
+    """
+
+    benchmark: str
+    model: str
+    folder: str
+    questions: int
+    answered: int
+    images: int
+    videos: int
+    input_tokens: int
+    output_tokens: int | None
+    cost: float | None
+    unreadable: int
+
+
+class Cost(Struct, frozen=True):
+    """What recorded answers cost: US dollars, over how many answers; `without` have no recorded usage."""
+
+    dollars: float
+    answers: int
+    without: int
+
+
+def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimate:
+    """The estimate for a run: prompts are made, headers of pictures are read, nothing is sent.
+
+    Raises:
+        SnellenError: the data cannot be read, or the price file has no price for the model.
+    """
+    price = None if spec.options.prices is None else load_price(spec.options.prices, _priced(spec.model))
+    done = _answered(folder)
+    questions = answered = images = videos = tokens = unreadable = 0
+    output: int | None = 0
+    for sample in itertools.islice(benchmark.samples(spec.data), spec.limit):
+        left = sum((sample.id, repeat) not in done for repeat in range(spec.repeats))
+        questions += spec.repeats
+        answered += spec.repeats - left
+        if not left:
+            continue
+        own, readable = _tokens(sample, spec)
+        tokens += left * own
+        unreadable += not readable
+        images += left * sum(isinstance(part, Image) for part in sample.prompt.parts)
+        videos += left * sum(isinstance(part, Video) for part in sample.prompt.parts)
+        limit = effective(spec.options.generation, sample.prompt.generation).max_tokens
+        output = None if limit is None or output is None else output + left * limit
+    cost = None if price is None else price.cost(tokens, output or 0)
+    return Estimate(
+        benchmark.name,
+        spec.model,
+        str(folder.path),
+        questions,
+        answered,
+        images,
+        videos,
+        tokens,
+        output,
+        cost,
+        unreadable,
+    )
+
+
+def recorded(folder: RunFolder, prices: str | Path) -> Cost:
+    """What a run's recorded answers cost at these prices.
+
+    Raises:
+        UsageError: the price file has no price for the run's model, or no answer has recorded usage.
+    """
+    model = folder.meta().spec.model
+    price = load_price(prices, _priced(model))
+    dollars, answers, without = 0.0, 0, 0
+    for record in rescore.final_records(folder.results):
+        if record.response is None:
+            continue
+        usage = record.response.usage
+        answers += 1
+        if usage.input_tokens or usage.output_tokens:
+            dollars += price.cost(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        else:
+            without += 1
+    if answers and without == answers:
+        raise UsageError(
+            f"{folder.path}: no answer has recorded usage, so that its cost is unknown",
+            "Omit --prices. Answers of other programs and of some servers come without token counts.",
+        )
+    return Cost(dollars, answers, without)
+
+
+def sentence(cost: Cost) -> str:
+    """The cost for a reader of a score."""
+    more = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
+    return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{more}"
+
+
+def _priced(model: str) -> str:
+    """The model's name as a price file has it."""
+    return model.partition(":")[2] or model
+
+
+def _answered(folder: RunFolder) -> set[tuple[str, int]]:
+    if not folder.results.is_file():
+        return set()
+    return {(one.sample_id, one.repeat) for one in rescore.final_records(folder.results) if one.response is not None}
+
+
+def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:
+    """Estimated tokens of a prompt, and whether all its pictures can be read."""
+    characters, tokens, readable = len(sample.prompt.system), 0, True
+    for part in sample.prompt.parts:
+        if isinstance(part, Text):
+            characters += len(part.text)
+        elif isinstance(part, Video):
+            tokens += UNKNOWN_IMAGE * spec.options.media.frames
+        else:
+            size, there = _size(part)
+            readable &= there
+            tokens += UNKNOWN_IMAGE if size is None else -(-size[0] * size[1] // PIXELS)
+            if size is not None and (fit := fitted(*size, spec.options.media)) != size:
+                tokens += -(-fit[0] * fit[1] // PIXELS) - -(-size[0] * size[1] // PIXELS)
+    return tokens + -(-characters // CHARACTERS), readable
+
+
+def _size(image: Image) -> tuple[tuple[int, int] | None, bool]:
+    """Pixels of a picture, None where they are unknown; and whether it can be read."""
+    if getattr(image.blob, "url", None):
+        return None, True
+    try:
+        header = read_header(image.blob.read())
+    except SnellenError:
+        return None, False
+    return (None, True) if header is None else (header.upright_size, True)
