@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
 from typing import Any
 
@@ -38,13 +39,51 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
         raise PreflightError(error.message, error.hint)
     probe = await _ask(transport, endpoint, "/chat/completions", b"{}")
     _refuse_key(probe, endpoint, key_name, has_key)
+    missing = listing.status in (404, 405)
+    if probe.status in (404, 405) and (missing or not _is_json(listing.body)) and await _is_below(transport, endpoint):
+        raise PreflightError(
+            f"{endpoint} has no chat completions (HTTP {probe.status}); {endpoint.base}/v1 has.",
+            f"Write --base-url {endpoint.base}/v1",
+        )
     if listing.status == 200:
         _check_listed(listing.body, endpoint, model)
-    elif listing.status in (404, 405) and probe.status in (404, 405):
+    elif missing and probe.status in (404, 405):
         raise PreflightError(
             f"{endpoint} has no chat completions: /models and /chat/completions answer HTTP {probe.status}.",
             "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
         )
+
+
+async def _is_below(transport: Transport, endpoint: Endpoint) -> bool:
+    """Return True where the server has what is looked for under /v1, and the address lacks that."""
+    if endpoint.base.endswith("/v1"):
+        return False
+    try:
+        reply = await transport.get(endpoint.url("/v1/models"))
+    except ModelError:
+        return False
+    return reply.status in (401, 403) or (reply.status == 200 and _is_json(reply.body))
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _sees(row: Any) -> bool | None:
+    """Whether a server's list says that a model takes pictures: as OpenRouter, Mistral and others say it; None: it does not say."""
+    architecture = row.get("architecture")
+    for held in (row, architecture if isinstance(architecture, dict) else {}):
+        for name in ("input_modalities", "modalities"):
+            if isinstance(held.get(name), list) and held[name]:
+                return any(str(one).lower() in ("image", "vision", "video") for one in held[name])
+    capabilities = row.get("capabilities")
+    if isinstance(capabilities, dict) and isinstance(capabilities.get("vision"), bool):
+        return bool(capabilities["vision"])
+    return None
 
 
 async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes | None) -> HttpReply:
@@ -86,6 +125,13 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
             "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
         ) from None
     rows = reply.get("data") if isinstance(reply, dict) else reply
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and row.get("id") == model and _sees(row) is False:
+            print(
+                f"snellen: warning: {endpoint} lists {model} as a model without image input: requests with pictures will fail. "
+                "Name a vision-language model.",
+                file=sys.stderr,
+            )
     listed = {row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)} if rows else set()
     if not listed or listed & {model, f"models/{model}", f"{model}:latest", model.rpartition(":")[0] or model}:
         return

@@ -1,0 +1,80 @@
+"""What a server's own lists show before the first question: an address without /v1, a model without vision."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from snellen.cli import main
+
+
+class Server(ThreadingHTTPServer):
+    """Serves /v1/models with `rows`, refuses chat completions, and keeps the paths that were asked for."""
+
+    def __init__(self, rows):
+        self.rows, self.paths = rows, []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(200 if self.path == "/v1/models" else 404, {"data": self.server.rows})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.answer(400 if self.path == "/v1/chat/completions" else 404, {"error": {"message": "no image input"}})
+
+    def answer(self, status, body):
+        self.server.paths.append(self.path)
+        data = json.dumps(body if status != 404 else {"detail": "Not Found"}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *words): ...
+
+
+@pytest.fixture
+def served():
+    servers = []
+
+    def start(*rows):
+        server = Server(list(rows))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server, f"http://127.0.0.1:{server.server_address[1]}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_address_without_v1_is_answered_with_the_address_to_write(served, tmp_path, capsys):
+    server, url = served({"id": "m"})
+    for base in (url, f"{url}/"):
+        run = ["run", "chart", "-m", "api:m", "--base-url", base, "--limit", "1", "-q", "--out", str(tmp_path / "run")]
+        assert main(run) == 4
+        assert f"Write --base-url {url}/v1" in " ".join(capsys.readouterr().err.split())
+    assert not any("completions" in path and path.startswith("/v1") for path in server.paths)
+
+
+@pytest.mark.parametrize(
+    ("row", "warned"),
+    [
+        ({"id": "m", "architecture": {"input_modalities": ["text"]}}, True),
+        ({"id": "m", "capabilities": {"vision": False}}, True),
+        ({"id": "m", "architecture": {"input_modalities": ["text", "image"]}}, False),
+        ({"id": "m", "capabilities": {"vision": True}}, False),
+        ({"id": "m"}, False),
+    ],
+)
+def test_a_model_listed_without_image_input_is_warned_of(served, tmp_path, capsys, row, warned):
+    _, url = served(row)
+    main(["run", "chart", "-m", "api:m", "--base-url", f"{url}/v1", "--limit", "1", "-q", "--out", str(tmp_path / "r")])
+    assert ("a model without image input" in capsys.readouterr().err) == warned
