@@ -191,6 +191,8 @@ def test_a_person_at_the_terminal_may_confirm_the_endpoint(mine, hostile):
     [
         {"model": "local:/some/model"},
         {"model": "agent:opencode", "options": {"agent_model": "x/y", "sandbox": "none"}},
+        {"model": "agent:opencode", "options": {"agent_model": "x/y", "agent_network": "host"}},
+        {"model": "agent:opencode", "options": {"agent_model": "x/y", "agent_memory": 1 << 40}},
         {"model": "replay:/etc/hostname"},
         {"model": "api:stub-vlm", "options": {"prices": "/etc/hostname"}},
         {"model": "tools:stub-vlm", "options": {"tools": "/etc/hostname"}},

@@ -20,6 +20,7 @@ from snellen.engine.ownership import is_own
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import DEFAULT_VARIABLE
+from snellen.models.base import AGENT_LIMITS, DEFAULTS
 
 JUDGE_RUNS = ("judged", "failures")
 JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
@@ -149,6 +150,11 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
         yield f"the tool settings {options.tools}"
     if options.sif is not None or options.sandbox != "auto":
         yield f"the sandbox {options.sif or options.sandbox}"
+    if options.agent_network != DEFAULTS.agent_network:
+        yield f"the network of this machine for an agent (--agent-network {options.agent_network})"
+    for limit in AGENT_LIMITS:
+        if getattr(options, limit) > getattr(DEFAULTS, limit):
+            yield f"--{limit.replace('_', '-')} {getattr(options, limit):,}, which is more than an agent may use"
     if spec.ray is not None:
         yield f"the Ray cluster {spec.ray}"
     if options.prices is not None:

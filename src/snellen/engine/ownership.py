@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from snellen.models.base import AGENT_LIMITS, DEFAULTS
+
 if TYPE_CHECKING:
     from snellen.engine.folder import RunMeta
 
@@ -70,6 +72,10 @@ def _covered(meta: RunMeta) -> bytes:
         "ray": spec.ray,
         "data": meta.identity.get("data"),
     }
+    # Only where they are set, so that runs from before there were these options stay their owner's.
+    for name in ("agent_network", *AGENT_LIMITS):
+        if getattr(options, name) != getattr(DEFAULTS, name):
+            parts[name] = getattr(options, name)
     return msgspec.json.encode(parts, order="deterministic", enc_hook=str)
 
 

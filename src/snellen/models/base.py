@@ -71,6 +71,10 @@ class ModelOptions(Struct, frozen=True):
     agent_depth: int = 128
 
 
+DEFAULTS = ModelOptions()
+AGENT_LIMITS = ("agent_memory", "agent_disk", "agent_processes", "agent_open_files", "agent_files", "agent_depth")
+
+
 class Model(Protocol):
     """Answers prompts. One instance serves one run; `answer` is called many times at once.
 
