@@ -110,3 +110,13 @@ def test_prices_without_the_model_or_without_usage_are_refused(folder, capsys):
     (folder / "answers.jsonl").write_text("")
     assert main(["score", "answers.jsonl", "--benchmark", "chart", "--prices", "prices.toml"]) == 2
     assert "recorded usage" in capsys.readouterr().err
+
+
+def test_pages_that_cannot_be_written_are_refused_before_a_judge_is_asked(folder, stub, capsys, monkeypatch):
+    evaluate("chart", "embedded", limit=2, out=folder / "run")
+    (folder / "file").write_text("")
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-judge-key-0123456789")
+    command = ["failures", "run", "--judge", "api:stub-vlm", "--base-url", stub.url, "--pages", "file/pages", "-q"]
+    assert main(command) == 6
+    assert "--pages file/pages cannot be written" in capsys.readouterr().err
+    assert stub.stats()["served"] == 0

@@ -79,6 +79,7 @@ def failures(
     """
     from snellen import failures as room
     from snellen.cli.output import note
+    from snellen.cli.preview import require_writable
     from snellen.engine.progress import display
     from snellen.evaluation import load_run
     from snellen.failures import judging
@@ -90,6 +91,8 @@ def failures(
         raise UsageError("--rubric is about a judge", "Name one with --judge.")
     if show_gold and pages is None:
         raise UsageError("--show-gold is about pages", "Say where with --pages DIR.")
+    if pages is not None:
+        require_writable(pages, "--pages")
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     names = run_names([run.path for run in opened])
     decided = room.read_reviews(review or [], names)

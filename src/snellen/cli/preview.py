@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from snellen.cli.output import note, show, show_json
-from snellen.errors import UsageError
+from snellen.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -48,6 +49,22 @@ def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust:
     if prices is not None:
         model = RunFolder(run).meta().spec.model
         load_price(prices, model.partition(":")[2] or model)
+
+
+def require_writable(folder: Path, option: str) -> None:
+    """Make the folder that results will be written to, and refuse one that cannot be written.
+
+    Raises:
+        StorageError: it cannot be made, is a file, or nothing can be written into it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=folder, prefix=".snellen-"):
+            pass
+    except OSError as error:
+        raise StorageError(
+            f"{option} {folder} cannot be written: {error.strerror}", f"Give another folder as {option}."
+        ) from error
 
 
 def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json: bool) -> None:
