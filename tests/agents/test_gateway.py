@@ -182,6 +182,17 @@ def test_tools_that_need_the_web_are_refused_without_a_network(tmp_path):
         open_model("agent:opencode", options)
 
 
+def test_an_agent_in_a_sandbox_writes_to_no_folder_of_the_user(tmp_path):
+    (tmp_path / "pages").mkdir()
+    settings = {"pages": "pages", "record": "calls"}
+    (tmp_path / "tools.json").write_text(json.dumps(settings))
+    options = ModelOptions(agent_model="a/b", base_url="http://127.0.0.1:9/v1", tools=str(tmp_path / "tools.json"))
+    with pytest.raises(UsageError, match="cannot record"):
+        open_model("agent:opencode", options)
+    (tmp_path / "tools.json").write_text(json.dumps({**settings, "replay": True}))
+    open_model("agent:opencode", options)
+
+
 def test_sizes_are_read_with_their_units_and_anything_else_is_refused(capsys, tmp_path):
     from snellen.cli.options import size
 

@@ -75,6 +75,16 @@ def require_local(equipment: Equipment) -> None:
         )
 
 
+def require_bounded(equipment: Equipment) -> None:
+    """Raise UsageError where an agent in a sandbox would write to a folder of the user, past its limits."""
+    settings = equipment.settings
+    if settings.record is not None and not settings.replay:
+        raise UsageError(
+            "an agent in a sandbox cannot record its tools' calls: it could fill the folder, and change what is in it",
+            "Record with --model tools:NAME, and give the agent the same settings with replay.",
+        )
+
+
 def described(equipment: Equipment | None) -> dict[str, object]:
     """What of it can change an answer."""
     return {} if equipment is None else {"tools": identity(equipment.settings)}

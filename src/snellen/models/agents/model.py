@@ -84,6 +84,8 @@ class AgentModel:
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
         self._equipment = equip.find(options.tools)
+        if self._equipment is not None and options.sandbox != "none":
+            equip.require_bounded(self._equipment)
         if self._network == "endpoint" and self._equipment is not None:
             equip.require_local(self._equipment)
         self._site: Site | None = None

@@ -7,7 +7,11 @@ them by digest. The first answer stays: two conversations that ask the same at t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -22,6 +26,8 @@ from snellen.models.tools.base import Backend, Hit, ImageHit, Page, ToolError
 from snellen.redaction import redact_bytes
 
 T = TypeVar("T")
+MOST_BYTES = 64 << 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class _Entry(Struct, frozen=True, omit_defaults=True):
@@ -91,8 +97,10 @@ class Recorded:
             raise ToolError(entry.fault, transient=entry.transient)
         result = msgspec.json.decode(entry.result, type=kind)
         if entry.picture and isinstance(result, Page) and self._folder is not None:
-            path = self._folder / "pictures" / entry.picture
-            data = path.read_bytes() if path.is_file() else b""
+            data = b""
+            if _DIGEST.fullmatch(entry.picture):
+                with contextlib.suppress(OSError):
+                    data = _plain(self._folder / "pictures" / entry.picture)
             if sha256(data).hexdigest() != entry.picture:
                 raise ToolError("the recorded picture is missing or damaged")
             result = structs.replace(result, data=data)
@@ -106,11 +114,11 @@ class Recorded:
 
     def _read(self, tool: str, arguments: Any) -> _Entry | None:
         path = self._path(tool, arguments)
-        if path is None or not path.is_file():
+        if path is None or not os.path.lexists(path):
             return None
         try:
-            return msgspec.json.decode(path.read_bytes(), type=_Entry)
-        except (OSError, msgspec.MsgspecError) as error:
+            return msgspec.json.decode(_plain(path), type=_Entry)
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise ToolError(f"the recorded call {path.name} cannot be read: {type(error).__name__}") from None
 
     def _keep(self, entry: _Entry, again: bool) -> _Entry | None:
@@ -140,3 +148,17 @@ class Recorded:
                 Path(part).unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"the tools' record cannot be written to {path.parent}: {error.strerror}") from error
+
+
+def _plain(path: Path) -> bytes:
+    """The content of a file of the record. An agent may have written it: links, pipes and longer files are refused.
+
+    Raises:
+        OSError: it is not a plain file of at most 64 MB.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            raise OSError(errno.EINVAL, "not a plain file of at most 64 MB", str(path))
+        return file.read(MOST_BYTES)
