@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
 import shutil
 import socket
 import stat
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -16,13 +19,16 @@ from aiohttp import web
 from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import programs, sandbox
-from snellen.models.agents.gateway import Gateway
+from snellen.models.agents.ask_fields import Allowed
+from snellen.models.agents.gateway import MOST_CONNECTIONS, Gateway
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
 from agents.test_shut_in import room, rooms, shell  # isort: skip # noqa: F401 - a fixture
 
 KEY = "the-key-of-the-endpoint-5678"
+ALLOWED = Allowed("m", 512, 20)
+ASK = b'{"model": "m", "max_tokens": 8}'
 
 
 async def endpoint(requests: list) -> tuple[web.AppRunner, str]:
@@ -50,17 +56,17 @@ async def endpoint(requests: list) -> tuple[web.AppRunner, str]:
 async def test_an_agent_reaches_the_model_and_nothing_else_of_the_endpoint():
     requests: list = []
     runner, base_url = await endpoint(requests)
-    gateway = Gateway(base_url, KEY)
+    gateway = Gateway(base_url, KEY, ALLOWED)
     listener = socket.create_server(("127.0.0.1", 0))
     inside = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with gateway.open_to(listener), aiohttp.ClientSession() as session:
         headers = {"Authorization": "Bearer another", "X-Secret": "1"}
-        async with session.post(f"{inside}/v1/chat/completions", data=b'{"a": 1}', headers=headers) as reply:
+        async with session.post(f"{inside}/v1/chat/completions", data=ASK, headers=headers) as reply:
             assert await reply.read() == b"data: 1\n\ndata: [DONE]\n\n" and "Set-Cookie" not in reply.headers
         (method, path, sent, body) = requests.pop()
-        assert (method, path, body) == ("POST", "/v1/chat/completions", b'{"a": 1}')
+        assert (method, path, json.loads(body)) == ("POST", "/v1/chat/completions", json.loads(ASK))
         assert sent["Authorization"] == f"Bearer {KEY}" and "X-Secret" not in sent
-        assert sent["Content-Length"] == "8", "not every server takes chunks"
+        assert sent["Content-Length"] == str(len(body)), "not every server takes chunks"
         for method, path in (
             ("GET", "/v1/chat/completions"),
             ("POST", "/v1/files"),
@@ -91,17 +97,143 @@ async def test_an_agent_reaches_the_model_and_nothing_else_of_the_endpoint():
 
 
 async def test_an_endpoint_that_is_gone_is_an_error_that_the_agent_sees():
-    gateway = Gateway("http://127.0.0.1:9/v1", "")
+    gateway = Gateway("http://127.0.0.1:9/v1", "", ALLOWED)
     listener = socket.create_server(("127.0.0.1", 0))
     inside = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with (
         gateway.open_to(listener),
         aiohttp.ClientSession() as session,
-        session.post(f"{inside}/v1/chat/completions", data=b"{}") as reply,
+        session.post(f"{inside}/v1/chat/completions", data=ASK) as reply,
     ):
         assert reply.status == 502 and "cannot be reached" in await reply.text()
     await gateway.close()
     listener.close()
+
+
+@contextlib.asynccontextmanager
+async def passed(allowed: Allowed = ALLOWED) -> AsyncIterator[tuple[int, list, Gateway]]:
+    """A gateway before a real endpoint: its port, what the endpoint gets, and the gateway."""
+    requests: list = []
+    runner, base_url = await endpoint(requests)
+    gateway = Gateway(base_url, KEY, allowed)
+    listener = socket.create_server(("127.0.0.1", 0))
+    try:
+        async with gateway.open_to(listener):
+            yield listener.getsockname()[1], requests, gateway
+    finally:
+        await gateway.close()
+        await runner.cleanup()
+        listener.close()
+
+
+async def ask(port: int, body: bytes, **headers: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as reply:
+        return reply.status, await reply.text()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "dearer"}',
+        b'{"model": "m", "model": "dearer"}',
+        b'{"model": "m", "mod\\u0065l": "dearer"}',
+        b'{"model": ["m"]}',
+        b'{"messages": []}',
+        b'["m"]',
+        b"not json",
+        b'{"model": "m", "messages": ' + b"[" * 100_000,
+        gzip.compress(b'{"model": "m"}'),
+    ],
+)
+async def test_an_agent_asks_no_other_model_than_that_of_the_run(body):
+    async with passed() as (port, requests, gateway):
+        encoding = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+        status, text = await ask(port, body, **encoding)
+        assert status in (400, 403) and "snellen" in text
+        assert requests == [] and gateway.requests == 0
+
+
+async def test_an_agent_raises_no_length_and_sends_no_field_that_costs_or_leads_elsewhere():
+    hostile = {
+        "n": 100, "best_of": 9, "models": ["dearer"], "service_tier": "priority", "api_base": "http://x", "api_key": "k",
+        "plugins": [], "provider": {}, "web_search_options": {}, "store": True, "metadata": {}, "extra_body": {},
+    }  # fmt: skip
+    messages = [{"role": "user", "content": "ü  \u2028"}]
+    async with passed() as (port, requests, _):
+        for lengths, expected in (
+            ({}, {"max_tokens": 512}),
+            ({"max_tokens": 10**9}, {"max_tokens": 512}),
+            ({"max_tokens": None}, {"max_tokens": 512}),
+            ({"max_tokens": -1}, {"max_tokens": 512}),
+            ({"max_tokens": 1e300}, {"max_tokens": 512}),
+            ({"max_tokens": 100, "max_completion_tokens": 10**9}, {"max_tokens": 100, "max_completion_tokens": 512}),
+            ({"max_completion_tokens": 512}, {"max_completion_tokens": 512}),
+        ):
+            asked = {"model": "m", "messages": messages, "temperature": 0.5, **hostile, **lengths}
+            assert (await ask(port, json.dumps(asked).encode()))[0] == 200
+            body = json.loads(requests.pop()[3])
+            assert body == {"model": "m", "messages": messages, "temperature": 0.5, **expected}
+
+
+async def test_the_number_of_requests_of_one_sample_is_bounded():
+    async with passed(Allowed("m", 512, 3)) as (port, requests, gateway):
+        answers = [(await ask(port, ASK))[0] for _ in range(5)]
+        assert answers == [200, 200, 200, 403, 403] and len(requests) == 3
+        assert gateway.exhausted and gateway.requests == 5
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_an_agent_cannot_take_the_descriptors_of_the_run_by_connections():
+    before = descriptors()
+    async with passed() as (port, _, _):
+        connections = []
+        for _ in range(4 * MOST_CONNECTIONS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+            connections.append((reader, writer))
+        closed = 0
+        for reader, _ in connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    with contextlib.suppress(ConnectionError):
+                        await reader.read(1)
+                    closed += 1
+        ours = len(connections)
+        assert closed >= ours - MOST_CONNECTIONS
+        assert descriptors() <= before + ours + MOST_CONNECTIONS + 10
+        for _, writer in connections:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n{}",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        b"POST http://127.0.0.1:22/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET /v1/models@evil HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/models\\..\\files HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAccept: a\nAuthorization: Bearer z\x00\r\n\r\n",
+        b"GET " + b"/" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ],
+)
+async def test_a_request_that_is_no_plain_request_reaches_nothing(raw):
+    async with passed() as (port, requests, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(raw)
+        writer.write_eof()
+        with contextlib.suppress(ConnectionError):
+            assert not (await asyncio.wait_for(reader.readline(), 20)).startswith(b"HTTP/1.1 200")
+        writer.close()
+        assert requests == []
 
 
 def moved_bubblewrap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -173,13 +305,6 @@ def test_doctor_reports_what_agents_need_with_versions_and_what_is_missing(tmp_p
     for name in ("bubblewrap", "Apptainer", "Node", "npm", "ripgrep", "agent openclaw", "agent opencode"):
         assert gone[name]["state"] == "missing", gone[name]
     assert "apt-get install bubblewrap" in gone["bubblewrap"]["text"]
-
-
-def test_tools_that_need_the_web_are_refused_without_a_network(tmp_path):
-    (tmp_path / "tools.json").write_text('{"backend": "web"}')
-    options = ModelOptions(agent_model="a/b", base_url="http://127.0.0.1:9/v1", tools=str(tmp_path / "tools.json"))
-    with pytest.raises(UsageError, match="--agent-network host"):
-        open_model("agent:opencode", options)
 
 
 def test_an_agent_in_a_sandbox_writes_to_no_folder_of_the_user(tmp_path):

@@ -212,7 +212,7 @@ Sif = Annotated[Path | None, typer.Option("--sif", metavar="FILE", help="Image f
 AgentNetwork = Annotated[
     Literal["endpoint", "host"],
     typer.Option(
-        help="What an agent can reach: endpoint is --base-url alone; host opens all that this machine can reach, its "
+        help="What an agent can reach: endpoint is --base-url, and the web by --tools alone; host opens all that this machine can reach, its "
         "own servers on loopback and abstract sockets included.",
         rich_help_panel=AGENTS,
     ),
@@ -255,6 +255,10 @@ AgentDepth = Annotated[
     typer.Option(
         metavar="N", help="Levels of folders that one sample makes.", show_default="128", rich_help_panel=AGENTS
     ),
+]
+AgentRequests = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Requests of one sample to the model.", show_default="300", rich_help_panel=AGENTS),
 ]
 Tools = Annotated[
     Path | None,
@@ -409,6 +413,7 @@ def agent_limits(
     open_files: int | None,
     files: int | None,
     depth: int | None,
+    requests: int | None,
 ) -> dict[str, int]:
     """The fields of `ModelOptions` that the --agent-… options set; what is not set keeps its default there."""
     fields = {
@@ -418,5 +423,6 @@ def agent_limits(
         "agent_open_files": open_files,
         "agent_files": files,
         "agent_depth": depth,
+        "agent_requests": requests,
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -83,6 +83,7 @@ def run(
     agent_open_files: given.AgentOpenFiles = None,
     agent_files: given.AgentFiles = None,
     agent_depth: given.AgentDepth = None,
+    agent_requests: given.AgentRequests = None,
     serve: Annotated[
         str | None,
         typer.Option(
@@ -159,7 +160,9 @@ def run(
         tools=None if tools is None else str(tools),
         id_is=id_is,
         agent_network=agent_network,
-        **given.agent_limits(agent_memory, agent_disk, agent_processes, agent_open_files, agent_files, agent_depth),
+        **given.agent_limits(
+            agent_memory, agent_disk, agent_processes, agent_open_files, agent_files, agent_depth, agent_requests
+        ),
     )
     asked = RunSpec(
         benchmark="",

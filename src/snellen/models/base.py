@@ -38,6 +38,7 @@ class ModelOptions(Struct, frozen=True):
         agent_network: what an agent can reach: endpoint (the model, and what its tools need), host (all that this machine can).
         agent_memory, agent_disk: bytes that one agent's sample may use; files lie in memory and count for both.
         agent_processes, agent_open_files, agent_files, agent_depth: how many of them, and how deep its folders may lie.
+        agent_requests: that one agent's sample may make to its model.
     """
 
     generation: Generation = Generation()
@@ -69,10 +70,19 @@ class ModelOptions(Struct, frozen=True):
     agent_open_files: int = 2048
     agent_files: int = 65536
     agent_depth: int = 128
+    agent_requests: int = 300
 
 
 DEFAULTS = ModelOptions()
-AGENT_LIMITS = ("agent_memory", "agent_disk", "agent_processes", "agent_open_files", "agent_files", "agent_depth")
+AGENT_LIMITS = (
+    "agent_memory",
+    "agent_disk",
+    "agent_processes",
+    "agent_open_files",
+    "agent_files",
+    "agent_depth",
+    "agent_requests",
+)
 
 
 class Model(Protocol):

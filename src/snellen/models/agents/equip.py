@@ -65,14 +65,9 @@ def ready(equipment: Equipment, hidden: Sequence[Path] = ()) -> Equipment:
     return shown
 
 
-def require_local(equipment: Equipment) -> None:
-    """Raise UsageError where the tools need a network that the agent does not have."""
-    settings = equipment.settings
-    if settings.backend == "web" and not settings.replay:
-        raise UsageError(
-            "the tools of an agent run in its sandbox, and backend 'web' needs a network that is not there",
-            "Use pages of your own, replay a record, or open this machine's network with --agent-network host.",
-        )
+def asks_web(settings: Settings) -> bool:
+    """Whether the tools go over the network."""
+    return settings.backend == "web" and not settings.replay
 
 
 def require_bounded(equipment: Equipment) -> None:
@@ -92,13 +87,21 @@ def described(equipment: Equipment | None) -> dict[str, object]:
 
 def server(room: Room, settings: Settings) -> list[str]:
     """Write the settings of this room's MCP server, and say how it is started inside."""
-    write(structs.replace(settings, images=room.workplace), room.box / _CONFIG)
-    return [sys.executable, "-m", "snellen.models.tools.server", "--config", f"{room.inside}/{_CONFIG}"]
+    write(structs.replace(_inside(room, settings), images=room.workplace), room.box / _CONFIG)
+    words = [sys.executable, "-m", "snellen.models.tools.server", "--config", f"{room.inside}/{_CONFIG}"]
+    return words if room.web is None else [*words, "--relay", room.web]
+
+
+def _inside(room: Room, settings: Settings) -> Settings:
+    """The settings as the agent may see them: the address of a search engine can hold a password."""
+    if settings.searxng is None or room.web is None:
+        return settings
+    return structs.replace(settings, searxng=room.web)
 
 
 def skill(room: Room, settings: Settings) -> None:
     """Write the skill into the workspace; it names its command as the agent sees it."""
     folder = room.work / "skills" / NAME
-    write_skill(folder, structs.replace(settings, images="../.."))
+    write_skill(folder, structs.replace(_inside(room, settings), images="../.."), relay=room.web)
     about = folder / "SKILL.md"
     about.write_text(about.read_text().replace(str(room.box.absolute()), room.inside))

@@ -1,7 +1,8 @@
-"""The only way out of a sandbox: requests to the model's endpoint, passed on with a key that the agent never sees.
+"""The way out of a sandbox to the model: requests to its endpoint, passed on with a key that the agent never sees.
 
 Each agent reaches a listener of its own at 127.0.0.1 inside its network namespace (supervisor.py). What it may ask is
-POST /v1/chat/completions and GET /v1/models. Anything else is refused here, and nothing else can be reached from there.
+POST /v1/chat/completions and GET /v1/models; of a request's fields, only those that ask_fields.py lets through.
+The other way out, for web tools, is web_gateway.py. Nothing else can be reached from there.
 """
 
 from __future__ import annotations
@@ -9,54 +10,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
+from snellen.models.agents.ask_fields import Allowed, AskRefusedError, rewritten
 from snellen.models.agents.supervision import MODEL_PORT
 
 BASE_URL = f"http://127.0.0.1:{MODEL_PORT}/v1"
-MOST_BODY = 512 << 20  # bytes of one request: a conversation with all of its pictures
-MOST_UNSIZED = 32 << 20  # of one that does not say its length
+MOST_BODY = 128 << 20  # bytes of one request: a conversation with all of its pictures
+MOST_BODIES = MOST_BODY  # bytes of all requests of one agent that are waited for or passed on at the same time
 MOST_AT_ONCE = 16  # requests of one agent that are passed on at the same time
+MOST_CONNECTIONS = 64  # of one agent to one listener; each takes a descriptor of the run
+BODY_S = 300.0  # for a body to arrive
 CONNECT_S = 30.0
 _OPEN = {("POST", "/v1/chat/completions"): "/chat/completions", ("GET", "/v1/models"): "/models"}
-_ASKED = ("Content-Type", "Accept", "User-Agent")
+_PASSED = ("Accept", "User-Agent")
 _ANSWERED = ("Content-Type", "Retry-After", "Retry-After-Ms", "Date")
+
+Respond = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Gateway:
-    """Passes requests on to one endpoint.
+    """Passes requests of one agent on to one endpoint.
 
     Args:
         base_url: the endpoint, up to and including /v1.
         key: sent as a bearer token; empty: none.
+        allowed: what a request may ask for, and how many there may be.
     """
 
-    def __init__(self, base_url: str, key: str) -> None:
+    def __init__(self, base_url: str, key: str, allowed: Allowed) -> None:
         self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._allowed = allowed
         self._session: aiohttp.ClientSession | None = None
+        self._bodies = Budget(MOST_BODIES)
+        self.requests = 0
 
-    @contextlib.asynccontextmanager
-    async def open_to(self, listener: socket.socket) -> AsyncIterator[None]:
+    @property
+    def exhausted(self) -> bool:
+        """Whether the agent asked more often than it may."""
+        return self.requests > self._allowed.requests
+
+    def open_to(self, listener: socket.socket) -> contextlib.AbstractAsyncContextManager[None]:
         """Serve one agent's listener during the block; connections that are open after it are closed."""
-        slots = asyncio.Semaphore(MOST_AT_ONCE)
-
-        async def respond(request: web.BaseRequest) -> web.StreamResponse:
-            async with slots:
-                return await self._respond(request)
-
-        server = web.Server(respond, access_log=None, lingering_time=0.0)
-        served = await asyncio.get_running_loop().create_server(server, sock=listener.dup())
-        try:
-            yield
-        finally:
-            served.close()
-            await server.shutdown(1.0)
+        return serve(listener, self._respond)
 
     async def close(self) -> None:
         """Close the connections to the endpoint."""
@@ -67,21 +68,28 @@ class Gateway:
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         path = _OPEN.get((request.method, request.raw_path.partition("?")[0]))
         if path is None:
-            return _refusal(403, f"{request.method} {request.raw_path[:200]} is not open to agents")
+            return refusal(403, f"{request.method} {request.raw_path[:200]} is not open to agents")
+        if request.method == "GET":
+            return await self._passed_on(request, path, None)
         if (request.content_length or 0) > MOST_BODY:
-            return _refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
-        headers = {name: request.headers[name] for name in _ASKED if name in request.headers}
-        body: Any = None
-        if request.method == "POST":
-            # Not every server takes a body in chunks: the agent's own length is passed on, or the whole is waited for.
-            body = _bounded(request, MOST_BODY)
-            if request.content_length is not None:
-                headers["Content-Length"] = str(request.content_length)
-            else:
-                try:
-                    body = b"".join([chunk async for chunk in _bounded(request, MOST_UNSIZED)])
-                except _TooLongError:
-                    return _refusal(411, f"a request of more than {MOST_UNSIZED >> 20} MB needs a Content-Length")
+            return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
+        async with self._bodies.share(request.content_length or MOST_BODY):
+            try:
+                asked = await read_body(request, MOST_BODY, BODY_S)
+                body = await asyncio.to_thread(rewritten, asked, self._allowed)
+            except TooLongError:
+                return refusal(413, f"a request holds {MOST_BODY >> 20} MB at most")
+            except AskRefusedError as error:
+                return refusal(error.status, str(error))
+            self.requests += 1
+            if self.exhausted:
+                return refusal(403, f"all {self._allowed.requests:,} requests of this sample are used up")
+            return await self._passed_on(request, path, body)
+
+    async def _passed_on(self, request: web.BaseRequest, path: str, body: bytes | None) -> web.StreamResponse:
+        headers = {name: request.headers[name] for name in _PASSED if name in request.headers}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         reply: web.StreamResponse | None = None
         try:
             async with self._opened().request(
@@ -92,17 +100,17 @@ class Gateway:
                 allow_redirects=False,
             ) as answer:
                 if 300 <= answer.status < 400:
-                    return _refusal(502, f"the endpoint answered {answer.status}, a redirection, which is not followed")
-                kept = {name: answer.headers[name] for name in _ANSWERED if name in answer.headers}
-                reply = web.StreamResponse(status=answer.status, reason=answer.reason, headers=kept)
+                    return refusal(502, f"the endpoint answered {answer.status}, a redirection, which is not followed")
+                passed = {name: answer.headers[name] for name in _ANSWERED if name in answer.headers}
+                reply = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
                 await reply.prepare(request)
                 async for chunk in answer.content.iter_any():
                     await reply.write(chunk)
                 await reply.write_eof()
                 return reply
-        except (aiohttp.ClientError, OSError, TimeoutError, _TooLongError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if reply is None:
-                return _refusal(502, f"the endpoint cannot be reached: {type(error).__name__}")
+                return refusal(502, f"the endpoint cannot be reached: {type(error).__name__}")
             if request.transport is not None:  # cut, so that the agent does not take it for the end of the reply
                 request.transport.abort()
             return reply
@@ -118,19 +126,85 @@ class Gateway:
         return self._session
 
 
-class _TooLongError(Exception):
-    """A body is longer than MOST_BODY."""
+class TooLongError(Exception):
+    """A body is longer than allowed."""
 
 
-async def _bounded(request: web.BaseRequest, most: int) -> AsyncIterator[bytes]:
-    size = 0
-    async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size > most:
-            raise _TooLongError
-        yield chunk
+class Budget:
+    """Bytes that are shared out to those who wait for them, in their order.
+
+    Args:
+        total: bytes; nobody may ask for more.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._left = total
+        self._changed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def share(self, size: int) -> AsyncIterator[None]:
+        """Wait for so many bytes, and give them back after the block."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._left >= size)
+            self._left -= size
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._left += size
+                self._changed.notify_all()
 
 
-def _refusal(status: int, text: str) -> web.Response:
+@contextlib.asynccontextmanager
+async def serve(listener: socket.socket, respond: Respond) -> AsyncIterator[None]:
+    """Serve a listener of one agent: MOST_AT_ONCE requests and MOST_CONNECTIONS connections at the same time."""
+    slots = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def in_turn(request: web.BaseRequest) -> web.StreamResponse:
+        async with slots:
+            return await respond(request)
+
+    server = web.Server(in_turn, access_log=None, lingering_time=0.0, auto_decompress=False)
+
+    def protocol() -> asyncio.BaseProtocol:
+        # Beyond the bound a connection is closed at once: the run would lose its own files if it had no descriptor left.
+        return server() if len(server.connections) < MOST_CONNECTIONS else _Closed()
+
+    served = await asyncio.get_running_loop().create_server(protocol, sock=listener.dup())
+    try:
+        yield
+    finally:
+        served.close()
+        await server.shutdown(1.0)
+
+
+class _Closed(asyncio.Protocol):
+    """A connection that is not served."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+
+
+async def read_body(request: web.BaseRequest, most: int, seconds: float) -> bytearray:
+    """The whole body.
+
+    Raises:
+        TooLongError: it has more than `most` bytes, or has not arrived after `seconds`.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > most:
+                    raise TooLongError
+    except TimeoutError:
+        raise TooLongError from None
+    return body
+
+
+def refusal(status: int, text: str) -> web.Response:
+    """An error in the form that clients of the endpoint expect."""
     body = msgspec.json.encode({"error": {"message": f"snellen: {text}", "type": "gateway"}})
     return web.Response(status=status, body=body, content_type="application/json")

@@ -12,7 +12,15 @@ from snellen.models.base import ModelOptions
 
 _DEFAULTS = ModelOptions()
 NETWORKS = ("endpoint", "host")
-_LEAST = {"memory": 64 << 20, "disk": 16 << 20, "processes": 8, "open_files": 64, "files": 1000, "depth": 16}
+_LEAST = {
+    "memory": 64 << 20,
+    "disk": 16 << 20,
+    "processes": 8,
+    "open_files": 64,
+    "files": 1000,
+    "depth": 16,
+    "requests": 2,
+}
 
 
 class Limits(Struct, frozen=True):
@@ -25,6 +33,7 @@ class Limits(Struct, frozen=True):
         open_files: of all processes at the same time.
         files: files, folders and links.
         depth: folders within folders.
+        requests: to the model, where Snellen passes them on (`--agent-network endpoint`).
     """
 
     memory: int = _DEFAULTS.agent_memory
@@ -33,6 +42,7 @@ class Limits(Struct, frozen=True):
     open_files: int = _DEFAULTS.agent_open_files
     files: int = _DEFAULTS.agent_files
     depth: int = _DEFAULTS.agent_depth
+    requests: int = _DEFAULTS.agent_requests
 
     def plain(self) -> dict[str, int]:
         return {name: int(value) for name, value in msgspec.to_builtins(self).items()}
@@ -69,4 +79,10 @@ def breach_text(limit: str, used: int, limits: Limits) -> str:
     return f"it used {amount} allowed by {option}"
 
 
-_UNITS = {"processes": "processes", "open_files": "open files", "files": "files", "depth": "levels of folders"}
+_UNITS = {
+    "processes": "processes",
+    "open_files": "open files",
+    "files": "files",
+    "depth": "levels of folders",
+    "requests": "requests to the model",
+}

@@ -86,8 +86,6 @@ class AgentModel:
         self._equipment = equip.find(options.tools)
         if self._equipment is not None and options.sandbox != "none":
             equip.require_bounded(self._equipment)
-        if self._network == "endpoint" and self._equipment is not None:
-            equip.require_local(self._equipment)
         self._site: Site | None = None
         # More would only be slower: start-up is a matter of cores.
         self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))

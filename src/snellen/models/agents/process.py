@@ -112,6 +112,7 @@ async def run(
     has_asked: Callable[[], bool],
     size: Callable[[], int],
     watch: Callable[[], Watched],
+    breached: Callable[[], str] = lambda: "",
 ) -> Ran:
     """Start, wait, end. Whatever happens, no process of the agent is left when this returns or raises.
 
@@ -122,6 +123,7 @@ async def run(
         has_asked: whether the model was asked for the first time.
         size: of the transcript; `watch` is called only after it has grown, and the agent is ended at 128 MB.
         watch: a look at the transcript.
+        breached: the limit outside of the sandbox that was hit; empty: none.
 
     Raises:
         AgentAbortedError: the process cannot be started.
@@ -167,6 +169,8 @@ async def run(
             if any(output.full for output in outputs):
                 end = "output"
                 break
+            if breached():
+                break
         supervisor.end()
         outcome = await asyncio.shield(_outcome(ending))
     except BaseException:
@@ -186,13 +190,14 @@ async def run(
         asked = now  # it asked and ended between two looks
     startup = (now if asked is None else asked) - started
     said = first_lines(stderr) if asked is None else ""
+    limit = outcome.limit or breached()
     return Ran(
-        "limit" if outcome.limit else end,
+        "limit" if limit else end,
         outcome.status,
         round(startup, 3),
         round(now - started - startup, 3),
         said,
-        outcome.limit,
+        limit,
         outcome.used,
         outcome.memory,
         outcome.processes,

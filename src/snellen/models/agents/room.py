@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from snellen.models.agents.limits import Limits
 from snellen.models.agents.removal import remove_tree
-from snellen.models.agents.supervision import Supervisor
+from snellen.models.agents.supervision import WEB_PORT, Supervisor
 from snellen.types import Generation
 
 KEY = "SNELLEN_MODEL_KEY"  # the variable in which an agent finds the endpoint's key
@@ -77,11 +77,17 @@ class Room(Struct, frozen=True):
         return Path(f"/proc/self/fd/{supervisor.box}")
 
     @property
-    def listener(self) -> socket.socket:
-        """Where the agent's requests to its model arrive; only of a room with a network of its own."""
+    def listeners(self) -> tuple[socket.socket, socket.socket]:
+        """Where requests to the model and to the web arrive; only of a room with a network of its own."""
         if self.supervisor is None or not self.supervisor.listeners:
             raise AssertionError("this room shares the network")
-        return self.supervisor.listeners[0]
+        model, web = self.supervisor.listeners
+        return model, web
+
+    @property
+    def web(self) -> str | None:
+        """Where the tools inside ask for pages of the web; None: the room shares the network."""
+        return None if self.supervisor is None or not self.supervisor.listeners else f"http://127.0.0.1:{WEB_PORT}"
 
     @property
     def work(self) -> Path:

@@ -10,7 +10,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from snellen.errors import PreflightError
-from snellen.models.agents import install, openclaw, opencode, process, sandbox
+from snellen.models.agents import equip, install, openclaw, opencode, process, sandbox
+from snellen.models.agents.ask_fields import Allowed
 from snellen.models.agents.equip import Equipment
 from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
@@ -19,9 +20,10 @@ from snellen.models.agents.pool import Pool
 from snellen.models.agents.process import Command, Ran, Watched
 from snellen.models.agents.question import Question, furnish
 from snellen.models.agents.reader import read_record
-from snellen.models.agents.room import Asked, Room, Rooms
+from snellen.models.agents.room import MAX_TOKENS, Asked, Room, Rooms
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.warming import warm_up
+from snellen.models.agents.web_gateway import WebGateway
 from snellen.models.tools.settings import Settings
 from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
@@ -89,6 +91,7 @@ class Site:
         self._equipment = equipment
         self._warm: Path | None = None
         self._shares_network = network == "host" or shut_in == "none"
+        self._limits = limits
         self._rooms = Rooms(limits=limits, network=self._shares_network)
         self._pool = Pool(self._make, _ROOMS_AHEAD)
 
@@ -152,6 +155,9 @@ class Site:
             raise
         return room
 
+    def _allowed(self, asked: Asked) -> Allowed:
+        return Allowed(asked.model, asked.generation.max_tokens or MAX_TOKENS, self._limits.requests)
+
     async def _work(self, room: Room, question: Question, base_url: str, key: str) -> tuple[Ran, Transcript]:
         agent, name = self._agent, self.installation.name
         program = install.executable(self.installation, room.agent)
@@ -163,11 +169,16 @@ class Site:
             seen = read_record(name, agent.record(room))
             return Watched(seen.finished, loops(seen.steps))
 
+        gateway: Gateway | None = None
         async with contextlib.AsyncExitStack() as stack:
             if not self._shares_network:
-                gateway = Gateway(base_url, "" if key == NO_KEY else key)
+                model_listener, web_listener = room.listeners
+                gateway = Gateway(base_url, "" if key == NO_KEY else key, self._allowed(room.asked))
                 stack.push_async_callback(gateway.close)
-                await stack.enter_async_context(gateway.open_to(room.listener))
+                await stack.enter_async_context(gateway.open_to(model_listener))
+                if self._equipment is not None and equip.asks_web(self._equipment.settings):
+                    web = WebGateway(self._equipment.settings)
+                    await stack.enter_async_context(web.open_to(web_listener))
             ran = await process.run(
                 shut,
                 room.stdout,
@@ -176,7 +187,10 @@ class Site:
                 lambda: _holds(room.stderr, agent.asked_mark),
                 lambda: agent.transcript_size(room),
                 watch,
+                lambda: "requests" if gateway is not None and gateway.exhausted else "",
             )
+        if ran.limit == "requests" and gateway is not None:
+            ran = structs.replace(ran, used=gateway.requests)
         return ran, await asyncio.to_thread(lambda: read_record(name, agent.record(room)))
 
 

@@ -31,16 +31,18 @@ def main(words: Sequence[str] | None = None) -> int:
         if given[:1] != ["--config"] or len(given) < 2:
             raise UsageError("--config FILE comes first.")
         settings = load(given[1])
+        relay = given[3] if given[2:3] == ["--relay"] and len(given) > 3 else None
+        given = given[4:] if relay else given[2:]
         for notice in settings.notices():
             print(notice, file=sys.stderr)
-        tools = {tool.name: tool for tool in all_tools(settings)}
-        if len(given) < 3 or given[2] in ("-h", "--help"):
+        tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
+        if not given or given[0] in ("-h", "--help"):
             print("\n".join(usage(tool) for tool in tools.values()))
             return 0
-        tool = tools.get(given[2])
+        tool = tools.get(given[0])
         if tool is None:
-            raise UsageError(f"there is no tool {given[2]!r}.", f"Tools: {', '.join(tools)}.")
-        arguments = read_arguments(tool, given[3:])
+            raise UsageError(f"there is no tool {given[0]!r}.", f"Tools: {', '.join(tools)}.")
+        arguments = read_arguments(tool, given[1:])
         folder = Path(settings.images)
         result = asyncio.run(_call(tool, arguments, folder))
     except SnellenError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,6 +15,9 @@ from snellen.models.tools import pictures
 from snellen.models.tools.base import Backend, Context, Page, Tool, ToolError, ToolResult
 from snellen.models.tools.record import Recorded
 from snellen.models.tools.settings import Limits, Settings, prepare
+
+if TYPE_CHECKING:
+    from snellen.models.tools.web import WebBackend
 
 _IMAGE = (
     "Name of a picture: image.jpg or image.png for the one of the question (image-1.jpg, image-2.jpg … where there are "
@@ -59,19 +62,20 @@ class ViewImage(Struct):
 Run: TypeAlias = Callable[[Any, Context], Awaitable[ToolResult]]
 
 
-def all_tools(settings: Settings, backend: Backend | None = None) -> list[Tool]:
+def all_tools(settings: Settings, backend: Backend | None = None, relay: str | None = None) -> list[Tool]:
     """The tools that the settings allow, in a fixed order.
 
     Args:
         settings: backend, limits, which tools.
         backend: in place of the one that the settings name.
+        relay: address of the gateway that asks the web, where the tools have no network.
 
     Raises:
         DataError: the collection or its index cannot be read.
         UsageError, MissingExtraError: a tool is asked for that the settings, or what is installed, cannot give.
     """
     given = settings.given()
-    source = _Tools(open_backend(settings) if backend is None else backend, settings.limits)
+    source = _Tools(open_backend(settings, relay) if backend is None else backend, settings.limits)
     made: dict[str, tuple[type[Struct], str, Run]] = {
         "web_search": (
             WebSearch,
@@ -98,17 +102,16 @@ def all_tools(settings: Settings, backend: Backend | None = None) -> list[Tool]:
     return [_tool(name, *made[name], settings.limits) for name in given]
 
 
-def open_backend(settings: Settings) -> Backend:
-    """The backend that the settings name, behind its record and its limit of time."""
+def open_backend(settings: Settings, relay: str | None = None) -> Backend:
+    """The backend that the settings name, behind its record and its limit of time. `relay`: see `all_tools`."""
     inner: Backend | None = None
     if not settings.replay:
-        if settings.backend == "web":
-            from snellen.models.tools import engines
-            from snellen.models.tools.web import WebBackend
+        if settings.backend == "web" and relay is not None:
+            from snellen.models.tools.relayed import RelayedBackend
 
-            if settings.reverse_engines:
-                engines.require()
-            inner = WebBackend(settings.limits, settings.searxng, settings.reverse_engines)
+            inner = RelayedBackend(settings, relay)
+        elif settings.backend == "web":
+            inner = open_web(settings)
         elif settings.pages is not None:
             from snellen.models.tools.local import LocalBackend
 
@@ -117,6 +120,20 @@ def open_backend(settings: Settings) -> Backend:
             inner = LocalBackend(Path(settings.pages), Path(index))
     folder = None if settings.record is None else Path(settings.record)
     return Recorded(inner, folder, settings.limits.seconds)
+
+
+def open_web(settings: Settings) -> WebBackend:
+    """The network, as the settings allow it.
+
+    Raises:
+        MissingExtraError: engines are named, and PicImageSearch is not installed.
+    """
+    from snellen.models.tools import engines
+    from snellen.models.tools.web import WebBackend
+
+    if settings.reverse_engines:
+        engines.require()
+    return WebBackend(settings.limits, settings.searxng, settings.reverse_engines)
 
 
 def _tool(name: str, form: type[Struct], description: str, run: Run, limits: Limits) -> Tool:

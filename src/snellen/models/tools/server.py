@@ -32,8 +32,8 @@ def mime(data: bytes) -> str:
     return f"image/{header.format}" if header is not None else "application/octet-stream"
 
 
-def make_server(settings: Settings) -> Any:
-    """An `mcp` server with the tools that the settings give.
+def make_server(settings: Settings, relay: str | None = None) -> Any:
+    """An `mcp` server with the tools that the settings give; `relay`: see `all_tools`.
 
     Raises:
         MissingExtraError: `mcp` is not installed. DataError, UsageError: as of `all_tools`.
@@ -46,7 +46,7 @@ def make_server(settings: Settings) -> Any:
         raise MissingExtraError(
             "the MCP server needs mcp 2, which is not installed.", "pip install 'snellen[agents]'"
         ) from None
-    tools = {tool.name: tool for tool in all_tools(settings)}
+    tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
     context = Context(Pictures(folder=Path(settings.images)))
 
     async def listing(_: Any, __: Any) -> ListToolsResult:
@@ -69,11 +69,11 @@ def make_server(settings: Settings) -> Any:
     return Server(NAME, version=version("snellen"), on_list_tools=listing, on_call_tool=calling)
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, relay: str | None = None) -> None:
     """Serve until standard input ends."""
     from mcp.server.stdio import stdio_server
 
-    server = make_server(settings)
+    server = make_server(settings, relay)
     async with stdio_server() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())
 
@@ -82,12 +82,14 @@ def main() -> int:
     """The command. Standard output belongs to the protocol; notices and errors go to standard error."""
     parser = argparse.ArgumentParser(prog="python -m snellen.models.tools.server", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="tool settings, a JSON file")
+    parser.add_argument("--relay", metavar="URL", help="gateway that asks the web, where there is no network")
     register_environment(os.environ)  # an agent has its endpoint's key
     try:
-        settings = load(parser.parse_args().config)
+        given = parser.parse_args()
+        settings = load(given.config)
         for notice in settings.notices():
             print(notice, file=sys.stderr)
-        asyncio.run(serve(settings))
+        asyncio.run(serve(settings, given.relay))
     except SnellenError as error:
         print(f"snellen: {error}", file=sys.stderr)
         return error.exit_code

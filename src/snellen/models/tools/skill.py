@@ -29,7 +29,7 @@ saved as files, which you can then read.
 """
 
 
-def write_skill(folder: Path, settings: Settings, python: str = sys.executable) -> Path:
+def write_skill(folder: Path, settings: Settings, python: str = sys.executable, relay: str | None = None) -> Path:
     """Write SKILL.md, the command `tools` and its settings into a folder, which is made.
 
     Args:
@@ -37,6 +37,7 @@ def write_skill(folder: Path, settings: Settings, python: str = sys.executable) 
         settings: what the tools work on. `images` is where the sample's pictures lie, absolute, or relative to the
             settings' file in the folder. The index of a local collection is built if it is not there yet.
         python: the interpreter that has Snellen, as the agent's sandbox sees it.
+        relay: address of the gateway that asks the web, where the agent has no network.
 
     Returns:
         The command.
@@ -49,10 +50,11 @@ def write_skill(folder: Path, settings: Settings, python: str = sys.executable) 
     folder.mkdir(parents=True, exist_ok=True)
     write(settings, folder / "tools.json")
     command = folder / "tools"
+    way = "" if relay is None else f" --relay {shlex.quote(relay)}"
     command.write_text(
         "#!/bin/sh\n"
         'here=$(cd "$(dirname "$0")" && pwd) || exit 2\n'
-        f'exec {shlex.quote(python)} -m snellen.models.tools.call --config "$here/tools.json" "$@"\n'
+        f'exec {shlex.quote(python)} -m snellen.models.tools.call --config "$here/tools.json"{way} "$@"\n'
     )
     command.chmod(0o755)
     head = _HEAD.format(

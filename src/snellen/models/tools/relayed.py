@@ -1,0 +1,106 @@
+"""The web for tools that run in a sandbox without a network: asked by a gateway outside, read here.
+
+One request a call, MessagePack by POST to the gateway's address; agents/web_gateway.py is the other side.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import aiohttp
+import msgspec
+from aiohttp import ClientTimeout
+from msgspec import Meta, Struct
+
+from snellen.models.tools.base import Hit, ImageHit, ToolError
+from snellen.models.tools.settings import Settings
+from snellen.models.tools.web import Fetched, WebBackend
+
+_LATER_S = 10.0  # beyond the gateway's own limit, so that its words arrive
+T = TypeVar("T")
+Number = Annotated[int, Meta(ge=1)]
+
+
+class Search(Struct, frozen=True, tag=True):
+    """Pages by words."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=400)]
+    k: Number
+
+
+class GetPage(Struct, frozen=True, tag=True):
+    """What lies at an address, as it came."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class ReversePicture(Struct, frozen=True, tag=True):
+    """Pages that show a picture."""
+
+    picture: bytes
+    k: Number
+
+
+class Fault(Struct, frozen=True, tag=True):
+    """Why there is no result; see ToolError."""
+
+    message: str
+    transient: bool = False
+
+
+class _Answer(Struct, frozen=True):
+    fault: Fault | None = None
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+
+
+def encode(result: object) -> bytes:
+    """An answer of the gateway: a result, or a Fault."""
+    if isinstance(result, Fault):
+        return msgspec.msgpack.encode(_Answer(fault=result))
+    return msgspec.msgpack.encode(_Answer(result=msgspec.Raw(msgspec.msgpack.encode(result))))
+
+
+class RelayedBackend(WebBackend):
+    """The web, where only the gateway of an agent's sandbox can be reached.
+
+    Args:
+        settings: limits.
+        address: of the gateway.
+    """
+
+    def __init__(self, settings: Settings, address: str) -> None:
+        super().__init__(settings.limits)
+        self._seconds = settings.limits.seconds + _LATER_S
+        self._address = address
+
+    async def get(self, url: str) -> Fetched:
+        """One address; what it may be is decided by the gateway."""
+        return await self._ask(GetPage(url), Fetched)
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """Pages that the user's search engine finds."""
+        return await self._ask(Search(query, k), list[Hit])
+
+    async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
+        """Pages that show the picture, by the engines that the user named."""
+        return await self._ask(ReversePicture(data, k), list[ImageHit])
+
+    async def _ask(self, call: Struct, kind: type[T]) -> T:
+        body = msgspec.msgpack.encode(call)
+        timeout = ClientTimeout(total=self._seconds)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+                session.post(self._address, data=body) as reply,
+            ):
+                data = await reply.read()
+                if reply.status != 200:
+                    raise ToolError(f"the way to the web refuses the call: {data[:300].decode('utf-8', 'replace')}")
+            answer = msgspec.msgpack.decode(data, type=_Answer)
+            if answer.fault is not None:
+                raise ToolError(answer.fault.message, transient=answer.fault.transient)
+            return msgspec.msgpack.decode(answer.result, type=kind)
+        except TimeoutError:
+            raise ToolError(f"no answer within {self._seconds:g} s", transient=True) from None
+        except (aiohttp.ClientError, OSError, msgspec.MsgspecError) as error:
+            raise ToolError(f"the way to the web is not there: {type(error).__name__}", transient=True) from None
