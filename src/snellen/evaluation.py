@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
-from snellen.benchmarks.base import Benchmark, Data, Headline
-from snellen.engine.caveats import caveats
-from snellen.engine.endpoints import check_rerun, with_endpoint
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.limits import UNPRICED
 from snellen.engine.live import LiveScores
 from snellen.engine.loop import in_loop
+from snellen.engine.ownership import is_own
 from snellen.engine.places import located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
-from snellen.engine.state import without_record
-from snellen.engine.trust import find_named, guarded
-from snellen.errors import DataError, SnellenError, UsageError
+from snellen.engine.trust import guarded
+from snellen.errors import UsageError
+from snellen.loaded_run import (
+    JUDGED,
+    LABELLED,
+    Run,
+    find_benchmark,
+    given_data,
+    headline,
+    load_run,
+    summary_json,
+)
 from snellen.models.base import Model, ModelOptions
 from snellen.redaction.arguments import key_among
-from snellen.types import Generation, MediaSettings, Metric
+from snellen.types import Generation, MediaSettings
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from snellen.engine.request_errors import RequestErrors
-    from snellen.engine.rescore import Scored, Summary
-    from snellen.engine.verdicts import Verdicts
-
-JUDGED, LABELLED = "judged", "failures"
+__all__ = [
+    "JUDGED",
+    "LABELLED",
+    "Run",
+    "RunSpec",
+    "default_folder",
+    "evaluate",
+    "find_benchmark",
+    "given_data",
+    "headline",
+    "load_run",
+    "open_model",
+    "perform",
+    "require_no_keys",
+    "rerun",
+    "summary_json",
+]
 
 
 def evaluate(
@@ -245,367 +260,14 @@ def rerun(
     if asked is None:
         asked = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
     check_rerun(source, meta, spec, trust=trust, asked=model is None)
+    if model is not None and not is_own(source.meta()):
+        spec = without_model(spec, model.name)
     priced = prices is not None and spec.model.partition(":")[0] not in UNPRICED
     pace = {"patience_s": patience_s, "rpm": rpm, "tpm": tpm, "prices": str(prices) if priced else None}
     chosen = {name: value for name, value in pace.items() if value is not None}
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)
     return perform(spec, folder, benchmark=asked, model=model, display=display, trust=trust)
-
-
-def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
-    """Open a run folder for reading.
-
-    Args:
-        path: the folder.
-        benchmark: the run's benchmark, where it is not a registered one.
-        trust: run_meta.json may name code to import (`module:ATTRIBUTE`) and data anywhere; say so only of folders whose
-            author you trust (docs/run-folder.md).
-
-    Raises:
-        RunError: there is no run in `path`, or a file of it is a link.
-    """
-    folder = RunFolder(path)
-    meta = located(folder, folder.meta())
-    return Run(folder, meta, None if benchmark is None else guarded(benchmark, folder, meta, trust=trust), trust=trust)
-
-
-class _SavedProfile(Struct):
-    profile: str
-    metrics: list[Metric]
-
-
-class _Saved(Struct):
-    """What is read of summary.json."""
-
-    profiles: list[_SavedProfile]
-
-
-@dataclass
-class Run:
-    """A run on disk: its records, scores and metrics as Arrow tables."""
-
-    folder: RunFolder
-    meta: RunMeta
-    _benchmark: Benchmark | None = None
-    _judged_by: tuple[int | None, str] | None = None
-    _errors: RequestErrors | None = None
-    trust: bool = False
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-    @property
-    def benchmark(self) -> Benchmark:
-        if self._benchmark is None:
-            found = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
-            self._benchmark = guarded(found, self.folder, self.meta, trust=self.trust)
-        return self._benchmark
-
-    def moved(
-        self, data: str | Path | None, images: str | Path | None, options: Mapping[str, str] | None = None
-    ) -> Run:
-        """This run with its files elsewhere.
-
-        Raises:
-            DataError: what lies there is not what was asked about.
-        """
-        if data is None and images is None and not options:
-            return self
-        before = self.meta.spec.data
-        if self.meta.spec.benchmark == JUDGED and self._benchmark is None and data is not None:
-            # It is made of the run that was judged, and cannot be made of where that is no longer.
-            moved = structs.replace(self.meta.spec, data=structs.replace(before, path=Path(data)))
-            self._benchmark = find_benchmark(moved, self.folder, trust=self.trust)
-        there = given_data(
-            self.benchmark,
-            data or before.path,
-            images or before.images,
-            {**before.options, **(options or {})},
-            before.seed,
-        )
-        spec = structs.replace(self.meta.spec, data=there)
-        found, recorded = self.benchmark.digest(there), self.meta.identity.get("data")
-        if found != recorded and recorded != "":
-            raise DataError(
-                f"{self.path}: the run's data has digest {recorded}, the data given now {found}",
-                "Give the data that the questions were made from.",
-            )
-        return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark, trust=self.trust)
-
-    @property
-    def writable(self) -> bool:
-        """Scores can be had of a run on a disk that cannot be written too."""
-        return os.access(self.path, os.W_OK)
-
-    def notes(self) -> list[str]:
-        """What a reader of the scores must know, one line each; of judged replies also who judged them."""
-        errors = self.request_errors().text
-        lines = [errors if one.about == "lost" and errors else one.text for one in caveats(self.meta, self.benchmark)]
-        lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
-        return [*lines, *([judge] if (judge := self.judged_by()) else [])]
-
-    def request_errors(self) -> RequestErrors:
-        """The samples without an answer, and the commonest errors; read once, and only where the run has failed samples."""
-        from snellen.engine.request_errors import RequestErrors, request_errors
-
-        totals = self.meta.totals
-        if self._errors is None:
-            lost = totals.error + totals.timeout
-            unclear = lost or self.meta.state == "running"  # a killed run's totals are those of its beginning
-            self._errors = request_errors(self.folder) if unclear else RequestErrors(totals.done, 0)
-        return self._errors
-
-    def judged_by(self) -> str:
-        """One line: which judge decided how many replies, or that none has; empty where none has to."""
-        if self.benchmark.rubric is None:
-            return ""
-        if self._judged_by is None or self._judged_by[0] != self._last_verdict():
-            self.summarize(save=False)
-        return "" if self._judged_by is None else self._judged_by[1]
-
-    def _last_verdict(self) -> int | None:
-        """When the last verdict in <run>_judged was written, in nanoseconds; None where there is none."""
-        judged = self._judged_beside()
-        return judged.results.stat().st_mtime_ns if judged is not None and judged.results.exists() else None
-
-    def _judged_beside(self) -> RunFolder | None:
-        if self.benchmark.rubric is None:
-            return None
-        from snellen.engine.verdicts import beside  # it takes time, and most benchmarks need no judge
-
-        return beside(self.folder)
-
-    def verdicts(self) -> Verdicts | None:
-        """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
-        judged = self._judged_beside()
-        if judged is None:
-            return None
-        from snellen.engine import verdicts
-
-        return verdicts.read(judged, self.folder)
-
-    def summary_is_current(self) -> bool:
-        """Whether summary.json was written after the last answer and the last verdict, by the judge that there is."""
-        judged = self._judged_beside()
-        try:
-            written = self.folder.summary.stat().st_mtime_ns
-            newest = [self.folder.results, *([] if judged is None else [judged.results])]
-            if any(path.exists() and path.stat().st_mtime_ns > written for path in newest):
-                return False
-            saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError):
-            return False
-        return ("judge" in saved) == (judged is not None)
-
-    def records(self) -> pa.Table:
-        """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
-        input_tokens, output_tokens, cost, started_at, finished_at."""
-        from snellen.engine.arrow import records_table
-
-        return records_table(self.folder)
-
-    def scores(self, profile: str | None = None) -> pa.Table:
-        """One row a sample and profile: sample_id, repeat, profile, value, extracted, verdict, reason."""
-        from snellen.engine.arrow import ScoreRows
-
-        rows = ScoreRows()
-        self.summarize(profile, each=rows.add, save=False)
-        return rows.table()
-
-    def metrics(self, profile: str | None = "all") -> pa.Table:
-        """One row a metric and profile: profile, name, value, n, low, high, unit, coverage, chance."""
-        from snellen.engine.arrow import metrics_table
-
-        return metrics_table(self.summarize(profile, save=False).metrics)
-
-    def figures(self, profile: str | None = None) -> dict[str, list[Metric]]:
-        """Metrics by profile, from summary.json where it is of the last answer and verdict, else by scoring again."""
-        from snellen.engine.rescore import profiles_of
-
-        wanted = list(profiles_of(self.benchmark, profile))
-        saved: dict[str, list[Metric]] = {}
-        try:
-            if self.summary_is_current():
-                found = msgspec.json.decode(self.folder.summary.read_bytes(), type=_Saved)
-                saved = {one.profile: one.metrics for one in found.profiles}
-        except (OSError, msgspec.DecodeError):
-            saved = {}
-        if all(name in saved for name in wanted):
-            totals = self.meta.totals
-            if totals.error + totals.timeout and not totals.done:  # an older version saved 0 where nothing was answered
-                from snellen.engine.rescore import unanswered
-
-                return {name: unanswered(saved[name]) for name in wanted}
-            return {name: saved[name] for name in wanted}
-        return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
-
-    def metric(self, name: str, profile: str | None = None) -> Metric:
-        """One metric by name under one profile (the default one if none is named)."""
-        found = {m.name: m for rows in self.summarize(profile, save=False).metrics.values() for m in rows}
-        if name not in found:
-            raise UsageError(f"{self.path} has no metric {name!r}", f"It has: {', '.join(found)}.")
-        return found[name]
-
-    def summarize(
-        self,
-        profile: str | None = None,
-        *,
-        each: Callable[[Scored], None] | None = None,
-        save: bool = True,
-        verdicts: Verdicts | None = None,
-        live: LiveScores | None = None,
-    ) -> Summary:
-        """Score all records again under one or more profiles (`all`), and write summary.json if `save`.
-
-        Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one; those
-        that `live` holds the score of are not read again.
-        """
-        from snellen.engine import rescore
-
-        benchmark = self.benchmark
-        newest = self._last_verdict()
-        judge = verdicts if verdicts is not None else self.verdicts()
-        spec = self.meta.spec
-        records = rescore.final_records(self.folder.results)
-        pairs = rescore.match(benchmark, spec.data, records, repeats=spec.repeats)
-        summary = rescore.summarize(
-            benchmark,
-            pairs,
-            rescore.profiles_of(benchmark, profile),
-            expected=rescore.count(benchmark, spec.data) * spec.repeats,
-            each=each,
-            verdicts=judge,
-            live=live,
-        )
-        who = ""
-        if summary.for_judge:
-            from snellen.engine.verdicts import judged_by
-
-            who = judged_by(summary, judge)
-        self._judged_by = (newest, who)
-        if save:
-            self._save(summary, judge)
-        return summary
-
-    def write_verdicts(self) -> None:
-        """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""
-        from snellen.engine.judge import verdict_row
-
-        rows: list[dict[str, Any]] = []
-
-        def each(scored: Scored) -> None:
-            (score,) = scored.scores.values()
-            rows.append(verdict_row(scored.sample, scored.record, score))
-
-        self.summarize("all", each=each)
-        if self.writable:
-            content = b"".join(
-                msgspec.json.encode(row) + b"\n" for row in sorted(rows, key=lambda row: row["sample_id"])
-            )
-            self.folder.write(self.path / "verdicts.jsonl", content)
-
-    def headline(self, metrics: Mapping[str, Sequence[Metric]]) -> Headline | None:
-        """The metrics of the first profile in one line, where the benchmark has one."""
-        if self.benchmark.headline is None:
-            return None
-        first = metrics.get(next(iter(self.benchmark.score)))
-        return None if first is None else self.benchmark.headline(first)
-
-    def _save(self, summary: Summary, judge: Verdicts | None) -> None:
-        """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
-        if not self.writable:
-            return
-        head: dict[str, Any] = {
-            "fingerprint": self.meta.fingerprint,
-            "rows": summary.rows,
-            "expected": summary.expected,
-        }
-        if judge is not None:
-            head["judge"] = {
-                "model": judge.model,
-                "folder": judge.folder,
-                "replies": summary.for_judge,
-                "without_verdict": summary.without_verdict,
-                "out_of_range": summary.out_of_range,
-            }
-        new = summary_json(summary)
-        rows = {one["profile"]: one for one in new["profiles"]}
-        try:
-            old = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError):
-            old = {}
-        same = {name: old.get(name) for name in head} == head and old.get("judge") == head.get("judge")
-        if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
-            kept = {one["profile"]: one for one in old["profiles"]} | rows
-            new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
-        headline = self.headline(summary.metrics)
-        content = {**({} if headline is None else headline.figures), **new, **head}
-        self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-
-
-def headline(run: Run) -> Metric | None:
-    """The first metric of a run's first profile; None where its benchmark or data cannot be read now."""
-    try:
-        profile = next(iter(run.benchmark.score))
-        return next(iter(run.figures(profile)[profile]), None)
-    except SnellenError:
-        return None
-
-
-def given_data(
-    benchmark: Benchmark,
-    data: str | Path | None,
-    images: str | Path | None,
-    options: Mapping[str, str] | None,
-    seed: int = 0,
-) -> Data:
-    """What the user says about the data. Raises UsageError for an option that the benchmark does not have."""
-    unknown = sorted(set(options or {}) - set(benchmark.options))
-    if unknown:
-        known = ", ".join(benchmark.options) or "none"
-        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
-    return Data(
-        path=None if data is None else Path(data),
-        images=None if images is None else Path(images),
-        options=dict(options or {}),
-        seed=seed,
-    )
-
-
-def summary_json(summary: Summary) -> dict[str, Any]:
-    """The stable form: {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, coverage}]}]}."""
-    return {
-        "benchmark": summary.benchmark,
-        "profiles": [
-            {"profile": profile, "metrics": [structs.asdict(metric) for metric in metrics]}
-            for profile, metrics in summary.metrics.items()
-        ],
-    }
-
-
-def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
-    """The benchmark that a spec names; that of a judge's run is made of the run that it is about.
-
-    Args:
-        spec: what is run.
-        folder: the run folder that the spec comes from, for messages.
-        trust: the spec may name code to import; the user typed it, or trusts the folder's author.
-
-    Raises:
-        UntrustedRunError: it names code, and is not trusted.
-    """
-    if spec.benchmark == JUDGED:
-        from snellen.engine import judge
-
-        return judge.benchmark(spec.data, trust=trust)
-    if spec.benchmark == LABELLED:
-        from snellen.engine import labelling
-
-        return labelling.benchmark(spec.data, trust=trust)
-    return find_named(spec.benchmark, folder, trust=trust)
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:

@@ -82,10 +82,11 @@ ISOLATED: dict[str, str | bool | int | float | list[str]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a query gave: the names of its columns, and its rows as they are fetched."""
+    """What a query gave: the names of its columns, its rows as they are fetched, and what a reader of them must know."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
+    notes: tuple[str, ...] = ()
 
 
 class _About(NamedTuple):
@@ -119,7 +120,7 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
     settings_of = distinguishing([run.meta for run in opened])
     wanted = _FIGURES.search(sql) is not None
     about = [
-        _About(overview(run.folder, run.meta), settings, wanted)
+        _About(overview(run.folder, run.sized_meta), settings, wanted)
         for run, settings in zip(opened, settings_of, strict=True)
     ]
     with tempfile.TemporaryDirectory(prefix="snellen-query-") as folder:
@@ -134,7 +135,8 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
             except duckdb.Error as error:
                 raise _unanswered(error) from error
             columns = asked.description or []
-            yield Found(tuple(str(column[0]) for column in columns), _rows(asked))
+            notes = tuple(run.unverified for run in opened if run.unverified)
+            yield Found(tuple(str(column[0]) for column in columns), _rows(asked), notes)
 
 
 def _single_select(sql: str) -> None:
@@ -194,7 +196,7 @@ def _named(
 
 
 def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
-    meta, totals, coverage = run.meta, about.overview.totals, run.meta.coverage
+    meta, totals, coverage = run.meta, about.overview.totals, run.sized_meta.coverage
     head = headline(run) if about.figures else None
     low, high = (None, None) if head is None or head.ci95 is None else head.ci95
     known = [count for count in (coverage.limit, coverage.of) if count is not None]

@@ -105,7 +105,7 @@ def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) ->
 
 def facts(run: Run) -> dict[str, str]:
     """Label to text: what was run, with what, and what it took."""
-    meta = run.meta
+    meta = run.sized_meta
     totals, environment = meta.totals, meta.environment
     found = {
         "fingerprint": meta.fingerprint,

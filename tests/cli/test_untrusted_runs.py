@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from base64 import b64encode
@@ -15,8 +16,11 @@ import pytest
 from benchmarks.fgbmk import released
 from snellen import evaluate, load_run, rerun
 from snellen.comparing import compare
-from snellen.engine.ownership import key_path
+from snellen.engine.folder import RunFolder
+from snellen.engine.ownership import is_own, key_path
 from snellen.errors import UntrustedRunError
+from snellen.models.base import ModelOptions
+from snellen.models.registry import open_model
 
 READERS = {
     "score": ("score", "evil"),
@@ -149,12 +153,56 @@ def test_a_rerun_sends_no_key_to_an_endpoint_that_the_folder_names(snellen, mine
     assert hostile.seen.total()
 
 
-def test_a_rerun_of_ones_own_run_names_its_endpoint_again_too(snellen, hostile):
-    url = hostile.url("ok")
-    snellen("run", "lights", "-m", "api:stub-vlm", "--base-url", url, "--limit", 1, "--out", "own")
+def test_a_rerun_of_ones_own_run_goes_on_with_its_endpoint_and_key_without_a_question(snellen, hostile, monkeypatch):
+    monkeypatch.setenv("KEY_OF_MY_SERVER", "my-own-key-0123456789")
+    mine = ("--base-url", hostile.url("ok"), "--key-env", "KEY_OF_MY_SERVER")
+    snellen("run", "lights", "-m", "api:stub-vlm", *mine, "--limit", 2, "--out", "own")
     before = hostile.seen.total()
-    assert snellen("rerun", "own").status == 5 and hostile.seen.total() == before
-    assert snellen("rerun", "own", "--base-url", url).status == 0
+    assert snellen("rerun", "own").status == 0, "nothing is left to ask"
+    assert snellen("rerun", "own", "--out", "again").status == 0 and hostile.seen.total() > before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"base_url": "http://127.0.0.1:9/elsewhere/v1"},
+        {"key_env": "AWS_SECRET_ACCESS_KEY"},
+        {"base_url": None, "key_env": "AWS_SECRET_ACCESS_KEY"},
+        {"extra_body": {"user": "somebody"}},
+        {"tools": None, "agent_model": "other/model"},
+    ],
+)
+def test_a_run_of_ones_own_that_somebody_changed_sends_nothing(options, snellen, hostile, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "aws-secret-0123456789")
+    snellen("run", "lights", "-m", "api:stub-vlm", "--base-url", hostile.url("ok"), "--limit", 2, "--out", "mine")
+    changed(Path("mine"), options=options)
+    before = hostile.seen.total()
+    said = snellen("rerun", "evil", "--out", "again")
+    assert said.status == 5 and hostile.seen.total() == before
+    assert "--base-url" in said.err or "--key-env AWS_SECRET_ACCESS_KEY" in said.err
+
+
+def test_a_run_of_0_1_without_a_mark_is_asked_for_its_endpoint_and_then_goes_on(snellen, hostile):
+    url = hostile.url("ok")
+    snellen("run", "lights", "-m", "api:stub-vlm", "--base-url", url, "--limit", 2, "--out", "old")
+    meta = json.loads(Path("old/run_meta.json").read_text())
+    for later in ("owner", "places", "records"):
+        del meta[later]
+    Path("old/run_meta.json").write_text(json.dumps(meta))
+    before = hostile.seen.total()
+    said = snellen("rerun", "old")
+    assert said.status == 5 and f"snellen rerun old --base-url {url}" in said.err and hostile.seen.total() == before
+    assert snellen("rerun", "old", "--base-url", url).status == 0
+    assert snellen("rerun", "old").status == 0, "it is this user's run from now on"
+
+
+def test_a_model_of_ones_own_does_not_make_the_rest_of_a_foreign_run_ones_own(snellen, mine, hostile):
+    pixels = open_model("pixels", ModelOptions())
+    evil = changed(mine, model="api:stub-vlm", options={"base_url": hostile.url("ok"), "sandbox": "none"})
+    again = rerun(evil, model=pixels, out=mine.with_name("again"))
+    assert again.meta.spec.options.base_url is None and again.meta.spec.options.sandbox == "auto"
+    rerun(mine.with_name("again"))
+    assert not hostile.seen.total()
 
 
 def test_a_rerun_uses_the_endpoint_of_the_environment_without_a_question(snellen, hostile, monkeypatch):
@@ -261,3 +309,67 @@ def test_without_a_key_of_the_users_own_runs_are_read_and_scored_all_the_same(sn
 
 def test_the_key_that_marks_runs_is_readable_by_the_user_alone(snellen, mine):
     assert key_path().stat().st_mode & 0o077 == 0
+
+
+def foreign(run: Path) -> Path:
+    """A copy of the run that no Snellen of this user has marked."""
+    copy = changed(run)
+    meta = json.loads((copy / "run_meta.json").read_text()) | {"owner": "0" * 32}
+    (copy / "run_meta.json").write_text(json.dumps(meta))
+    return copy
+
+
+def lying(run: Path) -> Path:
+    """A copy of the run by somebody who says that it is whole and perfect: later summary, other totals and coverage."""
+    evil = foreign(run)
+    meta = json.loads((evil / "run_meta.json").read_text())
+    meta |= {"coverage": {"limit": None, "of": 4}, "state": "complete"}
+    meta["totals"] |= {"ok": 4_000, "error": 0}
+    (evil / "run_meta.json").write_text(json.dumps(meta))
+    summary = json.loads((evil / "summary.json").read_text())
+    for profile in summary["profiles"]:
+        for metric in profile["metrics"]:
+            metric |= {"value": 0.987, "ci95": [0.98, 0.99], "coverage": 1.0, "n": 4_000}
+    (evil / "summary.json").write_text(json.dumps(summary))
+    os.utime(evil / "summary.json", (2e9, 2e9))
+    return evil
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "--runs", "--results", "."),
+        ("list", "--runs", "--results", ".", "--json"),
+        ("query", "select run, value, ok, coverage from runs", "evil"),
+        ("query", "select value, answered from metrics", "evil"),
+        ("score", "evil"),
+        ("rerun", "evil", "--quiet"),
+    ],
+)
+def test_figures_of_somebody_elses_run_are_computed_from_its_answers(words, snellen, mine):
+    lying(mine)
+    said = snellen(*words)
+    assert said.status in (0, 9), said.err
+    assert "0.987" not in said.out and "98.7" not in said.out and "4,000" not in said.out and "4000" not in said.out
+    if words[0] == "list":
+        assert "100.0%" not in said.out and "complete" not in [line.split()[3] for line in rows_of(said.out, "evil")]
+
+
+def rows_of(table: str, run: str) -> list[str]:
+    return [line.replace("│", " ") for line in table.splitlines() if line.replace("│", " ").split()[:1] == [run]]
+
+
+def test_figures_that_cannot_be_computed_are_named_as_what_the_folder_says(snellen, birds, tmp_path):
+    lying(birds)
+    shutil.rmtree(tmp_path / "data")
+    said = snellen("list", "--runs", "--results", "evil")
+    assert "0.987" in said.out and "evil: figures as its folder says, not recomputed" in said.err
+    asked = snellen("query", "select value from metrics", "evil")
+    assert asked.status == 0 and "as its folder says, not recomputed" in asked.err
+
+
+def test_the_mark_of_an_own_run_is_not_given_to_what_only_passes_through(mine):
+    evil = RunFolder(foreign(mine))
+    meta = evil.meta()
+    evil.write_meta(meta, own=False)
+    assert evil.meta().owner == "" and not is_own(evil.meta())

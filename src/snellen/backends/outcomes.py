@@ -162,7 +162,7 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
 def remember(run: Run, outcome: Outcome) -> None:
     """Write an outcome into its run_meta.json, where the next call finds it."""
     environment = {**run.meta.environment, "outcome": msgspec.to_builtins(outcome, enc_hook=str)}
-    run.folder.write_meta(structs.replace(run.meta, environment=environment))
+    run.folder.write_meta(structs.replace(run.meta, environment=environment), own=run.own)
 
 
 def line(outcome: Outcome) -> str:

@@ -139,12 +139,13 @@ def _facts(one: Benchmark) -> dict[str, Any]:
 
 def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> None:
     from snellen.engine.folder import RunFolder
+    from snellen.engine.state import verified_meta
     from snellen.errors import RunError
 
     rows = []
     for path in sorted(results.glob("**/run_meta.json")):
         try:
-            meta = RunFolder(path.parent).meta()
+            meta = verified_meta(RunFolder(path.parent))
         except RunError as error:  # one damaged run must not hide the others
             note(f"snellen: {error.message}")
             continue
@@ -219,6 +220,9 @@ def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
         try:
             run = load_run(path)
             head, errors = headline(run), run.request_errors()
+            meta = run.sized_meta
+            if run.unverified:
+                note(f"note: {run.unverified}")
         except SnellenError as error:  # one run that cannot be scored must not hide the others
             note(f"snellen: {error.message}")
         listed.append(_Listed(path, meta, overview(RunFolder(path), meta), settings, head, errors))

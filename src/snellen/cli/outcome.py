@@ -241,7 +241,7 @@ def _last_line(run: Run, report: bool) -> str:
         parts.append(f"{totals.refused:,} refused")
     if totals.error or totals.timeout:
         parts.append(
-            f"{totals.error + totals.timeout:,} without an answer (asked again by `{rerun_command(run.path, meta.spec)}`)"
+            f"{totals.error + totals.timeout:,} without an answer (asked again by `{rerun_command(run.folder, meta)}`)"
         )
     if totals.input_tokens or totals.output_tokens:
         parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out")

@@ -51,6 +51,8 @@ def query(
             _csv(found.columns, found.rows)
         else:
             _table(found.columns, found.rows)
+        for line in found.notes:
+            note(f"note: {line}")
 
 
 def _csv(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:

@@ -25,11 +25,16 @@ def rerun(
     images: given.MovedImages = None,
     base_url: Annotated[
         str | None,
-        typer.Option(help="The endpoint to ask; needed where the run's own is not that of this environment."),
+        typer.Option(
+            help="The endpoint to ask; needed where the run is somebody else's and its endpoint not that of this environment."
+        ),
     ] = None,
     key_env: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The variable with the key; needed where the run's own is another one."),
+        typer.Option(
+            metavar="NAME",
+            help="The variable with the key; needed where the run is somebody else's and names another than the usual one.",
+        ),
     ] = None,
     trust: given.Trust = False,
     patience: Annotated[float | None, given.PATIENCE_OPTION] = None,
@@ -43,8 +48,8 @@ def rerun(
 ) -> None:
     """Repeat a run with the settings of its run_meta.json; keys are read from the environment again.
 
-    A run folder may come from somebody else. Its endpoint and key variable are used without a question only where they are
-    those that a run without --base-url and --key-env uses here.
+    A run folder may come from somebody else. Its endpoint and key variable are used without a question only if your Snellen
+    wrote them, or if they are those that a run without --base-url and --key-env uses here.
     """
     from snellen.engine.progress import display
     from snellen.evaluation import rerun as again

@@ -1,13 +1,15 @@
 """What a rerun sends and starts: the endpoint and the key variable in run_meta.json are followed only where they are the user's.
 
-An endpoint is the user's own if it is OPENAI_BASE_URL of the environment or, without that, OpenAI's. A key variable is the
-user's own if it is the default one. Any other pair would send a key to whoever wrote the file, so it is named again
-(`rerun --base-url`, `--key-env`) or confirmed on the terminal. This holds for the user's own runs too.
+A run with a valid owner's mark (snellen.engine.ownership) is repeated as it stands: the mark covers its endpoint and its key
+variable. Of any other run, an endpoint is the user's own if it is OPENAI_BASE_URL of the environment or, without that,
+OpenAI's; a key variable is the user's own if it is the default one. Any other pair would send a key to whoever wrote the
+file, so it is named again (`rerun --base-url`, `--key-env`) or confirmed on the terminal.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -15,15 +17,19 @@ from typing import Literal
 from msgspec import structs
 
 from snellen.benchmarks import registry
-from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.engine.ownership import is_own
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import DEFAULT_VARIABLE
 from snellen.models.base import AGENT_LIMITS, DEFAULTS
 
-JUDGE_RUNS = ("judged", "failures")
 JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
+HARMLESS = (
+    *("generation", "media", "timeout_s", "patience_s", "rpm", "tpm", "concurrency", "dtype", "device", "batch_size"),
+    *("stop_after_first_json", "revision", "seed", "id_is"),
+)
+"""Options that lead to no file, program or address."""
 PROGRAMS = ("agent", "local")
 """Kinds of models that start programs, or load files that another person may have made."""
 
@@ -55,7 +61,7 @@ def with_endpoint(
         key_env=key_env if key_env is not None else spec.options.key_env,
     )
     result = structs.replace(spec, options=options)
-    if not asked or base_url is not None:
+    if not asked or base_url is not None or is_own(folder.meta()):
         return result
     strange = []
     if not _is_usual(spec, "endpoint"):
@@ -68,14 +74,24 @@ def with_endpoint(
     if confirm is not None and confirm(f"{folder.meta_path} names {what}. Send the requests, and the key, there?"):
         return result
     raise UntrustedRunError(
-        f"{folder.meta_path} names {what}, which are not this environment's own; a rerun would send your key there",
-        f"To use them, name them yourself: {rerun_command(folder.path, spec)}",
+        f"{folder.meta_path} names {what}; this user's Snellen did not write that file, and a rerun would send your key there",
+        f"If that is where you want your key to go, name it yourself: {rerun_command(folder, meta)}",
     )
 
 
-def rerun_command(folder: Path, spec: RunSpec) -> str:
-    """The command that repeats a run, with the options that it needs in this environment."""
-    return f"snellen rerun {folder} {command_options(spec)}".rstrip()
+def without_model(spec: RunSpec, name: str) -> RunSpec:
+    """A spec of somebody else's run for another model, without what it says of its own: endpoint, key, files, programs.
+
+    What this user's Snellen writes bears the owner's mark, and nothing that was not checked may be under it.
+    """
+    options = structs.replace(DEFAULTS, **{part: getattr(spec.options, part) for part in HARMLESS})
+    return structs.replace(spec, model=name, options=options, nproc=None, ray=None)
+
+
+def rerun_command(folder: RunFolder, meta: RunMeta) -> str:
+    """The command that repeats a run, with the options that it needs here: none for a run of the user's own."""
+    options = "" if folder.exists() and is_own(folder.meta()) else _options(meta.spec)
+    return f"snellen rerun {shlex.quote(str(folder.path))} {options}".rstrip()
 
 
 def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
@@ -96,14 +112,14 @@ def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
         return False
 
 
-def command_options(spec: RunSpec) -> str:
+def _options(spec: RunSpec) -> str:
     """The options by which `snellen rerun` accepts the endpoint and the key variable of a run; empty where it needs none."""
     words = []
     if not _is_usual(spec, "endpoint"):
-        words.append(f"--base-url {spec.options.base_url}")
+        words += ["--base-url", str(spec.options.base_url)]
     if not _is_usual(spec, "key"):
-        words.append(f"--key-env {spec.options.key_env}")
-    return " ".join(words)
+        words += ["--key-env", str(spec.options.key_env)]
+    return shlex.join(words)
 
 
 def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool, asked: bool = True) -> None:

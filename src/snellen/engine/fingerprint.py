@@ -119,7 +119,7 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
     raise FingerprintError(
         f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}",
-        f"To go on as it was: {rerun_command(folder.path, folder.meta().spec)}     To start anew: --out {folder.path}-2",
+        f"To go on as it was: {rerun_command(folder, folder.meta())}     To start anew: --out {folder.path}-2",
     )
 
 

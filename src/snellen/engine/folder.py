@@ -22,6 +22,8 @@ from snellen.redaction import redact_bytes
 from snellen.types import Record
 
 FORMAT = 1
+JUDGE_RUNS = ("judged", "failures")
+"""Benchmarks whose samples are the replies of another run."""
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
@@ -93,6 +95,11 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     records: int | None = None
 
     @property
+    def judges(self) -> bool:
+        """Whether its samples are the replies of another run, some of which may not be there yet."""
+        return self.spec.benchmark in JUDGE_RUNS
+
+    @property
     def not_there(self) -> int:
         """Of a run at its end, how many questions of the benchmark it did not have: replies that nobody has given yet
         are not there to be judged."""
@@ -152,9 +159,17 @@ class RunFolder:
                 f"{self.meta_path} cannot be read as a run's meta: {error}", "Restore the file, or run anew with --out."
             ) from error
 
-    def write_meta(self, meta: RunMeta) -> None:
-        """Replace run_meta.json as a whole, with the owner's mark: a reader sees the old one or the new one."""
-        meta = structs.replace(meta, owner=ownership.mark(meta))
+    def write_meta(self, meta: RunMeta, *, own: bool = True) -> None:
+        """Replace run_meta.json as a whole: a reader sees the old one or the new one.
+
+        Args:
+            meta: what it is to say.
+            own: put the owner's mark on it; False where part of `meta` was read from a run without a valid one.
+        """
+        if own and not (self.exists() and ownership.is_own(self.meta())):
+            with contextlib.suppress(OSError):  # somebody else's figures are not to be taken for this user's
+                self.summary.unlink()
+        meta = structs.replace(meta, owner=ownership.mark(meta) if own else "")
         self.write(self.meta_path, msgspec.json.format(msgspec.json.encode(meta, enc_hook=_encode), indent=2) + b"\n")
 
     def write(self, path: Path, data: bytes) -> None:

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from snellen.engine import fingerprint, journal
 from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
+from snellen.engine.ownership import is_own
 from snellen.types import Record
 
 
@@ -58,7 +59,7 @@ def go_on(judged: RunFolder, source: RunFolder, identity: Callable[[RunFolder], 
         changed = structs.replace(
             meta, identity=now, fingerprint=fingerprint.digest(now), state="partial", records=records
         )
-        judged.write_meta(changed)
+        judged.write_meta(changed, own=is_own(meta))
     return True
 
 
@@ -92,7 +93,8 @@ def _same_then(
     with tempfile.TemporaryDirectory(prefix="snellen-judged-") as place:
         earlier = RunFolder(place)
         try:
-            earlier.write_meta(structs.replace(source.meta(), records=None))
+            meta = source.meta()
+            earlier.write_meta(structs.replace(meta, records=None), own=is_own(meta))
             shutil.copyfile(source.results, earlier.results)
             os.truncate(earlier.results, end)
         except OSError as error:

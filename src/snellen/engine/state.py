@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.damage import Damage, plain
-from snellen.engine.folder import RunFolder, RunSpec, Totals
+from snellen.engine.folder import RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.ownership import is_own
 from snellen.types import Record, Sample, Usage
 
 Key: TypeAlias = str | tuple[str, int]
@@ -77,6 +78,38 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
         ),
         done,
     )
+
+
+def verified_meta(folder: RunFolder) -> RunMeta:
+    """Read run_meta.json; what it counts is believed of this user's own runs alone.
+
+    Of other runs the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
+
+    Raises:
+        RunError: there is no run in the folder.
+    """
+    meta = folder.meta()
+    if is_own(meta):
+        return meta
+    counted = Totals()
+    if folder.results.exists():
+        counted, _ = read_state(folder, Damage(folder.results))
+    return structs.replace(meta, totals=structs.replace(counted, seconds=meta.totals.seconds))
+
+
+def with_size(meta: RunMeta, size: int | None) -> RunMeta:
+    """A run's meta with the number of samples that its benchmark has; `complete` only if as many records are there.
+
+    Args:
+        meta: of a run whose own words about it are not believed, with verified totals.
+        size: samples of the benchmark; None: not known.
+    """
+    totals, coverage = meta.totals, structs.replace(meta.coverage, of=size)
+    recorded = totals.done + totals.error + totals.timeout
+    known = [count for count in (coverage.limit, size) if count is not None]
+    short = bool(known) and recorded < min(known) * meta.spec.repeats
+    state = "partial" if short and meta.state == "complete" and not meta.judges else meta.state
+    return structs.replace(meta, coverage=coverage, state=state)
 
 
 def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
