@@ -6,19 +6,23 @@ import re
 from typing import Any
 
 # C0 but for tab, line feed and carriage return; DEL and C1 (0x9b begins a command too); half characters; direction marks.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_RETURN = re.compile("\r(?!\n)")
 _COMMAND = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What a program of one's own writes to move the cursor and to set colours (ECMA-48, control sequences)."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def without_controls(text: str, *, commands: bool = False) -> str:
+def without_controls(text: str, *, commands: bool = False, returns: bool = False) -> str:
     """The text with every control character as an escape that can be read, `\\x1b`.
 
     Args:
-        text: any text; tabs, line feeds and carriage returns stay.
+        text: any text; tabs and line feeds stay.
+        returns: carriage returns that end no line are escaped too; on a terminal the text behind one covers that before it.
         commands: whole control sequences (colours, the cursor) stay; for a stream that a terminal library writes to.
     """
+    if returns and "\r" in text:
+        text = _RETURN.sub(_escape, text)
     if _CONTROLS.search(text) is None:
         return text
     if not commands:

@@ -51,6 +51,7 @@ def _main(given: list[str]) -> int:
     from snellen.cli.encoding import require_text
     from snellen.cli.output import redacted_output
     from snellen.cli.plain import take_plain_values
+    from snellen.plain_text import without_controls
 
     with redacted_output():
         try:
@@ -61,6 +62,8 @@ def _main(given: list[str]) -> int:
 
                 check(command, words)
             take_plain_values(command)
+            if any(without_controls(word, returns=True) != word for word in words):
+                command.rich_markup_mode = None  # a message about such a word is printed plain, with escapes
             command(args=words, prog_name="snellen")
         except SystemExit as end:
             reason = getattr(end.__context__, "__cause__", None)  # Typer makes a silent exit of it

@@ -8,6 +8,7 @@ import sys
 import traceback
 
 import snellen
+from snellen.cli.output import note
 from snellen.errors import SnellenError
 
 DEBUG = "SNELLEN_DEBUG"
@@ -17,9 +18,9 @@ UNEXPECTED = 70
 
 def tell(error: SnellenError) -> int:
     """Print an expected error to stderr and return its exit status."""
-    print(f"snellen: {error.message}", file=sys.stderr)
+    note(f"snellen: {error.message}")
     for line in error.hint.splitlines():
-        print(f"  {line}", file=sys.stderr)
+        note(f"  {line}")
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     return error.exit_code

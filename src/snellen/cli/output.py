@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from snellen.errors import OutputError
@@ -37,7 +38,10 @@ class RedactingBytes:
 
 
 class Redacting:
-    """A text stream that strikes out keys in whatever is written to it, and controls that are no terminal library's.
+    """A text stream that strikes out keys in whatever is written to it, and every control character.
+
+    On a terminal the terminal library (rich) may write whole control sequences: colours, the cursor. What it is given to
+    print has none (`show`, and `one_line` elsewhere). A plain `print` writes none.
 
     A stream that is closed takes nothing; one that cannot be written raises OutputError, unless it is quiet.
     """
@@ -53,8 +57,23 @@ class Redacting:
         if self._stream is None:
             self.lost = self.lost or bool(text)
             return len(text)
+        text = redact(text)
+        if not (self._commands and _by_rich(sys._getframe(1))):
+            text = without_controls(text, returns=True)
+        else:
+            text = without_controls(text, commands=True)
+        return self._pass_on(text)
+
+    def redraw(self, text: str) -> None:
+        """Write a line over the one that the cursor stands on."""
+        self._pass_on("\r" + without_controls(text, returns=True))
+        self.flush()
+
+    def _pass_on(self, text: str) -> int:
+        if self._stream is None:
+            return 0
         try:
-            self._stream.write(without_controls(redact(text), commands=self._commands))
+            self._stream.write(text)
         except BrokenPipeError:  # whoever read it has enough, as in `| head`
             raise
         except (OSError, ValueError) as error:
@@ -97,6 +116,11 @@ class Redacting:
                 return defaults[name]
             raise AttributeError(name)
         return getattr(self._stream, name)
+
+
+def _by_rich(frame: FrameType) -> bool:
+    """Return True if the terminal library wrote what arrived; its own sequences are part of what it writes."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "rich"
 
 
 def _is_terminal(stream: IO[str]) -> bool:
@@ -151,6 +175,8 @@ def show(*what: RenderableType) -> None:
     for one in what:
         if isinstance(one, Table):
             _plain_cells(one)
+        elif isinstance(one, str):
+            one = without_controls(one, returns=True)
         if console.is_terminal and isinstance(one, Table):
             width = max(console.width, _whole_figures(one, console))
             Console(highlight=False, markup=False, emoji=False, width=width).print(one)
@@ -163,11 +189,21 @@ def _plain_cells(table: Table) -> None:
     for name in ("title", "caption"):
         value = getattr(table, name)
         if isinstance(value, str):
-            setattr(table, name, without_controls(value))
+            setattr(table, name, without_controls(value, returns=True))
     for column in table.columns:
         if isinstance(column.header, str):
-            column.header = without_controls(column.header)
-        column._cells = [without_controls(cell) if isinstance(cell, str) else cell for cell in column._cells]
+            column.header = without_controls(column.header, returns=True)
+        column._cells = [_plain_cell(cell) for cell in column._cells]
+
+
+def _plain_cell(cell: RenderableType) -> RenderableType:
+    from rich.text import Text
+
+    if isinstance(cell, str):
+        return without_controls(cell, returns=True)
+    if isinstance(cell, Text) and (text := without_controls(cell.plain, returns=True)) != cell.plain:
+        return Text(text, style=cell.style, justify=cell.justify)
+    return cell
 
 
 def _whole_figures(table: Table, console: Console) -> int:
@@ -202,6 +238,14 @@ def show_json(value: Any) -> None:
     print(text)
 
 
+def redraw(text: str) -> None:
+    """Print a line to stderr over the one before it; for progress on a terminal."""
+    if isinstance(sys.stderr, Redacting):
+        sys.stderr.redraw(text)
+    else:
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+
 def note(text: str) -> None:
     """One line for the reader, on stderr."""
-    print(without_controls(text), file=sys.stderr, flush=True)
+    print(without_controls(text, returns=True), file=sys.stderr, flush=True)

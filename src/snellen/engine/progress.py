@@ -11,6 +11,7 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
+from snellen.plain_text import one_line
 from snellen.scoring.interval_text import bracketed, mark
 from snellen.scoring.statistics.running import RunningMean
 from snellen.types import Record, Score
@@ -182,7 +183,7 @@ class Lines:
         self._every_s = every_s
         self._stream = stream or sys.stderr
         self._show: Callable[[Progress], str] = (
-            (lambda p: msgspec.json.encode(p.event()).decode()) if as_json else Progress.line
+            (lambda p: msgspec.json.encode(p.event()).decode()) if as_json else lambda p: one_line(p.line())
         )
         self._last = time.monotonic()
 
@@ -221,7 +222,9 @@ class Bar:
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        return Group(ProgressBar(total=progress.total, completed=progress.done, width=60), Text(progress.line()))
+        return Group(
+            ProgressBar(total=progress.total, completed=progress.done, width=60), Text(one_line(progress.line()))
+        )
 
 
 def display(*, as_json: bool = False, quiet: bool = False) -> Display:

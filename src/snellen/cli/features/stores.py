@@ -13,7 +13,7 @@ import typer
 
 from snellen.cli import options as given
 from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
-from snellen.cli.output import note, show_json
+from snellen.cli.output import note, redraw, show_json
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,6 +193,6 @@ def _progress() -> Callable[[int, int], None] | None:
             before[0] = done
         rate = (done - before[0]) / max(time.monotonic() - began, 1e-9)
         end = "\n" if done == total else ""
-        print(f"\r{done:,} of {total:,} pictures, {rate:,.0f} a second ", end=end, file=sys.stderr, flush=True)
+        redraw(f"{done:,} of {total:,} pictures, {rate:,.0f} a second {end}")
 
     return shown

@@ -42,6 +42,7 @@ from snellen.models.tools.pictures import MOST_PIXELS, Pictures
 from snellen.models.tools.server import mime
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
+from snellen.plain_text import one_line
 from snellen.types import Image, Prompt, Response, Text, Usage
 
 SAME_CALL = 3
@@ -93,7 +94,7 @@ class ToolsModel:
         """
         tool_settings.require_apart(tool_settings.needed(self._settings), self._hidden)
         for notice in self._settings.notices():
-            print(f"snellen: {notice}", file=sys.stderr)
+            print(f"snellen: {one_line(notice)}", file=sys.stderr)
         try:
             self._made()
         except PreflightError:
