@@ -156,8 +156,19 @@ class Run:
             unclear = (
                 lost or self.meta.state == "running" or not self.own
             )  # a killed run's totals are those of its beginning
-            self._errors = request_errors(self.folder) if unclear else RequestErrors(totals.done, 0)
+            self._errors = request_errors(self.folder, self._hidden_gold()) if unclear else RequestErrors(totals.done, 0)
         return self._errors
+
+    def _hidden_gold(self) -> dict[str, tuple[str, ...]] | None:
+        """Sample id to gold answers of a restricted benchmark; none of them where its data cannot be read."""
+        if not (self.benchmark.restricted or self.meta.restricted):
+            return None
+        from snellen.scoring.judge import gold_forms
+
+        try:
+            return {sample.id: gold_forms(sample) for sample in self.benchmark.samples(self.meta.spec.data)}
+        except SnellenError:
+            return {}
 
     def judged_by(self) -> str:
         """One line: which judge decided how many replies, or that none has; empty where none has to."""

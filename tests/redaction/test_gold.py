@@ -156,6 +156,30 @@ def test_a_json_document_that_held_gold_is_a_json_document(gold: str, encoding: 
         "gol-\nden eagle",
         "[golden](https://example.org/g) eagle",
         "\x1b[1mgolden\x1b[0m eagle",
+        "golden\x9b1m eagle",
+        '[golden](https://example.org/a_(b) "the colour") [eagle][bird]',
+        "golden[1] eagle[^2]",
+        "\\textbf{Golden} \\textit{eagle}",
+        "\\text{golden}\\quad\\text{eagle}",
+        'gol<i title="a > b">den</i> eagle',
+        "gol<!-- a > b -->den eagle",
+        "gol<style>p{}</style>den eagle",
+        "golden&nbspeagle",
+        "gol&shyden eagle",
+        "&#00000000000103;olden eagle",
+        "%u91d1%u96d5",
+        r"\xe9\x87\x91\xe9\x9b\x95",
+        r"\351\207\221\351\233\225",
+        "0xe9, 0x87, 0x91, 0xe9, 0x9b, 0x95",
+        "\u202eelgae nedlog\u202c",
+        "elgae nedlog",
+        "golden\u3164 eagle",
+        "g\u043elden e\u0430gle",
+        "🅶🅾🅻🅳🅴🅽 eagle",
+        "ɢᴏʟᴅᴇɴ eagle",
+        "the golden ea…",
+        "a reply: Golden eag [… 2,000 characters left out …]",
+        "[… 2,000 characters left out …]\nden eagle.",
     ],
 )
 def test_an_answer_and_its_aliases_are_struck(text: str) -> None:
@@ -173,10 +197,41 @@ def test_an_answer_and_its_aliases_are_struck(text: str) -> None:
         ("yes", "yesterday's eyes"),
         ("각", "가을"),
         ("the end", "the endless end; other ends"),
+        ("star", "rats, starting"),
+        ("gras", "grass"),
+        ("123", "1 2 3"),
+        ("golden eagle", "gold… golden…"),
     ],
 )
 def test_innocent_text_stays_as_it_is(gold: str, text: str) -> None:
     assert strike(text, (gold,)) is text
+
+
+@pytest.mark.parametrize(
+    ("gold", "text"),
+    [
+        ("cat", "two cats"),
+        ("Fox", "F o x"),
+        ("AK-47", "A K 4 7"),
+        ("AK-47", "AK-47s"),
+        ("AK-47", "ak-٤٧"),
+        ("bus", "buses"),
+        ("Łódź", "atŁódź"),
+        ("orange 3", "img_Orange3b.png"),
+        ("star", "\u202erats\u202c"),
+    ],
+)
+def test_a_short_answer_is_struck_in_its_plural_apart_joined_and_turned(gold: str, text: str) -> None:
+    assert WITHHELD in strike(text, (gold,))
+
+
+def test_base64_of_a_text_with_gold_is_struck_in_lines_and_in_urls() -> None:
+    text = "The long description of what is to be seen here ends with: golden eagle, and goes on for a while."
+    for start in range(3):
+        coded = base64.encodebytes(text[start:].encode()).decode()
+        assert WITHHELD in strike(f"It is\n{coded}", ("golden eagle",))
+        assert WITHHELD in strike(json.dumps(coded), ("golden eagle",))
+        assert WITHHELD in strike(quote(base64.b64encode(text[start:].encode() + b"~~~"), safe=""), ("golden eagle",))
 
 
 def test_base64_of_a_text_with_gold_is_struck() -> None:
@@ -192,6 +247,7 @@ def test_a_text_that_holds_gold_in_any_dress_or_inside_words_quotes_it() -> None
     assert quotes("a category", ("cat",))
     assert not quotes("An eagle, golden.", ("golden eagle",))
     assert not quotes("abc", ("b",))
+    assert quotes("It is an R2 unit.", ("R2",)) and not quotes("an R2D2", ("R2",))
 
 
 def test_an_answer_without_letters_is_struck_as_it_is() -> None:

@@ -37,6 +37,25 @@ def said(number: int) -> str:
     )
 
 
+def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(made.Scripted):
+        async def answer(self, prompt: Prompt) -> Response:
+            number = int("".join(filter(str.isdigit, "".join(map(str, prompt.parts[-1:])).partition("\\n")[0])) or 0)
+            raise BadRequestError(f"cannot say {gold(number)[0]} {gold(number)[1]}: " + "x" * 180 + gold(number)[0])
+
+    monkeypatch.chdir(tmp_path)
+    evaluate("fika", Failing(lambda _: None), out="run", data=made.whole(tmp_path / "fika.zip", 12))
+    assert main(["report", "run", "--out", "report.html"]) == 0
+    for words in (["score", "run"], ["score", "run", "--json"], ["list", "--runs", "--results", "."]):
+        main(words)
+    written = capsys.readouterr()
+    for text in (written.out + written.err, Path("report.html").read_text("utf-8")):
+        assert "cannot say [gold withheld]" in text
+        assert "zyxgold" not in recoverable(text) and "qwvalias" not in recoverable(text)
+
+
 class Talkative:
     """A judge that repeats the reference answer in every dress, in every field, in errors too."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from servers.hub import HubHandler, standing_in
 from snellen.errors import DataError
+from snellen.redaction import redact
 from snellen.sources import download, download_file, locate, rows
 
 OLD, NEW = "a" * 40, "b" * 40
@@ -116,6 +117,13 @@ def test_the_users_token_is_sent_and_opens_what_is_gated(hub, tmp_path, monkeypa
     with pytest.raises(DataError, match="gated") as caught:
         download("a/gated", revision="v1", cache=tmp_path / "hub")
     assert "hf_wrong" not in str(caught.value)
+
+
+def test_a_token_that_a_hub_echoes_is_struck(hub, tmp_path, monkeypatch, forget_keys):
+    monkeypatch.setenv("HF_TOKEN", "team token-7f3a9c51e2")
+    with pytest.raises(DataError):
+        download("a/gated", cache=tmp_path / "hub")
+    assert redact("The hub said: TOKEN 7f3a9c51e2.") == "The hub said: [redacted]."
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.engine.folder import RunFolder
 from snellen.engine.rescore import final_records
+from snellen.redaction.gold import strike
 
 TEXTS_KEPT = 500
 """Different texts that are counted; what is beyond counts under its kind alone."""
@@ -76,8 +78,14 @@ class RequestErrors(Struct, frozen=True):
         return {"answered": self.answered, "failed": self.failed, "errors": rows}
 
 
-def request_errors(folder: RunFolder) -> RequestErrors:
-    """Count the final failures of a run. Memory grows with the different texts alone."""
+def request_errors(folder: RunFolder, gold: Mapping[str, Sequence[str]] | None = None) -> RequestErrors:
+    """Count the final failures of a run. Memory grows with the different texts alone.
+
+    Args:
+        folder: the run.
+        gold: of a restricted benchmark, sample id to gold answers, which are struck from its errors; the text of an error
+            whose sample is not among them is left out.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     messages: dict[tuple[str, str], str] = {}
     answered = failed = 0
@@ -89,7 +97,10 @@ def request_errors(folder: RunFolder) -> RequestErrors:
             continue
         failed += 1
         kind = record.status if record.error is None else record.error.kind
-        message = "" if record.error is None else one_line(record.error.message)
+        message = "" if record.error is None else record.error.message
+        if gold is not None:
+            message = strike(message, gold[record.sample_id]) if record.sample_id in gold else ""
+        message = one_line(message)
         key = (kind, _DIGITS.sub("0", message))
         if key not in counts and len(counts) >= TEXTS_KEPT:
             key, message = (kind, ""), "other texts"

@@ -19,20 +19,46 @@ _ESCAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "\\",
         re.compile(
             r"\\(?:\\(?:\\\\)*|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-            r"|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[nrtbfv0])"
+            r"|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|U[0-9a-fA-F]{8}"
+            r"|x[0-9a-fA-F]{2}(?:\\x[0-9a-fA-F]{2})*|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[nrtbfv0])"
         ),
     ),
-    ("&", re.compile(r"&(?:(?:amp;)*+\#(?:[0-9]{1,8}|[xX][0-9a-fA-F]{1,7});?|(?:amp;)*[A-Za-z][A-Za-z0-9]{1,31};)")),
-    ("%", re.compile(r"%(?:25)*[0-9a-fA-F]{2}(?:%(?:25)*[0-9a-fA-F]{2})*")),
-    ("0x", re.compile(r"0x[0-9a-fA-F]{2}(?![0-9a-fA-F])")),
+    (
+        "&",
+        re.compile(
+            r"&(?:(?:amp;)*+\#(?:0*+[0-9]{1,7}|[xX]0*+[0-9a-fA-F]{1,6});?|(?:amp;)*[A-Za-z][A-Za-z0-9]{1,31};"
+            r"|(?:amp;)*(?:nbsp|shy|szlig|[oO]slash|[cC]cedil|ae?lig|AE?lig|[a-zA-Z](?:acute|grave|circ|uml|tilde|ring)))"
+        ),
+    ),
+    ("%", re.compile(r"%(?:25)*(?:[0-9a-fA-F]{2}(?:%(?:25)*[0-9a-fA-F]{2})*|u[0-9a-fA-F]{4})")),
+    ("0x", re.compile(r"0x[0-9a-fA-F]{2}(?:[\s,;]{1,3}0x[0-9a-fA-F]{2})*(?![0-9a-fA-F])")),
 )
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)\Z")
 _HEX = re.compile(r"[0-9a-fA-F]+")
-_PERCENT = re.compile(r"%(?:25)*([0-9a-fA-F]{2})")
+_BYTES = {  # by the first character of a run: one byte of it
+    "%": re.compile(r"%(?:25)*([0-9a-fA-F]{2})"),
+    "\\": re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3}))"),
+    "0": re.compile(r"0x([0-9a-fA-F]{2})"),
+}
 _BLANKS = ("\\n", "\\r", "\\t")
-_MARKUP = re.compile(
-    r"<[^<>]*>|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|(?<=\])\([^()\s]*\)",
+# Comments, scripts and styles with what they hold; tags; terminal sequences; targets of links; notes.
+_MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "<",
+        re.compile(
+            r"<(?:!--(?:[^<]|<(?!!--))*?-->|(?:script|style)\b[^<>]*>[^<]*</(?:script|style)\s*>"
+            r"""|[A-Za-z/](?:[^<>"']|"[^"<]*"|'[^'<]*')*+>|[^<>]*>)""",
+            re.IGNORECASE,
+        ),
+    ),
+    ("\x1b", re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")),
+    ("\x9b", re.compile(r"\x9b[0-9;?]*[ -/]*[@-~]")),
+    ("](", re.compile(r"""\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\\*(?:"[^"\n]*"|'[^'\n]*'))?\s*\)""")),
+    ("][", re.compile(r"\]\[[^\[\]]*\]")),
+    ("[", re.compile(r"\[\^?[0-9]{1,3}\]")),
 )
+_COMMAND = re.compile(r"\\\\*(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
+"""A command of LaTeX before its argument."""
 
 
 _Characters: TypeAlias = Callable[[re.Match[str]], list[tuple[str, int, int]]]
@@ -55,6 +81,10 @@ def readings(text: str) -> Iterator[Reading]:
     """The text as it stands, decoded, and decoded without markup; a reading equal to the one before is left out."""
     reading = as_it_stands(text)
     yield reading
+    if _may_hold_commands(text):
+        plain = _rewritten(reading, _COMMAND, _nothing)
+        if plain is not reading:
+            yield plain
     for _ in range(ROUNDS):
         before = reading
         for mark, escape in _ESCAPES:
@@ -63,7 +93,10 @@ def readings(text: str) -> Iterator[Reading]:
         if reading is before:
             break
         yield reading
-    plain = _rewritten(reading, _MARKUP, _nothing)
+    plain = reading
+    for mark, markup in _MARKUP:
+        if mark in plain.text:
+            plain = _rewritten(plain, markup, _nothing)
     if plain is not reading:
         yield plain
 
@@ -71,6 +104,10 @@ def readings(text: str) -> Iterator[Reading]:
 def texts(text: str) -> Iterator[str]:
     """The texts of `readings` without their sources; quick where there is nothing to decode. May leave out rounds between."""
     yield text
+    if _may_hold_commands(text):
+        plain = _COMMAND.sub("", text)
+        if plain is not text:
+            yield plain
     decoded = text
     for _ in range(ROUNDS):
         before = decoded
@@ -83,10 +120,12 @@ def texts(text: str) -> Iterator[str]:
         if decoded is before:
             break
         yield decoded
-    if ("<" in decoded and ">" in decoded) or "\x1b" in decoded or "](" in decoded:
-        plain = _MARKUP.sub("", decoded)
-        if plain is not decoded:
-            yield plain
+    plain = decoded
+    for mark, markup in _MARKUP:
+        if mark in plain:
+            plain = markup.sub("", plain)
+    if plain is not decoded:
+        yield plain
 
 
 def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
@@ -169,16 +208,27 @@ def _replacement(match: re.Match[str]) -> str:
 def _characters(match: re.Match[str]) -> list[tuple[str, int, int]]:
     """(character, start, end) of what an escape stands for; white space for an escape of a control character."""
     escape, (start, end) = match[0], match.span()
-    if escape[0] == "%":
-        units = list(_PERCENT.finditer(match.string, start, end))
-        decoded = bytes(int(unit[1], 16) for unit in units).decode("utf-8", "surrogateescape")
-        found, number = [], 0
-        for character in decoded:
-            size = len(character.encode("utf-8", "surrogateescape"))
-            found.append((character, units[number].start(), units[number + size - 1].end()))
-            number += size
-        return found
+    if escape[0] in "%0" or escape[:2] == "\\x" or (escape[0] == "\\" and len(escape) > 3 and escape[1].isdigit()):
+        if escape[-5:-4] == "u":
+            return [(chr(int(escape[-4:], 16)), start, end)]
+        return list(_of_bytes(match.string, start, end))
     return [(character, start, end) for character in _decoded(escape)]
+
+
+def _of_bytes(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """What a run of escaped bytes stands for: UTF-8, or Latin-1 where they are no UTF-8."""
+    units = list(_BYTES[text[start]].finditer(text, start, end))
+    data = bytes(int(unit[1], 16) if unit[1] else int(unit[2], 8) for unit in units)
+    number = 0
+    for character in data.decode("utf-8", "surrogateescape"):
+        size = len(character.encode("utf-8", "surrogateescape"))
+        first, last = units[number].start(), units[number + size - 1].end()
+        yield chr(data[number]) if "\udc80" <= character <= "\udcff" else character, first, last
+        number += size
+
+
+def _may_hold_commands(text: str) -> bool:
+    return "\\" in text and ("{" in text or "quad" in text)
 
 
 def _decoded(escape: str) -> str:
@@ -193,7 +243,7 @@ def _decoded(escape: str) -> str:
         return "\\" * (len(escape) // 2)
     if code[0] in "nrtbfv":
         return " "
-    numbers = [int(digits, 16) for digits in _HEX.findall(code.removeprefix("0x"))]
+    numbers = [int(digits, 16) for digits in _HEX.findall(code)]
     if len(numbers) == 2:
         high, low = numbers
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))

@@ -6,9 +6,10 @@ punctuation, Markdown, tags, zero-width characters. It is also found joined (`Go
 JSON, HTML and URLs, and in base64 of nine bytes and more.
 
 A form is found as a whole: `cat` is not struck from `category`. It must begin and end where a word does, or where small
-letters meet a capital. Chinese, Japanese, Korean, Thai and other scripts need no such end, nor do forms of 12 characters,
-or of 10 in two words. Between the letters of one word of a form of fewer than 8 characters no white space may stand,
-unless all of them stand apart (`e a g l e`).
+letters meet a capital; a plural in `s` or `es` is one of its ends. Chinese, Japanese, Korean, Thai and other scripts need no
+such end, nor do forms of 12 characters, or of 10 in two words. Between the letters of one word of a form of fewer than 8
+characters no white space may stand, unless all of them stand apart (`e a g l e`). A form of 8 characters is found backwards
+too, a shorter one where a text turns the direction of writing. Of one that an ellipsis cuts, half is struck.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple
 
 from snellen.redaction.decoding import Reading, as_it_stands, readings, replaced, source_spans, texts
@@ -27,11 +28,13 @@ WITHHELD = "[gold withheld]"
 
 _JOINED, _WEAK, _SPACE, _DECIMAL = 1, 2, 3, 4
 """What stands before a character: a change of case or from letter to digit, a mark, white space, a decimal point."""
-_ANYWHERE, _ANYWHERE_WORDS, _SPACED, _APART, _CAMEL = 12, 10, 8, 5, 3
-"""Least lengths of forms: found inside words, the same for two words, found with white space inside a word, found with
-all letters apart, found at a change of case."""
+_ANYWHERE, _ANYWHERE_WORDS, _SPACED, _BACKWARDS, _APART, _CAMEL, _PLURAL, _CUT = 12, 10, 8, 8, 3, 3, 3, 4
+"""Least lengths of forms: found inside words, the same for two words, found with white space inside a word, found backwards,
+found with all letters apart, found at a change of case, found with an ending; of a part that is struck before an ellipsis."""
 _PREFIX = 6
-_FEW = 32
+_FEW = 64
+_CUTS = 1_000
+"""Ellipses of a text that are looked at."""
 _RUN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]|[\x00-/:-@\[-`{-\x7f]+")
 # Ranges of scripts that are written without spaces, or whose words take endings without one; compared as numbers, since
 # a pattern of them takes a hundredth of a second to compile.
@@ -40,18 +43,45 @@ _UNSPACED = (
     *((0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),
 )
 _LATE_JAMO = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF))
-_CODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_CODED = re.compile(r"[A-Za-z0-9+/_-]{40,}(?:\r?\n[A-Za-z0-9+/_-]+)+={0,2}|[A-Za-z0-9+/_-]{8,}={0,2}")
+_TURNED = re.compile("\u202e|202[eE]|8238|80%(?:25)*[aA][eE]")
+"""The mark that turns the direction of writing, also escaped."""
+_ELLIPSIS = re.compile(r"\[?(?:…|\.{3}|\\u2026)(?:[….]|\\u2026)*")
+_LEFT_OUT = re.compile(r"characters left out …\]\n?")
+_UNSEEN = frozenset("\u115f\u1160\u3164\uffa0")
+"""Letters by their category that no font draws."""
+_LOOKALIKES = (
+    dict(zip("авекмнорстухѕіјԁһԛԝ", "abekmhopctyxsijdhqw", strict=True))
+    | dict(zip("αβεικνορτυχ", "abeikvoptux", strict=True))
+    | dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True))
+)
+"""Small letters of other scripts that look like Latin ones, in Cyrillic, Greek and small capitals."""
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n"}
 
 
 class _Plain(dict[int, str]):
-    """Code point to letters and digits: without case, accents and compatible forms; empty for all else."""
+    """Code point to letters and digits: without case, accents and compatible forms, with lookalikes; empty for all else."""
 
     def __missing__(self, code: int) -> str:
-        parts = unicodedata.normalize("NFKD", chr(code)).casefold()
-        parts = unicodedata.normalize("NFKD", "".join(_LETTERS.get(one, one) for one in parts))
-        self[code] = found = "".join(one for one in parts if one.isalnum())
-        return found
+        self[code] = plain = "".join(map(_letter, _base(chr(code))))
+        return plain
+
+
+def _base(character: str) -> str:
+    """A character without compatible forms and case; of a letter in a square or a flag the letter."""
+    code = ord(character)
+    for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6):
+        if first <= code < first + 26:
+            return chr(code - first + ord("a"))
+    parts = unicodedata.normalize("NFKD", character).casefold()
+    return unicodedata.normalize("NFKD", "".join(_LETTERS.get(part, part) for part in parts))
+
+
+def _letter(character: str) -> str:
+    if not character.isalnum() or character in _UNSEEN:
+        return ""
+    digit = unicodedata.decimal(character, None)
+    return _LOOKALIKES.get(character, character) if digit is None else str(digit)
 
 
 _PLAIN = _Plain()
@@ -95,7 +125,7 @@ def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
 
     Takes time in proportion to the text, however many forms there are.
     """
-    known = _prepared(tuple(forms))
+    known = _prepared(tuple(forms), _TURNED.search(text) is not None)
     spans: list[tuple[int, int]] = []
     if known.by_text and _may_hold(text, known):
         for reading in readings(text):
@@ -103,6 +133,7 @@ def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
             for first, last in _places(skeleton, known):
                 spans += source_spans(text, reading, skeleton.positions[first:last])
     spans += _coded_spans(text, known)
+    spans += _cut_spans(text, known)
     text = replaced(text, spans, marker)
     for mark in known.marks:
         text = text.replace(mark, marker)
@@ -112,17 +143,19 @@ def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
 def quotes(text: str, forms: Iterable[str]) -> bool:
     """Whether a text holds one of the forms, inside words too: what must not be published at all where it does.
 
-    A form of one or two letters must be the whole text: it is in every other.
+    A form of one or two letters must be a word of its own: it is in every other text.
     """
-    known = _prepared(tuple(forms))
+    known = _prepared(tuple(forms), _TURNED.search(text) is not None)
     if any(mark in text for mark in known.marks):
         return True
     for reading in texts(text):
         plain = letters(reading)
         for form in known.by_text:
-            if form == plain or ((len(form) > 2 or _is_unspaced(form[0])) and form in plain):
+            if (len(form) > 2 or _is_unspaced(form[0])) and form in plain:
                 return True
-    return any(True for _ in _coded_spans(text, known))
+        if any(len(form) <= 2 for form in known.by_text) and _holds(reading, known):
+            return True
+    return any(True for spans in (_coded_spans(text, known), _cut_spans(text, known)) for _ in spans)
 
 
 def letters(text: str) -> str:
@@ -131,13 +164,13 @@ def letters(text: str) -> str:
 
 
 @lru_cache(4096)
-def _prepared(forms: tuple[str, ...]) -> _Forms:
+def _prepared(forms: tuple[str, ...], turned: bool) -> _Forms:
     by_text: dict[str, _Form] = {}
     marks: list[str] = []
-    for form in forms:
-        skeleton = _skeleton(as_it_stands(form))
+    for written in forms:
+        skeleton = _skeleton(as_it_stands(written))
         if not skeleton.text:
-            marks += [form.strip()] * bool(form.strip())
+            marks += [written.strip()] * bool(written.strip())
             continue
         starts = frozenset(at for at in range(1, len(skeleton.text)) if skeleton.before[at])
         size = len(skeleton.text)
@@ -146,8 +179,12 @@ def _prepared(forms: tuple[str, ...]) -> _Forms:
             skeleton.text,
             starts if known is None else starts | known.starts,
             size >= _ANYWHERE or (size >= _ANYWHERE_WORDS and bool(starts)) or (known is not None and known.anywhere),
-            size >= _SPACED,
+            size >= _SPACED or any(map(_is_unspaced, skeleton.text)),
         )
+    for form in list(by_text.values()):
+        if turned or len(form.text) >= _BACKWARDS:
+            starts = frozenset(len(form.text) - at for at in form.starts)
+            by_text.setdefault(form.text[::-1], form._replace(text=form.text[::-1], starts=starts))
     inside = [text for text, form in by_text.items() if form.anywhere or _is_unspaced(text[0])]
     return _Forms(by_text, _index(by_text), _index(inside), tuple(marks))
 
@@ -190,6 +227,8 @@ def _skeleton(reading: Reading) -> _Skeleton:
             unspaced = _is_unspaced(plain[0])
             if last and unspaced != _is_unspaced(last[-1]):
                 gap = _WEAK
+            elif last.islower() and word.isupper():
+                gap = _JOINED
             positions.extend([run.start()] * len(plain))
             last = plain
         elif word[0].isalnum():
@@ -243,7 +282,7 @@ def _end(skeleton: _Skeleton, at: int, form: _Form) -> int:
     size = len(form.text)
     end = at + size
     inner = before[at + 1 : end]
-    if not form.spaced and not (size >= _APART and all(inner)):
+    if not form.spaced and not (size >= _APART and all(inner) and not form.text.isdecimal()):
         for number, gap in enumerate(inner, 1):
             if gap == _SPACE and number not in form.starts and not _is_unspaced(text[at + number]):
                 return 0
@@ -255,6 +294,10 @@ def _end(skeleton: _Skeleton, at: int, form: _Form) -> int:
         return 0
     if _is_unspaced(text[end - 1]) or _is_edge(skeleton, end, size):
         return end
+    if size >= _PLURAL and text[end - 1].isalpha():
+        for ending in ("s", "es")[text[end - 1] == "s" :]:
+            if text.startswith(ending, end) and _is_edge(skeleton, end + len(ending), size):
+                return end + len(ending)
     return 0
 
 
@@ -279,13 +322,55 @@ def _coded_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
     """The spans of base64 whose text holds one of the forms."""
     if not known.by_text:
         return
-    for run in _CODED.finditer(text):
-        if any(_holds(decoded, known) for decoded in _decoded(run[0])):
-            yield run.span()
+    if not any(
+        _holds(decoded, known)
+        for plain in texts(text)
+        for run in _CODED.finditer(plain)
+        for decoded in _decoded(run[0])
+    ):
+        return
+    for reading in readings(text):
+        for run in _CODED.finditer(reading.text):
+            if any(_holds(decoded, known) for decoded in _decoded(run[0])):
+                yield from source_spans(text, reading, range(*run.span()))
+
+
+def _cut_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
+    """The spans of forms that an ellipsis cuts: half of one before it, or behind what says how much was left out."""
+    if not 0 < len(known.by_text) <= _FEW or ("…" not in text and "..." not in text and "u2026" not in text):
+        return
+    whole = max(map(len, known.by_text))
+    for mark in islice(_ELLIPSIS.finditer(text), _CUTS):
+        first = max(0, mark.start() - 12 * whole - 40)
+        skeleton = _skeleton(as_it_stands(text[first : mark.start()]))
+        for form in known.by_text.values():
+            for size in range(len(form.text) - 1, max(_CUT, (len(form.text) + 1) // 2) - 1, -1):
+                at = len(skeleton.text) - size
+                if size in form.starts or at < 0 or not skeleton.text.endswith(form.text[:size]):
+                    continue  # a whole word before an ellipsis is an ordinary word
+                if _end(skeleton, at, _part(form, 0, size)):
+                    yield first + skeleton.positions[at], mark.start()
+                    break
+    for mark in islice(_LEFT_OUT.finditer(text), _CUTS):
+        skeleton = _skeleton(as_it_stands(text[mark.end() : mark.end() + 12 * whole + 40]))
+        for form in known.by_text.values():
+            for size in range(len(form.text) - 1, max(_CUT, (len(form.text) + 1) // 2) - 1, -1):
+                begin = len(form.text) - size
+                if begin in form.starts or not skeleton.text.startswith(form.text[begin:]):
+                    continue
+                if _end(skeleton, 0, _part(form, begin, size)):
+                    yield mark.end(), mark.end() + skeleton.positions[size - 1] + 1
+                    break
+
+
+def _part(form: _Form, begin: int, size: int) -> _Form:
+    starts = frozenset(at - begin for at in form.starts)
+    return form._replace(text=form.text[begin : begin + size], starts=starts)
 
 
 def _decoded(code: str) -> Iterator[str]:
     """The texts that a run of characters is base64 of; parts of it between slashes may be, in an address."""
+    code = "".join(code.split())
     for part in dict.fromkeys((code, *code.split("/"))):
         plain = part.rstrip("=").replace("-", "+").replace("_", "/")
         plain = plain[: len(plain) - (len(plain) % 4 == 1)]

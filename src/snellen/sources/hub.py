@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.redaction import register
 from snellen.sources.confine import member_name
 from snellen.sources.trees import FolderTree
 
@@ -196,9 +197,10 @@ def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | N
 
 
 def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
-    """What the client answers; its errors as ours, with what to do."""
-    from huggingface_hub import errors
+    """What the client answers; its errors as ours, with what to do. A hub may echo the token, so it is registered first."""
+    from huggingface_hub import errors, get_token
 
+    register(get_token() or "")
     what = f"{kind} {repo}"
     try:
         return ask()
