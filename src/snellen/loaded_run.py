@@ -156,7 +156,9 @@ class Run:
             unclear = (
                 lost or self.meta.state == "running" or not self.own
             )  # a killed run's totals are those of its beginning
-            self._errors = request_errors(self.folder, self._hidden_gold()) if unclear else RequestErrors(totals.done, 0)
+            self._errors = (
+                request_errors(self.folder, self._hidden_gold()) if unclear else RequestErrors(totals.done, 0)
+            )
         return self._errors
 
     def _hidden_gold(self) -> dict[str, tuple[str, ...]] | None:
