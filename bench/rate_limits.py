@@ -2,16 +2,19 @@
 
     python bench/rate_limits.py [--only NAME] [--json FILE]
 
-A real server on loopback, the whole of `snellen.evaluate` against it. For each case: samples without an answer, the share
-of requests that was refused, the rate that was reached as a share of the allowed one, and how many answers the server
-gave more than once. The cases take from 20 s to 3 min each.
+A real server in a process of its own on loopback, the whole of `snellen.evaluate` against it. The server's clock and
+counts tell, for each case: samples without an answer, the share of requests that was refused, the rate that was reached
+(from the first to the last request that it took) as a share of the allowed one, and how many answers it gave more than
+once. The cases take from 20 s to 3 min each.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -101,53 +104,89 @@ CASES = (
 )
 
 
-def measure(case: Case, folder: Path) -> dict[str, Any]:
-    """Figures of one case."""
-    os.environ["OPENAI_API_KEY"] = "none"
+@contextlib.contextmanager
+def server_process(case: Case, report: Path) -> Iterator[str]:
+    """The address of the case's server; its counts are in `report` after the end."""
+    command = [sys.executable, __file__, "--serve", case.name, "--json", str(report)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+def serve(case: Case, report: Path) -> None:
+    """Be the server of a case until standard input ends, then write what it counted."""
     with case.make() as server:
         if case.down is not None:
             server.go_down(*case.down)
+        print(server.url, flush=True)
+        sys.stdin.read()
+    taken = [at for at, was_taken in zip(server.arrivals, server.taken, strict=True) if was_taken]
+    counts = {
+        "requests": server.received,
+        "refused": server.refused,
+        "twice": sum(server.answered.values()) - len(server.answered),
+        "span_s": taken[-1] - taken[0] if taken else 0.0,
+        "refused_at": [
+            round(at - server.arrivals[0], 3)
+            for at, was_taken in zip(server.arrivals, server.taken, strict=True)
+            if not was_taken
+        ],
+    }
+    report.write_text(json.dumps(counts))
+
+
+def measure(case: Case, folder: Path) -> dict[str, Any]:
+    """Figures of one case."""
+    os.environ["OPENAI_API_KEY"] = "none"
+    report = folder / "server.json"
+    failure = ""
+    with server_process(case, report) as url:
         began = time.perf_counter()
-        failure = ""
         try:
             snellen.evaluate(
                 questions(case.questions),
                 f"api:{MODEL}",
-                out=folder,
-                base_url=server.url,
+                out=folder / "run",
+                base_url=url,
                 concurrency=case.concurrency,
                 timeout_s=case.timeout_s,
             )
         except SnellenError as error:
             failure = str(error)
         seconds = time.perf_counter() - began
-        records = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-        ok = {record["sample_id"] for record in records if record["status"] == "ok"}
-        span = server.arrivals[-1] - server.arrivals[0]
-        return {
-            "questions": case.questions,
-            "lost": case.questions - len(ok),
-            "requests": server.received,
-            "refused": server.refused / server.received,
-            "twice": sum(server.answered.values()) - len(server.answered),
-            "reached": None if case.rate is None else case.questions / span / case.rate,
-            "seconds": seconds,
-            "failure": failure,
-        }
+    counts = json.loads(report.read_text())
+    records = [json.loads(line) for line in (folder / "run" / "results.jsonl").read_text().splitlines()]
+    ok = {record["sample_id"] for record in records if record["status"] == "ok"}
+    return {
+        "questions": case.questions,
+        "lost": case.questions - len(ok),
+        "requests": counts["requests"],
+        "refused": counts["refused"] / counts["requests"],
+        "twice": counts["twice"],
+        "reached": None if case.rate is None else case.questions / counts["span_s"] / case.rate,
+        "seconds": seconds,
+        "failure": failure,
+        "refused_at": counts["refused_at"],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="Cases whose name contains this.")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve is not None:
+        serve(next(case for case in CASES if case.name == arguments.serve), arguments.json)
+        return
     figures = {}
     print(f"{'case':42}{'lost':>6}{'requests':>10}{'refused':>9}{'reached':>9}{'twice':>7}{'seconds':>9}")
     for case in CASES:
         if arguments.only not in case.name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            row = figures[case.name] = measure(case, Path(folder) / "run")
+            row = figures[case.name] = measure(case, Path(folder))
         reached = "" if row["reached"] is None else f"{row['reached']:.1%}"
         print(
             f"{case.name:42}{row['lost']:6}{row['requests']:10}{row['refused']:9.1%}{reached:>9}{row['twice']:7}"

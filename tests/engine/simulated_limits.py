@@ -108,10 +108,24 @@ def silent(wait_s: float) -> float | None:
 
 
 def simulate(
-    limit: Limit, requests: int, *, concurrency: int, latency_s: float, says: Callable[[float], float | None], seed: int
+    limit: Limit,
+    requests: int,
+    *,
+    concurrency: int,
+    latency_s: float,
+    says: Callable[[float], float | None],
+    seed: int,
+    load_s: float = 0.0,
 ) -> Figures:
-    """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for."""
+    """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for.
+
+    `load_s`: the machine is loaded. Each step of client and server is late by so much on average, now and then ten times.
+    """
     chance = random.Random(seed)
+
+    def late() -> float:
+        return 0.0 if load_s == 0.0 else chance.expovariate(1.0 / load_s) * (10.0 if chance.random() < 0.02 else 1.0)
+
     pacer = Pacer(concurrency, remote=True)
     start = now = chance.uniform(0.0, 60.0)
     order = count()
@@ -135,10 +149,10 @@ def simulate(
                 busy += 1
                 plan(now + latency_s * chance.uniform(0.5, 1.5), "ends", ticket)
             else:
-                plan(now + NETWORK_S, "refused", ticket, asks)
+                plan(now + NETWORK_S + late(), "refused", ticket, asks)
         elif what == "ends":
             busy -= 1
-            plan(now + NETWORK_S, "answered", ticket)
+            plan(now + NETWORK_S + late(), "answered", ticket)
         elif what == "answered" and ticket is not None:
             pacer.answered(ticket, now)
             answered, last = answered + 1, now
@@ -153,9 +167,9 @@ def simulate(
             delay = pacer.wait_s(now)
             if delay is None or delay > 0.0:
                 if delay is not None:
-                    alarm = plan(now + delay + 0.0005, "look")
+                    alarm = plan(now + delay + 0.0005 + late(), "look")
                 break
             waiting -= 1
-            plan(now + NETWORK_S, "arrives", pacer.send(now))
+            plan(now + NETWORK_S + late(), "arrives", pacer.send(now))
     seconds = last - start - latency_s
     return Figures(refused / (requests + refused), requests / seconds / limit.rate, seconds)

@@ -71,6 +71,7 @@ class LimitedServer:
         self.refused = 0
         self.answered: Counter[str] = Counter()
         self.arrivals: list[float] = []
+        self.taken: list[bool] = []
         self.bodies: list[bytes] = []
         self.keep_bodies = False
         self.port = 0
@@ -148,9 +149,11 @@ class LimitedServer:
         self.arrivals.append(now)
         if self._down_after is not None and self.received > self._down_after:
             self._down_after = None
+            self.taken.append(False)
             self._leave.set()
             await asyncio.sleep(60)  # cancelled with all that is under way when the port is closed
         wait_s = None if self._take is None else self._take(now, self._active)
+        self.taken.append(wait_s is None)
         if wait_s is not None:
             self.refused += 1
             return web.json_response(self._body, status=self._status, headers=self._headers(wait_s))

@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from snellen.errors import UsageError
 
-RAMP_FROM, RAMP_DOUBLES_S = 4, 0.05
-"""A run begins with 4 requests in flight and doubles that each 50 ms: a refusal arrives before much was sent in vain."""
+RAMP_FROM, RAMP_EACH_S, RAMP_STEPS = 4, 0.004, 2
+"""A run begins with 4 requests in flight, one more each 4 ms and for every second answer: a refusal arrives before much
+was sent in vain. At most 2 are added at a time, so that a client that is late reads replies before it sends more."""
 
 LATE_S = 0.02
-"""A request that is late by a timer's tick may be followed sooner, so that the rate is kept; by no more than this."""
+"""At more than 50 requests a second, one that is late by a timer's tick may be followed sooner, so that the rate is kept."""
 
 OPEN_PAUSE_S, DOWN_PAUSE_S = 0.1, 0.25
 LONGEST_PAUSE_S, LONGEST_DOWN_PAUSE_S = 20.0, 5.0
@@ -31,8 +32,17 @@ ROUNDED_UP_S = 1.0
 """`Retry-After: 1` is the least that the header can say. It holds for the refused request alone, not for all others."""
 
 GROW_EVERY, LONGEST_GROW_EVERY = 5, 320
-FIRST_GAIN, LEAST_GAIN = 0.05, 0.0005
-SLOW_GAIN = 0.0005
+
+SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.06, 3e-4, 0.02
+"""Each request shortens the interval by the gain: 6 % where the rate is hardly known, in the end 0.03 %, against 2 %
+longer after a refusal. In balance that is a refusal for about 65 requests."""
+LEAST_INTERVAL_S = 2e-4
+EXACT = 8
+"""So many requests between two refusals measure the rate."""
+LONG_STREAK = 5
+"""So many refusals in a row are an outage, or a long window that was used up early: a second time, at the same rate."""
+QUIET, QUIET_S = 200, 60.0
+"""After so many requests and seconds without a refusal the gain rises again."""
 
 
 def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:
@@ -106,7 +116,8 @@ class Pacer:
         self.refusals = 0
         self.silent_since: float | None = None
         self._remote = remote
-        self._ramp_at: float | None = None
+        self._ramp = float(RAMP_FROM)
+        self._ramped_at: float | None = None
         self._ramping = remote and most > RAMP_FROM
         self._requests = None if rpm is None else Quota(rpm)
         self._tokens = None if tpm is None else Quota(tpm)
@@ -129,9 +140,11 @@ class Pacer:
         # What was learnt.
         self._epoch_at: float | None = None
         self._epoch_sent = 0
-        self._events = 0
-        self._gain = FIRST_GAIN
-        self._fast_until_s = 0.0
+        self._gain = SEARCH_GAIN
+        self._recent_sent = self._recent_s = 0.0
+        self._measured_s = math.inf
+        self._closed_at = 0.0
+        self._closed_s = 0.0
         self._window = math.inf
         self._soft = 0
         self._step_taken = False
@@ -171,7 +184,7 @@ class Pacer:
         if self._streak == 0:
             room = self._room(now)
             if self.active and self.active + self._lost_now(now) >= room:
-                return RAMP_DOUBLES_S / 8 if self._ramping and room < int(self.limit) else None
+                return RAMP_EACH_S if self._ramping and room < int(self.limit) else None
         at = self._next_at if self._streak == 0 else -math.inf
         self._delayed = self._delayed or at > now
         if self._requests is not None:
@@ -190,14 +203,14 @@ class Pacer:
         self._epoch_sent += 1
         if self._epoch_at is None:
             self._epoch_at = now
-        if self._ramp_at is None:
-            self._ramp_at = now
+        if self._ramped_at is None:
+            self._ramped_at = now
         if self._streak:
             self._probe = ticket
         if self.interval_s:
             if self._delayed and not self._streak:
-                self._quicken()
-            self._next_at = max(self._next_at, now - LATE_S) + self.interval_s
+                self._quicken(now)
+            self._next_at = max(self._next_at, now - max(0.5 * self.interval_s, LATE_S - self.interval_s)) + self.interval_s
         if self._requests is not None:
             self._requests.take(1.0, now)
         if self._tokens is not None:
@@ -222,6 +235,7 @@ class Pacer:
                 self._closed_until = now
             return
         self._soft = 0
+        self._ramp += 0.5
         self._grow()
 
     def refused(self, ticket: Ticket, now: float, wait_s: float | None = None, *, down: bool = False) -> None:
@@ -247,11 +261,13 @@ class Pacer:
                 self._last_refused = self._sent
                 self._slow_growth()
             self._soft += 1
-            self.limit = max(1.0, min(self.limit, float(ticket.others)))
-            if self.limit < 0.8 * self._believed and self._epoch_at is not None:
+            # One less at most: a server may count a request whose answer is on its way.
+            self.limit = max(1.0, min(self.limit, max(self.limit - 1.0, float(ticket.others))))
+            if self.limit < min(0.8 * self._believed, self._believed - 1.5) and self._epoch_at is not None:
                 # A limit in number would have stayed where it was.
                 self.limit, self._limited = float(self.most), False
-                self._space(max(1e-4, (now - self._epoch_at) / max(1, self._epoch_sent)), FIRST_GAIN / 2, 1.2)
+                self.interval_s = max(1e-4, (now - self._epoch_at) / max(1, self._epoch_sent))
+                self._gain = SEARCH_GAIN / 4
                 self._next_at = now + self.interval_s
         elif probe or ticket.number > self._last_refused:
             self._close(ticket, now, down)
@@ -287,13 +303,18 @@ class Pacer:
             self._probe = None
 
     def _room(self, now: float) -> int:
-        if self._ramping and self._ramp_at is not None:
-            doubled = (now - self._ramp_at) / RAMP_DOUBLES_S
-            ramp = RAMP_FROM * 2.0 ** min(30.0, doubled)
-            if ramp < self.limit:
-                return int(ramp)
+        if self._ramping:
+            if self._ramped_at is not None:
+                self._ramp += min((now - self._ramped_at) / RAMP_EACH_S, RAMP_STEPS)
+                self._ramped_at = now
+            if self._ramp < self.limit:
+                return int(self._ramp)
             self._ramping = False
         return int(min(self.limit, self._window))
+
+    def _ramp_up(self, now: float) -> None:
+        """Begin anew with few requests in flight."""
+        self._ramping, self._ramp, self._ramped_at = self._remote and self.most > RAMP_FROM, float(RAMP_FROM), now
 
     def _lost_now(self, now: float) -> int:
         while self._lost and self._lost[0][1] <= now:
@@ -313,7 +334,7 @@ class Pacer:
         self._ramping = False
         self._down = down
         if self._streak == 1:
-            self._hinted, self._ends_open = False, self.active > 0
+            self._hinted, self._ends_open, self._closed_at = False, self.active > 0, now
         if down:
             self._ends_open = False
             pause = min(LONGEST_DOWN_PAUSE_S, self._longest_pause_s, DOWN_PAUSE_S * 1.6 ** (self._streak - 1))
@@ -321,7 +342,8 @@ class Pacer:
             pause = min(1.0, self._longest_pause_s)
         elif self.interval_s:
             self._ends_open = False
-            pause = min(self._longest_pause_s, max(0.4 * self.interval_s, LATE_S) * 2.0 ** (self._streak - 1))
+            least_s = self._closed_s if self._epoch_sent < EXACT else self.interval_s
+            pause = min(self._longest_pause_s, max(0.5 * least_s, LATE_S) * 2.0 ** (self._streak - 1))
         else:
             pause = min(self._longest_pause_s, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
         self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
@@ -339,12 +361,12 @@ class Pacer:
 
     def _reopen(self, probe: Ticket) -> None:
         streak, self._streak, self._probe = self._streak, 0, None
-        before, self._since_event = self._since_event, 0
         self._ends_open = False
         start, sent = self._epoch_at, self._epoch_sent - 1
         self._epoch_at, self._epoch_sent = probe.sent_at, 1
+        self._closed_s = probe.sent_at - self._closed_at
         if self._down:
-            self._ramping, self._ramp_at = self._remote and self.most > RAMP_FROM, probe.sent_at
+            self._ramp_up(probe.sent_at)
             return
         fell_by = self._least_others - probe.others
         if not (self.interval_s or self._hinted) and (0 < fell_by <= 2 or (fell_by > 0 and streak == 1)):
@@ -353,43 +375,49 @@ class Pacer:
             self._window = self.active + 1.0
             self._slow_growth()
             return
-        self._events += 1
         if self._limited and not self.interval_s:
             self.limit, self._limited = float(self.most), False
-        measured = (probe.sent_at - (start if start is not None else probe.sent_at)) / max(1, sent)
-        if not self.interval_s:
-            exact = sent >= 8
-            self._space(max(1e-4, measured), FIRST_GAIN if exact else 5 * FIRST_GAIN, 2.0 if exact else 6.0)
-        else:
-            most = (
-                math.inf
-                if streak >= 3 and before >= 8
-                else 2.0
-                if before < 20 and streak > 1
-                else 1.5
-                if before < 8
-                else 1.05
-            )
-            earlier, self.interval_s = (
-                self.interval_s,
-                min(max(measured, 1.03 * self.interval_s), most * self.interval_s),
-            )
-            self._gain = max(LEAST_GAIN, self._gain / 2)
-            ratio = self.interval_s / earlier
-            self._fast_until_s = self.interval_s / (math.sqrt(ratio) if ratio > 1.1 else 1.01)
+        self._slow_down(probe.sent_at - (probe.sent_at if start is None else start), sent, streak)
         self._next_at = probe.sent_at + self.interval_s
 
-    def _space(self, interval_s: float, gain: float, too_long: float) -> None:
-        """Begin to space requests. The interval may be `too_long` by that factor, and shrinks quickly so far."""
-        self.interval_s, self._gain, self._fast_until_s = interval_s, gain, interval_s / too_long
+    def _slow_down(self, seconds: float, sent: int, streak: int) -> None:
+        """Learn from `sent` requests that were taken in `seconds`, up to the end of `streak` refusals in a row.
 
-    def _quicken(self) -> None:
+        A limit that was used up at the beginning and at the end of that time allows just this rate. The first time it
+        was not used up at the beginning: a bucket was full. An outage looks like a low rate. Both are corrected by the
+        gain, which begins high.
+        """
+        measured_s = max(1e-4, seconds / max(1, sent))
+        if not self.interval_s:
+            self.interval_s, self._gain, self._measured_s = measured_s, SEARCH_GAIN, measured_s
+            self._recent_sent = self._recent_s = 0.0
+            return
+        self._recent_sent, self._recent_s = self._recent_sent / 2 + sent, self._recent_s / 2 + seconds
+        if sent < EXACT:
+            measured_s = self._recent_s / max(1.0, self._recent_sent)
+        ratio = measured_s / self.interval_s
+        if sent < EXACT:
+            ratio = min(ratio, (1.5, 4.0, 8.0)[min(streak, 3) - 1])
+        elif streak <= 2 and ratio < 3.0:  # the limit lies near the interval by which it was passed
+            ratio = min(ratio, 1.0 + 4.0 * self._gain)
+        elif self._gain <= 4.0 * LEAST_GAIN:  # well known: an outage, or a lump in a sliding window
+            ratio = min(ratio, 1.25)
+        if ratio > 1.15 or self._gain > LEAST_GAIN:
+            self.interval_s *= max(1.0, ratio)
+        self.interval_s *= 1.0 + SLOWER
+        again = streak >= LONG_STREAK and abs(measured_s / self._measured_s - 1.0) < 0.25
+        self._gain = LEAST_GAIN if again else max(LEAST_GAIN, self._gain / (4 if sent >= EXACT else 2))
+        if streak >= LONG_STREAK and sent >= EXACT:
+            self._measured_s = measured_s
+
+    def _quicken(self, now: float) -> None:
+        """A request was held back by the interval: the next ones may follow a little sooner."""
         self._delayed = False
-        self._since_event += 1
-        patient = min(1.0, self._since_event / 1000) ** 2
-        slow = max(min(self._gain, SLOW_GAIN), FIRST_GAIN * patient)
-        self.interval_s /= 1.0 + (self._gain if self.interval_s > self._fast_until_s else slow)
-        if self.interval_s < 2e-4:
+        quiet_s = 0.0 if self._epoch_at is None else now - self._epoch_at
+        if self._epoch_sent > QUIET and quiet_s > QUIET_S:
+            self._gain = min(SEARCH_GAIN / 4, self._gain * 1.02)
+        self.interval_s = max(LEAST_INTERVAL_S, self.interval_s / (1.0 + self._gain))
+        if self.interval_s == LEAST_INTERVAL_S and quiet_s > 2.0 * QUIET_S:
             self.interval_s = 0.0
 
     def _slow_growth(self) -> None:
