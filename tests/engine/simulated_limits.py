@@ -173,3 +173,57 @@ def simulate(
             plan(now + NETWORK_S + late(), "arrives", pacer.send(now))
     seconds = last - start - latency_s
     return Figures(refused / (requests + refused), requests / seconds / limit.rate, seconds)
+
+
+class Overload(NamedTuple):
+    """`reached`: share of what the server can do; `twice`: share of its work that was done in vain."""
+
+    reached: float
+    twice: float
+    timeouts: int
+
+
+def overload(
+    requests: int, *, slots: int, seconds: float, timeout_s: float, concurrency: int, cancels: bool, seed: int
+) -> Overload:
+    """A server that takes every request into a queue and works on `slots` at once.
+
+    `cancels`: it lets go of a request whose client has hung up, where not it works on.
+    """
+    chance = random.Random(seed)
+    pacer = Pacer(concurrency, remote=True)
+    order = count()
+    events: list[tuple[float, int, str, Ticket]] = []
+    queue: deque[Ticket] = deque()
+    gone: set[int] = set()
+    now, busy, waiting, answered, worked, timeouts, alarm = 0.0, 0, requests, 0, 0, 0, False
+    while answered < requests:
+        while waiting and (delay := pacer.wait_s(now)) is not None:
+            if delay > 0.0:
+                if not alarm:
+                    alarm = True
+                    heapq.heappush(events, (now + delay, next(order), "look", Ticket(0, now, 0, 0.0)))
+                break
+            waiting -= 1
+            ticket = pacer.send(now)
+            queue.append(ticket)
+            heapq.heappush(events, (now + timeout_s, next(order), "timeout", ticket))
+        while queue and busy < slots:
+            ticket = queue.popleft()
+            if cancels and ticket.number in gone:
+                continue
+            busy += 1
+            heapq.heappush(events, (now + seconds * chance.uniform(0.9, 1.1), next(order), "ends", ticket))
+        now, _, what, ticket = heapq.heappop(events)
+        alarm = alarm and what != "look"
+        if what == "ends":
+            busy, worked = busy - 1, worked + 1
+            if ticket.number not in gone:
+                gone.add(ticket.number)
+                answered += 1
+                pacer.answered(ticket, now)
+        elif what == "timeout" and ticket.number not in gone:
+            gone.add(ticket.number)
+            timeouts, waiting = timeouts + 1, waiting + 1
+            pacer.timed_out(ticket, now, timeout_s)
+    return Overload(requests / now / (slots / seconds), worked / requests - 1.0, timeouts)

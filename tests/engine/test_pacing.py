@@ -9,7 +9,18 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_limits import Bucket, FixedWindow, Limit, SlidingWindow, Slots, exact, silent, simulate, whole_seconds
+from simulated_limits import (
+    Bucket,
+    FixedWindow,
+    Limit,
+    SlidingWindow,
+    Slots,
+    exact,
+    overload,
+    silent,
+    simulate,
+    whole_seconds,
+)
 
 from snellen.engine.concurrency import Gate
 from snellen.engine.pacing import Pacer, Ticket
@@ -21,7 +32,11 @@ LIMITS: dict[str, tuple[Callable[[float], Limit], int]] = {
     "token bucket, 3 a second": (lambda latency_s: Bucket(3, 3), 900),
     "fixed window of a second": (lambda latency_s: FixedWindow(20, 1), 900),
     "window from its first request": (lambda latency_s: FixedWindow(20, 1, anchored=True), 900),
+    "one a second, burst 60": (lambda latency_s: Bucket(1, 60), 500),
+    "token bucket, 200 a second": (lambda latency_s: Bucket(200, 200), 6000),
     "fixed window of a minute": (lambda latency_s: FixedWindow(600, 60), 3000),
+    "120 in each minute": (lambda latency_s: FixedWindow(120, 60), 900),
+    "120 in any minute": (lambda latency_s: SlidingWindow(120, 60), 900),
     "sliding window": (lambda latency_s: SlidingWindow(20, 1), 900),
     "sliding window of a minute": (lambda latency_s: SlidingWindow(300, 60), 3000),
     "4 at once": (lambda latency_s: Slots(4, latency_s), 600),
@@ -41,6 +56,58 @@ def test_at_most_five_percent_are_refused_and_95_percent_of_the_allowed_rate_are
     assert statistics.median(each.refused for each in figures) <= 0.05
     assert statistics.median(each.reached for each in figures) >= 0.95 - 0.02 * (says is whole_seconds)
     assert min(each.reached for each in figures) >= 0.8
+
+
+@pytest.mark.parametrize("name", ["token bucket, burst 20", "token bucket, burst 5", "fixed window of a second"])
+@pytest.mark.parametrize("concurrency", [16, 64])
+def test_a_machine_under_load_keeps_the_pace(name, concurrency):
+    """Each step of client and server is 10 ms late on average, now and then 100 ms."""
+    make, _ = LIMITS[name]
+    figures = [
+        simulate(make(0.05), 900, concurrency=concurrency, latency_s=0.05, says=silent, seed=seed, load_s=0.01)
+        for seed in range(5)
+    ]
+    assert statistics.median(each.refused for each in figures) <= 0.05
+    assert statistics.median(each.reached for each in figures) >= 0.95
+
+
+@pytest.mark.parametrize("latency_s", [0.05, 0.4])
+def test_a_window_used_up_under_load_is_not_taken_for_a_limit_in_number(latency_s):
+    for seed in range(8):
+        figures = simulate(
+            FixedWindow(20, 1), 600, concurrency=64, latency_s=latency_s, says=silent, seed=seed, load_s=0.003
+        )
+        assert figures.reached > 0.75, "0.16 to 0.29 while one request in flight was taken for all that is allowed"
+
+
+@pytest.mark.parametrize("name", ["token bucket, burst 20", "fixed window of a second", "one a second, burst 60"])
+def test_after_an_outage_the_old_rate_is_soon_reached(name):
+    """A server that refuses everything for 45 s, and then has the limit it had before."""
+    make, _ = LIMITS[name]
+    limit = make(0.05)
+    began: list[float] = []
+
+    class Outage:
+        rate = limit.rate
+
+        def take(self, now: float, active: int) -> float | None:
+            began.append(now)
+            return 45.0 if 10.0 < now - began[0] < 55.0 else limit.take(now, active)
+
+    figures = simulate(Outage(), 400, concurrency=64, latency_s=0.05, says=silent, seed=3)
+    assert figures.seconds < 45.0 + 20.0 + 400 / limit.rate * 1.15
+    assert figures.refused < 0.12
+
+
+@pytest.mark.parametrize("cancels", [True, False], ids=["lets go", "works on"])
+@pytest.mark.parametrize("slots, seconds, concurrency", [(8, 1.0, 64), (25, 1.0, 256), (8, 2.0, 64)])
+def test_an_overloaded_server_is_kept_busy_and_does_little_in_vain(slots, seconds, concurrency, cancels):
+    figures = [
+        overload(1500, slots=slots, seconds=seconds, timeout_s=5.0, concurrency=concurrency, cancels=cancels, seed=seed)
+        for seed in range(3)
+    ]
+    assert min(each.reached for each in figures) >= (0.85 if cancels else 0.8)
+    assert max(each.twice for each in figures) <= 0.2
 
 
 @settings(deadline=None, max_examples=60)

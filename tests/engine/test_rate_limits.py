@@ -86,7 +86,7 @@ def test_a_time_of_refusals_loses_nothing_and_is_waited_for(tmp_path: Path, head
 )
 def test_a_limit_of_any_shape_loses_nothing_and_refuses_little(tmp_path: Path, limit: Any) -> None:
     with LimitedServer(limit().take, latency_s=0.05) as server:
-        run = go(server.url, tmp_path / "a", 150, concurrency=64)
+        run = go(server.url, tmp_path / "a", 150, concurrency=32)
     assert run.meta.totals.ok == 150
     assert server.refused < 60, "before, more than every second request was refused"
     assert max(server.answered.values()) == 1
@@ -141,6 +141,13 @@ def test_what_failed_is_asked_once_more_at_the_end_and_counted_as_answered(tmp_p
         {"ok": 29, "error": 1, "timeout": 0},
         {"server": 1},
     )
+
+
+def test_a_single_attempt_is_a_single_request(tmp_path: Path) -> None:
+    model = Calculator(fail={7: [ServerError("500")]})
+    run = ask(model, tmp_path / "a", 12)
+    assert (run.meta.totals.ok, run.meta.totals.error) == (11, 1)
+    assert model.asked.count(7) == 1
 
 
 def test_a_server_that_takes_nothing_ends_the_run_when_patience_is_over(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ longer after a refusal. In balance that is a refusal for about 65 requests."""
 LEAST_INTERVAL_S = 2e-4
 EXACT = 8
 """So many requests between two refusals measure the rate."""
+IN_TIME, UNHURRIED = 0.7, 0.6
+"""After a timeout as many are in flight as the server answers in 0.7 of the timeout. One more is tried while answers take
+less than 0.6 of it."""
 LONG_STREAK = 5
 """So many refusals in a row are an outage, or a long window that was used up early: a second time, at the same rate."""
 QUIET, QUIET_S = 200, 60.0
@@ -128,13 +131,15 @@ class Pacer:
         self._sent = 0
         self._next_at = -math.inf
         self._lost: deque[tuple[float, float]] = deque()
+        self._timeout_s = self._least_s = math.inf
+        self._answered_at: deque[float] = deque(maxlen=2 * most)
         # The state of a closed gate.
         self._streak = 0
         self._closed_until = -math.inf
         self._probe: Ticket | None = None
         self._ends_open = False
         self._down = False
-        self._least_others = 0
+        self._least_others = self._most_others = 0
         self._last_refused = 0
         self._lag_s: float | None = None
         # What was learnt.
@@ -143,6 +148,7 @@ class Pacer:
         self._gain = SEARCH_GAIN
         self._recent_sent = self._recent_s = 0.0
         self._measured_s = math.inf
+        self._was_out = False
         self._closed_at = 0.0
         self._closed_s = 0.0
         self._window = math.inf
@@ -210,7 +216,9 @@ class Pacer:
         if self.interval_s:
             if self._delayed and not self._streak:
                 self._quicken(now)
-            self._next_at = max(self._next_at, now - max(0.5 * self.interval_s, LATE_S - self.interval_s)) + self.interval_s
+            self._next_at = (
+                max(self._next_at, now - max(0.5 * self.interval_s, LATE_S - self.interval_s)) + self.interval_s
+            )
         if self._requests is not None:
             self._requests.take(1.0, now)
         if self._tokens is not None:
@@ -221,6 +229,8 @@ class Pacer:
         """The server answered, be it by an error of the request's own. `tokens`: used, where the answer says so."""
         self.active -= 1
         self.silent_since = None
+        self._most_others = max(self._most_others, ticket.others)
+        self._answered_at.append(now)
         while self._lost and self._lost[0][0] < ticket.sent_at:
             self._lost.popleft()
         if tokens and self._tokens is not None:
@@ -236,7 +246,10 @@ class Pacer:
             return
         self._soft = 0
         self._ramp += 0.5
-        self._grow()
+        seconds = now - ticket.sent_at
+        self._least_s = min(self._least_s, seconds)
+        if seconds < max(UNHURRIED * self._timeout_s, 1.2 * self._least_s):
+            self._grow()
 
     def refused(self, ticket: Ticket, now: float, wait_s: float | None = None, *, down: bool = False) -> None:
         """The server did not take the request.
@@ -286,6 +299,7 @@ class Pacer:
         """
         in_flight = self.active + self._lost_now(now)
         self.active -= 1
+        self._timeout_s = timeout_s
         self._lost.append((ticket.sent_at, now + min(timeout_s, LONGEST_PAUSE_S)))
         if ticket is self._probe:
             self._reopen(ticket)
@@ -293,7 +307,9 @@ class Pacer:
             self._last_refused = self._sent
             self._ramping = False
             self._limited, self._believed = True, 1.0
-            self.limit = max(1.0, 0.6 * min(self.limit, in_flight))
+            # So many are answered within that part of the timeout, at the rate of the last answers (Little's law).
+            answered = sum(at > now - timeout_s for at in self._answered_at)
+            self.limit = max(1.0, min(0.9 * self.limit, IN_TIME * answered or 0.6 * in_flight))
             self._slow_growth()
 
     def dropped(self, ticket: Ticket) -> None:
@@ -368,7 +384,10 @@ class Pacer:
         if self._down:
             self._ramp_up(probe.sent_at)
             return
-        fell_by = self._least_others - probe.others
+        # Refused with fewer in flight than were taken before: no limit in number. By two less, an answer was on its way.
+        fits = self._least_others >= self._most_others - 2
+        self._least_others = max(self._least_others, self._most_others)
+        fell_by, self._most_others = self._least_others - probe.others if fits else 0, 0
         if not (self.interval_s or self._hinted) and (0 < fell_by <= 2 or (fell_by > 0 and streak == 1)):
             self.limit = max(1.0, min(self.limit, self._least_others))
             self._limited, self._believed = True, self.limit
@@ -392,6 +411,11 @@ class Pacer:
             self.interval_s, self._gain, self._measured_s = measured_s, SEARCH_GAIN, measured_s
             self._recent_sent = self._recent_s = 0.0
             return
+        long = streak >= LONG_STREAK
+        if long and sent < EXACT and not self._was_out:  # an outage: the rate is what it was
+            self._was_out = True
+            return
+        self._was_out = False
         self._recent_sent, self._recent_s = self._recent_sent / 2 + sent, self._recent_s / 2 + seconds
         if sent < EXACT:
             measured_s = self._recent_s / max(1.0, self._recent_sent)
@@ -405,9 +429,13 @@ class Pacer:
         if ratio > 1.15 or self._gain > LEAST_GAIN:
             self.interval_s *= max(1.0, ratio)
         self.interval_s *= 1.0 + SLOWER
-        again = streak >= LONG_STREAK and abs(measured_s / self._measured_s - 1.0) < 0.25
-        self._gain = LEAST_GAIN if again else max(LEAST_GAIN, self._gain / (4 if sent >= EXACT else 2))
-        if streak >= LONG_STREAK and sent >= EXACT:
+        if long and abs(measured_s / self._measured_s - 1.0) < 0.25:
+            self._gain = LEAST_GAIN
+        elif long and ratio > 2.0:
+            self._gain = SEARCH_GAIN
+        else:
+            self._gain = max(LEAST_GAIN, self._gain / (4 if sent >= EXACT else 2))
+        if long and sent >= EXACT:
             self._measured_s = measured_s
 
     def _quicken(self, now: float) -> None:
@@ -429,10 +457,11 @@ class Pacer:
             self._window += 1.0
         elif self.limit < self.most and self.active + 1 >= int(self.limit):
             self._grown += 1
-            if self._grown >= self._grow_every:
+            if self._grown >= max(self._grow_every, self.limit):
                 self._grown = 0
                 if self._step_taken:
                     self._grow_every = max(1, self._grow_every // 2)
                 self._step_taken = True
+                self._believed = max(self._believed, self.limit)
                 self.limit = min(float(self.most), self.limit + 1.0)
                 self._limited = self.limit < self.most

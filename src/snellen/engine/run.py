@@ -263,7 +263,7 @@ async def _execute(
     try:
         with stop.on_signals(), scores:
             await _all([worker() for _ in range(workers)], stop)
-            if lost and not stop.asked():
+            if lost and backoff.attempts > 1 and not stop.asked():  # `--max-attempts 1` means one
                 again = (each for each in pending(benchmark, spec, set()) if key(each[0].id, each[1]) in lost)
                 await _all([last_pass(again) for _ in range(min(workers, len(lost)))], stop)
     finally:
