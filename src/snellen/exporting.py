@@ -14,6 +14,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine import rescore
 from snellen.engine.caveats import caveats
 from snellen.engine.journal import storage_error
+from snellen.engine.overview import present_state
 from snellen.engine.state import Key, key
 from snellen.errors import DataError, RunError, UsageError
 from snellen.evaluation import Run, load_run
@@ -84,8 +85,9 @@ def export(
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
+    state = present_state(moved.path, moved.meta)
     # What is without an answer each writer says itself: it alone knows what stands there instead.
-    told = [one.text for one in caveats(moved.meta, moved.benchmark) if one.about != "lost"]
+    told = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
     return Exported(files, (*told, *written.notes))
 
 

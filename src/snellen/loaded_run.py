@@ -16,6 +16,7 @@ from snellen.benchmarks.base import Benchmark, Data, Headline
 from snellen.engine.caveats import caveats
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.live import LiveScores
+from snellen.engine.overview import present_state
 from snellen.engine.ownership import is_own
 from snellen.engine.places import located
 from snellen.engine.state import verified_meta, with_size, without_record
@@ -140,9 +141,9 @@ class Run:
     def notes(self) -> list[str]:
         """What a reader of the scores must know, one line each; of judged replies also who judged them."""
         errors = self.request_errors().text
-        lines = [
-            errors if one.about == "lost" and errors else one.text for one in caveats(self.sized_meta, self.benchmark)
-        ]
+        meta = self.sized_meta
+        known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
+        lines = [errors if caveat.about == "lost" and errors else caveat.text for caveat in known]
         lines += filter(None, [without_record(self.folder, self.benchmark, self.meta.spec)])
         return [*lines, *filter(None, [self.judged_by(), self.unverified])]
 

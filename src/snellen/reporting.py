@@ -11,6 +11,7 @@ from snellen.comparing import compare
 from snellen.engine.caveats import GOLD_HELD_BACK, sentence
 from snellen.engine.costs import recorded
 from snellen.engine.costs import sentence as sentence_of
+from snellen.engine.overview import present_state
 from snellen.engine.rescore import final_records, match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
@@ -109,11 +110,11 @@ def facts(run: Run) -> dict[str, str]:
     totals, environment = meta.totals, meta.environment
     found = {
         "fingerprint": meta.fingerprint,
-        "state": meta.state,
+        "state": present_state(run.path, meta),
         "refused": f"{totals.refused:,}" if totals.refused else "",
         "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
         "cost": "" if totals.cost is None else f"${totals.cost:.4f}",
-        "time": f"{totals.seconds:,.1f} s",
+        "time": f"{totals.seconds:,.1f} s" if totals.seconds else "",
         "seed": str(meta.spec.data.seed),
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),

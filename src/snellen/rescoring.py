@@ -9,7 +9,7 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import answers as meeting
 from snellen.engine import rescore
-from snellen.engine.folder import RunFolder
+from snellen.engine.folder import RunFolder, runs_hint, runs_in
 from snellen.engine.rescore import Scored, Summary
 from snellen.engine.verdicts import Replies, judged_by
 from snellen.errors import DataError, UsageError
@@ -84,9 +84,8 @@ def score_answers(
             f"there is no file or folder {path}", "Check the path; `snellen list --runs` shows the runs here."
         )
     if benchmark is None:
-        raise UsageError(
-            f"{path} is not a run's folder, so it does not say which benchmark it answers", "Name it: --benchmark NAME."
-        )
+        hint = runs_hint(path) if runs_in(path) else "Name it: --benchmark NAME."
+        raise UsageError(f"{path} is not a run's folder, so it does not say which benchmark it answers", hint)
     asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(asked, data, images, benchmark_options)
     scorers = rescore.profiles_of(asked, profile)

@@ -99,10 +99,10 @@ def test_a_traceback_is_there_for_those_who_ask(snellen, monkeypatch):
 
 
 def test_a_fault_in_the_program_says_so_and_keeps_keys_to_itself(snellen, monkeypatch):
-    def broken(_: object) -> None:
-        raise ZeroDivisionError(f"with {KEY}")
-
-    monkeypatch.setattr("snellen.cli.app.build", broken)
+    source = f"def broken(_): raise ZeroDivisionError('with {KEY}')"
+    defined: dict[str, object] = {}
+    exec(compile(source, snellen_package.__file__, "exec"), defined)  # a function of a test is a user's code
+    monkeypatch.setattr("snellen.cli.app.build", defined["broken"])
     said = snellen("version")
     assert said.status == 70
     assert "this is a fault in snellen" in said.err and "snellen doctor" in said.err
@@ -339,3 +339,10 @@ def _not_here(data: Data) -> int:
 
 
 ELSEWHERE = replace(ARITHMETIC, name="elsewhere", size=_not_here)
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_its_words(snellen):
+    for name in ("first", "second"):
+        assert snellen("run", "lights", "-m", "pixels", "--quiet", "--out", name, "--seed", "1").status == 0
+    said = snellen("compare", "first", "second").out
+    assert "…" not in said and "baseline" in said and "difference" in said and "better / worse" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,32 @@ def test_a_run_is_running_only_while_its_lock_is_held(runs):
         assert is_locked(path)
         assert listed(runs)["killed"]["state"] == "running"
     assert not is_locked(path) and listed(runs)["killed"]["state"] == "partial"
+
+
+def test_no_command_calls_a_killed_run_running(runs):
+    for words in (("score", "results/killed"), ("compare", "results/whole", "results/killed", "--force")):
+        said = runs(*words)
+        assert "not at its end (partial)" in said.out + said.err, words
+    assert runs("report", "results/killed", "--out", "page.html").status == 0
+    page = Path("page.html").read_text()
+    assert "not at its end (partial)" in page and "(running)" not in page
+    with RunFolder(Path("results/killed")).locked():
+        assert "not at its end (running)" in runs("score", "results/killed").err
+
+
+def test_the_query_of_the_readme_has_neither_a_killed_nor_a_limited_run_before_a_whole_one(runs):
+    readme = Path(__file__).parents[2] / "README.md"
+    (sql,) = re.findall(r'^snellen query "([^"]+)"', readme.read_text(encoding="utf-8"), re.M)
+    assert runs("run", "lights", "-m", "pixels", "--limit", 1, "--out", "results/limited").status == 0
+    rows = json.loads(runs("query", sql, "--json").out)["rows"]
+    assert [row[0] for row in rows][2:] == ["killed", "limited"]
+
+
+@pytest.mark.parametrize("command", ["score", "report", "compare", "failures"])
+def test_a_folder_of_runs_in_place_of_a_run_is_answered_with_the_runs_in_it(runs, command):
+    said = runs(command, "results")
+    assert said.status in (2, 5)
+    assert "It holds 3 runs: results/grey, results/killed, results/whole" in " ".join(said.err.split())
 
 
 def test_the_list_says_what_tells_runs_of_one_model_apart(runs):

@@ -76,6 +76,12 @@ def test_a_model_without_a_kind_gets_the_kind_that_fits(capsys, tmp_path, monkey
     assert not (tmp_path / "results").exists()
 
 
+def test_data_that_names_another_harness_benchmark_is_not_answered_with_one_that_looks_like_it(capsys):
+    said = refused(capsys, "run --data MMBench_DEV_EN --model api:x")
+    assert "MMBench_DEV_EN is neither a file nor a benchmark" in said and "mmsi" not in said
+    assert "snellen run vsi-bench" in refused(capsys, "run --data VSI-Bench --model api:x")
+
+
 @pytest.mark.parametrize("option", ["--api-key", "--api_key", "--openai-api-key"])
 @pytest.mark.parametrize("joined", [True, False])
 def test_a_key_on_the_command_line_is_refused_and_never_printed(capsys, option, joined):

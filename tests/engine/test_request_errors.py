@@ -127,6 +127,13 @@ def test_some_failures_stand_under_the_table_with_their_commonest_text(snellen, 
     assert "2 × bad_request: HTTP 404" in Path("r.html").read_text()
 
 
+def test_a_model_that_took_other_images_is_not_said_to_take_none(snellen, server):
+    server["replies"], server["status"], server["message"] = 6, 400, "Could not process image"
+    _, out, _ = ask(snellen, server)
+    assert "2 × bad_request: HTTP 400: Could not process image" in out
+    assert "may not take images" not in out and "takes other images" in out
+
+
 def test_a_run_without_an_answer_cannot_be_compared(snellen, server):
     ask(snellen, server)
     server["replies"] = 8

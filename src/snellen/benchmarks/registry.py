@@ -110,12 +110,17 @@ def find(name: str) -> Benchmark:
 def near(name: str) -> list[str]:
     """Names that may have been meant, whatever the capitals and hyphens: other harnesses write VSI-Bench or MMSIBench_circular."""
     known = {_plain(one): one for one in names()}
+    return spelled(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
+
+
+def spelled(name: str) -> list[str]:
+    """Names that are `name` but for capitals, hyphens and an ending: MMSIBench_circular is mmsi-bench, MMBench is none."""
+    known = {_plain(one): one for one in names()}
     word = _plain(name)
     if word in known:
         return [known[word]]
     begun = [key for key in known if min(len(key), len(word)) > 2 and (key.startswith(word) or word.startswith(key))]
-    close = sorted(begun, key=len)[:3] or difflib.get_close_matches(word, known, n=3)
-    return [known[key] for key in close]
+    return [known[key] for key in sorted(begun, key=len)[:3]]
 
 
 def _plain(name: str) -> str:

@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from snellen.errors import UsageError
-
 
 def speak_utf8() -> None:
     """Begin again in Python's UTF-8 mode where the locale knows ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
@@ -31,6 +29,8 @@ def require_text(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError as error:
+            from snellen.errors import UsageError  # only here: it imports msgspec, and every start comes by here
+
             raise UsageError(
                 f"the argument {word[:200]!a} is not UTF-8 at character {error.start + 1}",
                 "Give it in UTF-8; a file or folder of such a name can be renamed.",

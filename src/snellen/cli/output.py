@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -171,7 +171,7 @@ def show(*what: RenderableType) -> None:
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=160)
+        console = Console(highlight=False, markup=False, emoji=False, width=_natural_width(what, console))
     for one in what:
         if isinstance(one, Table):
             _plain_cells(one)
@@ -182,6 +182,15 @@ def show(*what: RenderableType) -> None:
             Console(highlight=False, markup=False, emoji=False, width=width).print(one)
         else:
             console.print(one)
+
+
+def _natural_width(what: Sequence[RenderableType], console: Console) -> int:
+    """Columns that the widest table of these needs, at least 160."""
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    wide = console.options.update(width=10_000)
+    return max([160, *(Measurement.get(console, wide, table).maximum for table in what if isinstance(table, Table))])
 
 
 def _plain_cells(table: Table) -> None:

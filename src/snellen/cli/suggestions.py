@@ -276,7 +276,13 @@ def _require_benchmark(data: Sequence[str], rest: Words) -> None:
     """Refuse a run that names no benchmark; --data may name it, as VLMEvalKit has it. Raises UsageError."""
     from snellen.benchmarks import registry
 
-    wanted = [name for value in data for name in registry.near(value)[:1] if not Path(value).exists()]
+    missing = [value for value in data if not value.startswith("hf:") and not Path(value).exists()]
+    wanted = [name for value in missing for name in registry.spelled(value)[:1]]
+    if missing and not wanted:
+        raise UsageError(
+            f"no benchmark is named, and --data {missing[0]} is neither a file nor a benchmark of Snellen's",
+            "Benchmarks are arguments: snellen run BENCHMARK --data PATH. `snellen list` shows all.",
+        )
     better = [word for word in rest if word != "--data" and word not in data] if wanted else rest
     line = shlex.join(["snellen", "run", *(wanted or ["chart"]), *_models(_without_keys(better))])
     raise UsageError(

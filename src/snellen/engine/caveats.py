@@ -18,12 +18,13 @@ class Caveat(NamedTuple):
     text: str
 
 
-def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, name: str = "run") -> Iterator[Caveat]:
+def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, name: str = "run") -> Iterator[Caveat]:
     """What a run's meta says against taking its figures as they stand; nothing of a whole and plain run.
 
     Args:
         meta: the run's.
         benchmark: the one that scores it now; None: its version is not looked at.
+        state: how the run stands now (overview.present_state); a killed run's meta still says `running`.
         name: what the run is called beside another one.
     """
     coverage, totals, media = meta.coverage, meta.totals, meta.spec.options.media
@@ -33,8 +34,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, name: str = "r
     if meta.not_there:
         whole = coverage.of or 0
         yield Caveat("part", f"only {whole - meta.not_there:,} of {whole:,} replies were there to ask about")
-    if meta.state != "complete":
-        yield Caveat("state", f"the {name} is not at its end ({meta.state})")
+    if state != "complete":
+        yield Caveat("state", f"the {name} is not at its end ({state})")
     if lost := totals.error + totals.timeout:
         yield Caveat("lost", f"{lost:,} questions of the {name} have no answer and count as wrong")
     if media.blank:
@@ -52,4 +53,4 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, name: str = "r
 
 def sentence(text: str) -> str:
     """A caveat's text as it stands on a page."""
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
@@ -16,6 +16,7 @@ from snellen.engine import judge, rescore, verdicts
 from snellen.engine.caveats import caveats
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.overview import present_state
 from snellen.errors import DataError, RunError, UsageError
 from snellen.scoring import statistics
 from snellen.scoring.statistics import Comparison
@@ -145,7 +146,7 @@ def compare(
     """
     gold = _gold(baseline, other)
     try:
-        notes = [*comparable(baseline.meta, other.meta, force=force), *gold]
+        notes = [*comparable(_present(baseline), _present(other), force=force), *gold]
     except UsageError as error:
         if not gold:
             raise
@@ -208,6 +209,11 @@ def _gold(baseline: Side, other: Side) -> list[str]:
     return [f"the baseline has {was[0]}; the other has {was[1]}: part of the difference may come from that"]
 
 
+def _present(side: Side) -> RunMeta:
+    """The meta of a run, with its state as it is now."""
+    return structs.replace(side.meta, state=present_state(side.folder.path, side.meta))
+
+
 def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     """What differs between two runs beside what is being compared, in words.
 
@@ -231,7 +237,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if a.spec.repeats != b.spec.repeats:
         notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a question: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
-        notes += [one.text for one in caveats(meta, name=name) if one.about in ("state", "lost")]
+        notes += [one.text for one in caveats(meta, state=meta.state, name=name) if one.about in ("state", "lost")]
     return notes
 
 

@@ -151,9 +151,7 @@ class RunFolder:
             meta = msgspec.json.decode(self.meta_path.read_bytes(), type=RunMeta, dec_hook=_decode)
             return check_values(meta, self.meta_path)
         except FileNotFoundError:
-            raise RunError(
-                f"there is no run in {self.path}: it has no run_meta.json", "`snellen list --runs` shows the runs here."
-            ) from None
+            raise RunError(f"there is no run in {self.path}: it has no run_meta.json", runs_hint(self.path)) from None
         except (ValueError, RecursionError, OSError) as error:  # msgspec's errors are ValueErrors
             raise RunError(
                 f"{self.meta_path} cannot be read as a run's meta: {error}", "Restore the file, or run anew with --out."
@@ -194,6 +192,27 @@ class RunFolder:
     def locked(self) -> _Lock:
         """A context in which this process alone may write to the run."""
         return _Lock(self.path)
+
+
+RUNS_NAMED = 3
+"""Runs of a folder of runs that an error names."""
+
+
+def runs_in(path: Path) -> list[Path]:
+    """Run folders directly within a folder, sorted; none where it cannot be read."""
+    try:
+        return sorted(child for child in path.iterdir() if (child / "run_meta.json").is_file())
+    except OSError:
+        return []
+
+
+def runs_hint(path: Path) -> str:
+    """What to type where a folder of runs was named in place of a run."""
+    runs = runs_in(path)
+    if not runs:
+        return "`snellen list --runs` shows the runs here."
+    names = ", ".join(str(run) for run in runs[:RUNS_NAMED]) + (" …" if len(runs) > RUNS_NAMED else "")
+    return f"It holds {len(runs):,} run{'s' * (len(runs) > 1)}: {names}. Name those: {path}/* is all of them."
 
 
 class _Lock:

@@ -72,6 +72,11 @@ def overview(folder: RunFolder, meta: RunMeta) -> Overview:
     )
 
 
+def present_state(path: Path, meta: RunMeta) -> str:
+    """The state in run_meta.json, and `partial` where that says `running` and no live process holds the folder's lock."""
+    return "partial" if meta.state == "running" and not is_locked(path) else meta.state
+
+
 def is_locked(path: Path) -> bool:
     """Return True if a live process holds the lock of a run's folder. Nothing is written."""
     if not (path / ".writer").exists():  # a writer leaves its number there as long as it holds the lock

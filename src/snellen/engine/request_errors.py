@@ -107,7 +107,10 @@ def request_errors(folder: RunFolder, gold: Mapping[str, Sequence[str]] | None =
         counts[key] += 1
         messages.setdefault(key, message)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    errors = tuple(ErrorCount(key[0], messages[key], count, advice(key[0], messages[key])) for key, count in ranked)
+    errors = tuple(
+        ErrorCount(key[0], messages[key], count, advice(key[0], messages[key], answered=answered))
+        for key, count in ranked
+    )
     return RequestErrors(answered, failed, errors)
 
 
@@ -118,12 +121,13 @@ def one_line(message: str) -> str:
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
 
 
-def advice(kind: str, message: str) -> str:
+def advice(kind: str, message: str, *, answered: int = 0) -> str:
     """What to do about an error: an imperative with the option or the place to look at.
 
     Args:
         kind: as in results.jsonl (docs/errors.md).
         message: the error's own text, with `HTTP 404` where a server answered.
+        answered: samples of the same run that the model answered.
     """
     hit = _STATUS.search(message)
     status = int(hit[1]) if hit else 0
@@ -139,6 +143,8 @@ def advice(kind: str, message: str) -> str:
         return "The request is too large for the server: send smaller images with --max-long-side."
     if _CONTEXT.search(message):
         return "The prompt does not fit the model: send fewer or smaller images (--frames, --max-long-side)."
+    if status in (400, 415, 422) and _IMAGES.search(message) and answered:
+        return "The server takes other images: look at these in traces/; --image-format jpeg and --max-long-side change them."
     if status in (400, 415, 422) and _IMAGES.search(message):
         return "The model may not take images: choose a model with vision, or start the server with one."
     if 400 <= status < 500:

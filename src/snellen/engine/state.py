@@ -83,13 +83,13 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
 def verified_meta(folder: RunFolder) -> RunMeta:
     """Read run_meta.json; what it counts is believed of this user's own runs alone.
 
-    Of other runs the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
+    Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
 
     Raises:
         RunError: there is no run in the folder.
     """
     meta = folder.meta()
-    if is_own(meta):
+    if is_own(meta) and meta.state != "running":
         return meta
     counted = Totals()
     if folder.results.exists():

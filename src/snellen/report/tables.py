@@ -363,9 +363,12 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
 
 
 def not_right(one: Series) -> str:
-    """How many answers are not right under the series' profile."""
+    """How many answers are not right under the series' profile, in words; failures alone are no answers."""
     counts = one.tally.verdicts.get(one.profile, Counter())
-    return f"{sum(counts[verdict] for verdict in NOT_RIGHT.split(',')):,}"
+    total = sum(counts[verdict] for verdict in NOT_RIGHT.split(","))
+    if total and total == counts["error"]:
+        return f"{total:,} question{'s' * (total > 1)} without an answer"
+    return "1 answer that is not right" if total == 1 else f"{total:,} answers that are not right"
 
 
 def wrong_link(one: Series) -> str:
@@ -375,8 +378,8 @@ def wrong_link(one: Series) -> str:
 
 def answer_facts(tally: Tally) -> dict[str, str]:
     """Counts of the header: answers, failures, and on how many the profiles disagree."""
-    failed = sum(count for status, count in tally.statuses.items() if status != "ok")
-    facts = {"answers": f"{tally.answers:,}", "failed": f"{failed:,}"}
+    failed = sum(count for status, count in tally.statuses.items() if status not in ("ok", "refused"))
+    facts = {"answered": f"{tally.answers - failed:,}", "failed": f"{failed:,}"}
     if len(tally.verdicts) > 1:
         facts["profiles disagree"] = f"{tally.disagreements:,}"
     return facts

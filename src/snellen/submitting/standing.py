@@ -22,6 +22,7 @@ from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS
 from snellen.engine import regraded, rescore
 from snellen.engine.folder import RunFolder
+from snellen.engine.overview import present_state
 from snellen.engine.verdicts import Verdicts, read
 from snellen.errors import DataError
 from snellen.evaluation import Run
@@ -191,8 +192,8 @@ def _run_faults(run: Run) -> Iterable[str]:
     coverage = run.meta.coverage
     if not coverage.full:
         yield f"{run.path.name}: only the first {coverage.limit:,} questions were asked (--limit)"
-    if run.meta.state != "complete":
-        yield f"{run.path.name}: the run is not at its end ({run.meta.state})"
+    if (state := present_state(run.path, run.meta)) != "complete":
+        yield f"{run.path.name}: the run is not at its end ({state})"
     if run.benchmark.digest(run.meta.spec.data) != run.meta.identity.get("data"):
         yield f"{run.path.name}: the data, or how its questions are put, is not what it was when they were asked"
     recorded = run.meta.identity.get("benchmark_version")
