@@ -16,7 +16,7 @@ from snellen.engine.caveats import caveats
 from snellen.engine.journal import storage_error
 from snellen.engine.overview import present_state
 from snellen.engine.state import Key, key
-from snellen.errors import DataError, RunError, UsageError
+from snellen.errors import RunError, UsageError
 from snellen.evaluation import Run, load_run
 from snellen.interop.exports import FORMATS, Exported, Format
 from snellen.types import Record, Sample
@@ -127,10 +127,7 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
         if ended and not waiting:
             return
     for record in (*waiting.values(), *records):
-        raise DataError(
-            f"record {record.sample_id!r} belongs to no sample of {run.benchmark.name}",
-            "The answers were made with other data: say where the run's own lie, with --data.",
-        )
+        raise rescore.unmatched(run.benchmark, spec.data, record.sample_id)
 
 
 def started_at(run: Run) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Sample, Score, Text
+from stopwatch import Stopwatch
 
 KEY = "sk-test-0123456789abcdefghijklmnop"
 ROUNDS = 1
@@ -48,9 +48,9 @@ def test_a_run_against_a_hostile_server_ends_in_time_with_each_failure_under_its
     hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORST_KEY", KEY)
-    started = time.monotonic()
+    watch = Stopwatch()
     run = go(hostile.url("by-question"), tmp_path / "a", timeout_s=3.0)
-    assert time.monotonic() - started < 150  # some of its answers never end
+    assert watch.seconds < 30
     kinds = {r.sample_id: "" if r.error is None else r.error.kind for r in run.folder.records()}
     assert kinds == {f"{behaviour}/{turn}": kind for behaviour, kind in KIND.items() for turn in range(ROUNDS)}
     right = sum(kind == "" for kind in KIND.values()) - 1  # null_content is an empty answer

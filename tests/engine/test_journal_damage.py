@@ -18,6 +18,20 @@ from snellen.errors import RunError
 from snellen.types import Failure, Record, Response
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+def once_answered(records: list[Record]) -> list[Record]:
+    """What a run writes: nothing comes behind the answer to a sample."""
+    answered = set()
+    kept = []
+    for record in records:
+        if (which := (record.sample_id, record.repeat)) not in answered:
+            kept.append(record)
+            if record.status == "ok":
+                answered.add(which)
+    return kept
+
+
 RECORDS = st.lists(
     st.builds(
         Record,
@@ -30,7 +44,7 @@ RECORDS = st.lists(
     ),
     min_size=1,
     max_size=8,
-)
+).map(once_answered)
 
 
 def written(path: Path, records: list[Record]) -> bytes:

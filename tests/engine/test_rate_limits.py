@@ -39,6 +39,7 @@ from snellen.errors import (
 from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Response, Text
+from stopwatch import Stopwatch, seconds_until_end
 
 ONE_ATTEMPT = Backoff(attempts=1, base_s=0.05, cap_s=1.0, patience_s=60.0)
 
@@ -152,12 +153,12 @@ def test_a_single_attempt_is_a_single_request(tmp_path: Path) -> None:
 
 def test_a_server_that_takes_nothing_ends_the_run_when_patience_is_over(tmp_path: Path) -> None:
     with LimitedServer(refuses_for(3600.0), latency_s=0.01) as server:
-        began = time.monotonic()
+        watch = Stopwatch()
         with pytest.raises(
             TooManyFailuresError, match=r"took no request for 3 s \(--patience\).*rate_limit: HTTP 429"
         ) as caught:
             go(server.url, tmp_path / "a", 5000, backoff=structs.replace(ONE_ATTEMPT, patience_s=3.0))
-        assert time.monotonic() - began < 15
+        assert watch.seconds < 15
     assert "--patience" in caught.value.hint
     assert server.received < 60
     records = list(RunFolder(tmp_path / "a").records())
@@ -173,9 +174,9 @@ def test_a_sample_that_is_always_refused_keeps_nobody_waiting(tmp_path: Path) ->
                 raise RateLimitError("Request too large for this limit")
             return await super().answer(prompt)
 
-    began = time.monotonic()
+    watch = Stopwatch()
     run = ask(Poisoned(delay_s=0.01), tmp_path / "a", 300, structs.replace(ONE_ATTEMPT, patience_s=2.0))
-    assert time.monotonic() - began < 20
+    assert watch.seconds < 20
     assert (run.meta.totals.ok, run.meta.totals.error) == (299, 1)
     failure = next(record.error for record in run.folder.records() if record.error is not None)
     assert "Request too large for this limit (still so after 2 s of --patience)" in failure.message
@@ -184,10 +185,10 @@ def test_a_sample_that_is_always_refused_keeps_nobody_waiting(tmp_path: Path) ->
 def test_an_account_without_credit_ends_the_run_at_once_and_says_so(tmp_path: Path) -> None:
     body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
     with LimitedServer(refuses_for(3600.0, after=30), latency_s=0.01, body=body) as server:
-        began = time.monotonic()
+        watch = Stopwatch()
         with pytest.raises(TooManyFailuresError, match=r"no credit or quota left.*You exceeded your current quota"):
             go(server.url, tmp_path / "a", 5000, backoff=Backoff())
-        assert time.monotonic() - began < 10
+        assert watch.seconds < 10
     assert server.received < 30 + 3 + 2 * 16
     assert sum(record.status == "ok" for record in RunFolder(tmp_path / "a").records()) == 30
 
@@ -223,13 +224,15 @@ def test_a_wait_for_a_rate_limit_is_ended_by_a_signal(tmp_path: Path, number: si
             stdout=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while server.refused == 0 and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.3)
         process.send_signal(number)
-        output, _ = process.communicate(timeout=30)
-    assert process.returncode in (130, 143)
+        assert seconds_until_end(process) < 30
+        assert process.stdout is not None
+        output = process.stdout.read()
+    assert process.returncode == 128 + number
     assert "Run the same command again to go on" in output
     assert sum(record.status == "ok" for record in RunFolder(tmp_path / "a").records()) == 20
     with LimitedServer(latency_s=0.0) as server:

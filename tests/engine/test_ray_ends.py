@@ -10,7 +10,8 @@ import pytest
 from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
 from two_hosts import family
 
-from snellen.engine.ray.pool import UNEXPECTED_END, _why
+from snellen.engine.ray.pool import STATE_S, UNEXPECTED_END, WATCH_S, _why
+from stopwatch import Stopwatch, seconds_until_end
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -32,7 +33,13 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     assert any("raylet" in one.name() for one in started)
     os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)  # the terminal tells them all
     finished(run, -number if number == signal.SIGKILL else 128 + number)
-    left = psutil.wait_procs(started, timeout=300)[1]
+    watch = Stopwatch(*(one.pid for one in started))
+    left = started
+    for _ in range(3000):  # they are given 30 seconds, in which they could run
+        watch.look()
+        left = psutil.wait_procs(left, timeout=0.1)[1]
+        if not left or watch.seconds > 30:
+            break
     # Where all was killed at once, two agents of Ray try for a minute to tell the others, who are no more.
     assert {one.name() for one in left} <= (
         {"ray::RuntimeEnvAgent", "ray::DashboardAgent"} if number == signal.SIGKILL else set()
@@ -46,12 +53,15 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
 
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_a_ray_of_our_own_that_dies_ends_the_run_with_an_error_and_the_answers_are_kept(tmp_path, undisturbed, name):
-    """It used to wait for ever: `finished` gives up after minutes."""
+    """It used to wait for ever. The watch itself leaves most of the 30 seconds for Ray to be ended."""
+    assert WATCH_S + 2 * STATE_S < 15
     folder = tmp_path / "run"
     run = start((*RUN, "--nproc", "2", "--out", folder))
     wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
-    (dead,) = (one for one in family(run.pid) if one.name() == name)
+    processes = family(run.pid)
+    (dead,) = (one for one in processes if one.name() == name)
     dead.kill()
+    assert seconds_until_end(run, (one.pid for one in processes)) < 30
     _, err = finished(run, 8)
     assert f"its {name.replace('_', ' ')} was killed by signal 9 (SIGKILL)" in err
     assert "Run the same command again" in err and "Traceback" not in err

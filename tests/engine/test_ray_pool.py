@@ -14,7 +14,7 @@ from fragile import Fragile
 from snellen.engine.ray import open_scattered
 from snellen.engine.ray.cluster import Cluster
 from snellen.engine.ray.model import RayModel
-from snellen.engine.ray.pool import LIVES, Pool
+from snellen.engine.ray.pool import LIVES, UNREACHED, Pool
 from snellen.errors import BadRequestError, ModelError, PreflightError, SnellenError, UsageError, WorkerLostError
 from snellen.models.base import ModelOptions
 
@@ -61,10 +61,11 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
                         assert "nothing else" in one.message
                     else:
                         assert one[0] == word
-            # A worker that a busy machine keeps from answering counts as lost too, so there may be more of them.
-            assert 1 <= deaths(tmp_path, "die:99") <= LIVES
+            # On a busy machine Ray may fail to reach a worker that lives; it counts as lost, under a text of its own.
+            unreached = pool.lost[UNREACHED]
+            assert LIVES - unreached <= deaths(tmp_path, "die:99") <= LIVES
             assert deaths(tmp_path, "die:1") == 1
-            assert sum(pool.lost.values()) >= LIVES
+            assert LIVES + 1 - unreached <= sum(pool.lost.values()) - unreached <= LIVES + 1
 
             refused, broken, unseen, again = await all_of(pool, ["refuse", "break", "file", "file"])
             assert isinstance(refused, BadRequestError)

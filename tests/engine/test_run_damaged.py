@@ -6,6 +6,9 @@ import json
 import logging
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +19,11 @@ from stubs import ARITHMETIC, Calculator
 from snellen.benchmarks.base import Data
 from snellen.comparing import compare
 from snellen.engine.folder import RunFolder
-from snellen.errors import RunChangedError, ServerError
+from snellen.errors import DataError, RunChangedError, RunError, ServerError
 from snellen.evaluation import Run, RunSpec, load_run, perform
 from snellen.models.base import ModelOptions
-from snellen.types import Prompt, Response
+from snellen.sources.checksums import sealed
+from snellen.types import Prompt, Response, Usage
 
 N = 40
 SPEC = RunSpec(
@@ -237,3 +241,135 @@ def test_a_summary_is_not_written_over_a_journal_that_has_just_gone(
     monkeypatch.setattr(Run, "summarize", gone)
     with pytest.raises(RunChangedError, match="was deleted"):
         run(folder)
+
+
+def test_the_journal_of_another_call_put_behind_it_costs_nothing_and_is_taken_out_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other has the same samples under other numbers: it was asked by more at a time, and for fewer of them first."""
+    folder, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "other")
+    run(folder, spec=msgspec.structs.replace(SPEC, limit=N // 2))
+    before = accuracy(folder)
+    run(other)
+    lines = other.results.read_bytes().splitlines(keepends=True)
+    turned = [sealed(line, number) for number, line in enumerate(reversed(lines), 1)]
+    folder.results.write_bytes(folder.results.read_bytes() + b"".join(turned))
+    with caplog.at_level(logging.WARNING, "snellen"):
+        assert load_run(folder.path, benchmark=ARITHMETIC).metric("accuracy").value == before[0]
+    assert "20 repeated lines" in caplog.text
+    model = Traced()
+    run(folder, model)
+    samples = [record.sample_id for record in folder.records()]
+    assert sorted(samples) == sorted(set(samples)) and len(samples) == N
+    assert accuracy(folder) == accuracy(other)
+    assert load_run(folder.path, benchmark=ARITHMETIC).notes() == []
+
+
+def test_a_second_answer_to_a_sample_with_a_number_of_its_own_is_named(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    run(folder)
+    lines = folder.results.read_bytes().splitlines(keepends=True)
+    folder.results.write_bytes(b"".join([*lines, sealed(lines[6], N + 1)]))
+    sample = json.loads(lines[6])["sample_id"]
+    with pytest.raises(DataError, match=f"sample '{sample}' of arithmetic has more records than it was asked for"):
+        accuracy(folder)
+
+
+def test_token_counts_beyond_all_measure_leave_a_run_that_can_be_read(tmp_path: Path) -> None:
+    class Boasting(Calculator):
+        async def answer(self, prompt: Prompt) -> Response:
+            response = await super().answer(prompt)
+            return msgspec.structs.replace(response, usage=Usage(input_tokens=2**62, output_tokens=2**62))
+
+    folder = RunFolder(tmp_path / "run")
+    run(folder, Boasting())
+    assert folder.meta().totals.input_tokens == 2**63 - 1
+    assert accuracy(folder)[1] == 1.0
+
+
+def test_mending_writes_to_no_file_that_has_another_name(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    run(folder)
+    before = accuracy(folder)
+    folder.results.write_bytes(b"junk\n" + folder.results.read_bytes())
+    other = tmp_path / "other"
+    other.write_text("of the user")
+    folder.path.joinpath("results.jsonl.part").hardlink_to(other)
+    run(folder)
+    assert other.read_text() == "of the user"
+    assert accuracy(folder) == before
+
+
+@pytest.mark.parametrize("name", ["results.damaged", "results.jsonl.part"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_what_is_no_plain_file_in_the_place_of_a_file_of_mending_is_refused_and_nothing_waits(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    run(folder)
+    damaged = b"junk\n" + folder.results.read_bytes()
+    folder.results.write_bytes(damaged)
+    place = folder.path / name
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(tmp_path / "other")
+    with pytest.raises(RunError, match=rf"{name} is a "):
+        run(folder)
+    assert folder.results.read_bytes() == damaged
+
+
+KILLED_MENDING = """
+import os, signal, sys
+sys.path[:0] = {path}
+from pathlib import Path
+from snellen.engine import journal
+from snellen.types import Record
+
+left = {call}
+
+def step(event, words):
+    global left
+    ours = event in ("os.rename", "os.remove") or event == "open" and any("results." in str(word) for word in words[:1])
+    if not ours:
+        return
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+
+real_fsync, real_write = os.fsync, os.write
+def fsync(fd):
+    step("os.rename", ())
+    real_fsync(fd)
+    step("os.rename", ())
+os.fsync = fsync
+sys.addaudithook(step)
+journal.mend(Path({results!r}), Record)
+"""
+
+
+@pytest.mark.parametrize("call", range(12))
+def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """Each system call of the mending is the last of the process once; the journal is the old or the new one, whole."""
+    folder = RunFolder(tmp_path / "run")
+    run(folder)
+    before = accuracy(folder)
+    lines = folder.results.read_bytes().splitlines(keepends=True)
+    del lines[9]
+    lines[3] = b"junk\n"
+    damaged = b"".join(lines)
+    folder.results.write_bytes(damaged)
+    program = KILLED_MENDING.format(path=[str(Path(__file__).parent)], results=str(folder.results), call=call)
+    process = subprocess.run([sys.executable, "-c", program], timeout=300)
+    assert process.returncode in (-signal.SIGKILL, 0)
+    found = folder.results.read_bytes()
+    assert found == damaged or folder.results.read_bytes().count(b"\n") == N - 2
+    assert accuracy(folder)[1] == (N - 2) / N
+    model = Traced()
+    run(folder, model)
+    assert len(model.asked) == 2 and accuracy(folder) == before
+    assert b"junk\n" in folder.path.joinpath("results.damaged").read_bytes()

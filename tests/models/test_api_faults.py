@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from email.utils import formatdate
 
 import pytest
@@ -15,6 +14,7 @@ from snellen.models.api import ApiModel
 from snellen.models.api.faults import excerpt, from_status, retry_after
 from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Response, Text
+from stopwatch import Stopwatch
 
 TIMEOUT_S = 1.5
 QUESTION = Prompt((Text("What is shown?"),))
@@ -32,7 +32,7 @@ async def ask(url: str, timeout_s: float = TIMEOUT_S) -> Response:
 async def test_each_misbehaviour_is_recorded_under_its_kind_and_never_outlasts_the_timeout(
     hostile: HostileServer, behaviour: str
 ) -> None:
-    started = time.perf_counter()
+    watch = Stopwatch()
     try:
         response = await ask(hostile.url(behaviour))
         kind = ""
@@ -43,7 +43,7 @@ async def test_each_misbehaviour_is_recorded_under_its_kind_and_never_outlasts_t
         assert error.message.isprintable(), "control characters of a server must not reach a terminal"
         assert len(error.message) < 600
     assert kind == KIND[behaviour]
-    assert time.perf_counter() - started < TIMEOUT_S + 60.0  # the server would go on for ever
+    assert watch.seconds < TIMEOUT_S + 5.0
     assert hostile.seen[behaviour] == 1, "retries are the engine's"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +15,7 @@ from snellen.errors import PreflightError
 from snellen.models.api import ApiModel
 from snellen.models.base import ModelOptions
 from snellen.types import Generation, Prompt, Text
+from stopwatch import Stopwatch
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -66,11 +66,11 @@ async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() 
         await asyncio.sleep(600)
         return web.Response()
 
-    started = time.perf_counter()
     async with server(hang, hang) as url:
+        watch = Stopwatch()
         with pytest.raises(PreflightError, match="within 1 s"):
             await check(url, timeout_s=1.0)
-        assert time.perf_counter() - started < 60
+        assert watch.seconds < 3
 
 
 async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:

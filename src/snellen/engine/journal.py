@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
@@ -20,6 +21,8 @@ T = TypeVar("T", bound=Struct)
 _CHUNK = 1 << 20
 META = "run_meta.json"
 ASIDE = "results.damaged"
+ANSWERED = ("ok", "refused")
+"""Statuses of records that nothing is asked again for."""
 NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
@@ -299,12 +302,15 @@ def _why(line: bytes) -> str:
 
 class _Named(Struct, frozen=True, gc=False):
     sample_id: str
+    status: str = ""
+    repeat: int = 0
 
 
 def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bool:
     """Rewrite a journal so that every line is an intact record and no number is left out; by rename.
 
-    Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first.
+    Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first,
+    and so is a record behind an answer to the same sample: two journals in one file have such.
 
     Args:
         path: the journal.
@@ -319,7 +325,7 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
     """
     damage = Damage(path)
     decode, name_of = msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(_Named).decode
-    places: list[tuple[int, int, int]] = []
+    places: list[_Place] = []
     left_out, before = False, 0
     for line, content, number, at in _lines(path, whole, damage):
         try:
@@ -327,21 +333,24 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
         except NOT_JSON as error:
             damage.bad(line, content, f"not a record: {error}")
             continue
-        if without and name_of(content).sample_id in without:
+        named = name_of(content)
+        if named.sample_id in without:
             left_out = True
             continue
         before = before if number is None else number
-        places.append((before, at, len(content) - 1))
+        places.append((before, at, len(content) - 1, named))
     if not damage and not left_out:
         return False
     places.sort(key=lambda place: place[0])
     part = path.with_name(path.name + ".part")
     try:
         if damage:
-            _put_aside(path, sorted((at, size) for _, at, size in places))
+            places = list(_once_answered(places))
+            _put_aside(path, sorted((at, size) for _, at, size, _ in places))
+        part.unlink(missing_ok=True)  # it may be a second name of another file
         with path.open("rb") as old, part.open("wb") as new:
             count = 0
-            for _, at, size in places:
+            for _, at, size, _ in places:
                 old.seek(at)
                 content = old.read(size) + b"\n"
                 if (number := record_number(content)) is not None:
@@ -352,9 +361,27 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
             os.fsync(new.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise storage_error(path, error) from error
     return True
+
+
+_Place: TypeAlias = tuple[int, int, int, _Named]
+"""Where a record belongs: its number or that of the record before it, where it begins, its bytes; whose it is."""
+
+
+def _once_answered(places: Iterable[_Place]) -> Iterator[_Place]:
+    """The places without records that come behind an answer to the same sample."""
+    answered: set[tuple[str, int]] = set()
+    for place in places:
+        named = place[3]
+        which = (named.sample_id, named.repeat)
+        if which in answered:
+            continue
+        if named.status in ANSWERED:
+            answered.add(which)
+        yield place
 
 
 def _put_aside(path: Path, intact: list[tuple[int, int]]) -> None:

@@ -171,16 +171,26 @@ def match(
                     break
         if held is None:
             if unknown is None:
-                raise DataError(
-                    f"record {record.sample_id!r} belongs to no sample of {benchmark.name}",
-                    "The answers were made with other data: give the same --data, or name the right --benchmark.",
-                )
+                raise unmatched(benchmark, data, record.sample_id)
             unknown.append(record.sample_id)
             continue
         yield held.sample, record
         held.left -= 1
         if held.left == 0:
             del waiting[record.sample_id]
+
+
+def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
+    """The error for a record that no sample waits for: its sample has a record already, or the benchmark has no such sample."""
+    if any(sample.id == sample_id for sample in benchmark.samples(data)):
+        return DataError(
+            f"sample {sample_id!r} of {benchmark.name} has more records than it was asked for",
+            "Something else has written to results.jsonl. Delete the lines of this sample that are too many.",
+        )
+    return DataError(
+        f"record {sample_id!r} belongs to no sample of {benchmark.name}",
+        "The answers were made with other data: give the same --data, or name the right --benchmark.",
+    )
 
 
 @dataclass(slots=True)
@@ -284,7 +294,7 @@ def final_records(path: Path) -> Iterator[Record]:
             answered.add(which)
     damage.tell()
     # Numbers tell a line that was written once from one that something else wrote; without them only the sample does.
-    every = bool(damage.unnumbered) or not damage.highest
+    every = bool(damage) or bool(damage.unnumbered) or not damage.highest
     given: set[Key] = set()
     for at, record in journal.placed(path, Record, Damage(path)):
         which = key(record.sample_id, record.repeat) if counting or every else ""

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 META_BYTES = 64 << 20
 INT64 = 1 << 63
 MOST_REPEATS = 1_000_000
-FILES = ("run_meta.json", "results.jsonl", "summary.json", "report.html", "verdicts.jsonl", "failures.jsonl")
+FILES = (
+    "run_meta.json",
+    "results.jsonl",
+    "results.damaged",
+    "summary.json",
+    "report.html",
+    "verdicts.jsonl",
+    "failures.jsonl",
+)
 FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs")
 LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs")
 """Folders whose entries are checked too."""

@@ -14,11 +14,12 @@ from snellen.engine import journal
 from snellen.engine.damage import Damage, plain
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.ownership import is_own
+from snellen.engine.run_files import INT64
 from snellen.types import Record, Sample, Usage
 
 Key: TypeAlias = str | tuple[str, int]
 Work: TypeAlias = Iterator[tuple[Sample, int]]
-ANSWERED = ("ok", "refused")
+ANSWERED = journal.ANSWERED
 NAMED = 10
 
 
@@ -72,8 +73,10 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             refused=answered["refused"],
             error=lost["error"],
             timeout=lost["timeout"],
-            input_tokens=tokens_in,
-            output_tokens=tokens_out,
+            input_tokens=min(
+                max(tokens_in, 0), INT64 - 1
+            ),  # a server's own words: what no file can hold is not written
+            output_tokens=min(max(tokens_out, 0), INT64 - 1),
             cost=cost,
         ),
         done,

@@ -415,9 +415,10 @@ async def _call(remote: Callable[[], Any]) -> Any:
         raise WorkerLostError(f"the worker failed: {_last_line(error)}") from error
     except exceptions.RayError as error:
         unreachable = isinstance(error, exceptions.ActorUnavailableError)
-        raise Lost("it does not answer any more" if unreachable else _why(error)) from error
+        raise Lost(UNREACHED if unreachable else _why(error)) from error
 
 
+UNREACHED = "it does not answer any more"
 UNEXPECTED_END = (
     "its process ended unexpectedly: by a signal (kill -9, or the kernel's for lack of memory), or by a crash"
 )
