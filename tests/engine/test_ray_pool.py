@@ -12,7 +12,7 @@ import pytest
 from fragile import Fragile
 
 from snellen.engine.ray import open_scattered
-from snellen.engine.ray.cluster import Cluster
+from snellen.engine.ray.cluster import STARTS, Cluster
 from snellen.engine.ray.model import RayModel
 from snellen.engine.ray.pool import LIVES, UNREACHED, Pool
 from snellen.errors import BadRequestError, ModelError, PreflightError, SnellenError, UsageError, WorkerLostError
@@ -151,5 +151,5 @@ def test_a_ray_that_does_not_start_in_time_is_tried_again(monkeypatch: pytest.Mo
     with Cluster(None, 1, gpus=False) as cluster:
         assert cluster.workers() == (1, 0)
         assert cluster.ended() == ""
-    assert len(set(attempts)) == 2
+    assert 2 <= len(attempts) == len(set(attempts)) <= STARTS  # a busy machine may need the third one
     assert not any(Path(folder).exists() for folder in attempts)
