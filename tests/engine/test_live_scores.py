@@ -12,9 +12,15 @@ from stubs import ARITHMETIC, Calculator
 from stubs import score as right_or_wrong
 
 import snellen
+from servers import fast
+from snellen import reading_thread
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import live
+from snellen.engine import live, traces
 from snellen.engine.live import LiveScores
+from snellen.models.api import ApiModel, transport
+from snellen.models.base import ModelOptions
+from snellen.reading_thread import off_loop
+from snellen.redaction import redact_bytes
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
 
 
@@ -119,3 +125,34 @@ def test_a_changed_answer_is_read_again() -> None:
 def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:
     run = snellen.evaluate(ARITHMETIC, Wordy(live.LONGEST + 5), out=tmp_path / "run")
     assert run.metric("accuracy").n == 100
+
+
+async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Escapes make a text slow to search; a body, a trace and a record are searched, each in the reading thread."""
+    threads: list[str] = []
+
+    def noted(data: bytes) -> bytes:
+        threads.append(threading.current_thread().name)
+        return redact_bytes(data)
+
+    for module in (transport, traces):
+        monkeypatch.setattr(module, "redact_bytes", noted)
+    long = 'He said: "a\\b" %41%20 &amp; <b>' * 2_000
+    recorded = traces.Traces(tmp_path)
+    with fast.running(texts=(long,)) as server:
+        model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url))
+        response = await model.answer(Prompt((Text("?"),)))
+        await recorded.add("1", 0, 1, response.trace)
+        await model.close()
+    recorded.close()
+    assert response.text == long
+    assert [name.startswith("snellen-reading") for name in threads] == [True, True]
+
+
+async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised() -> None:
+    assert await off_loop(reading_thread.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
+    assert (await off_loop(reading_thread.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
+    with pytest.raises(ValueError, match="base 10"):
+        await off_loop(reading_thread.AT_ONCE + 1, int, "no number")

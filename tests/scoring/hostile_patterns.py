@@ -58,6 +58,8 @@ ALONE = [Pattern(piece) for group in (_SIGNS, _BRACKETS, _SPACES, _WORDS, _MARKU
 BETWEEN = [
     Pattern(" ", "x", "y"),
     Pattern(" ", "The answer is", "!"),
+    Pattern("the answer is (", "", "B)"),
+    Pattern("(a)", "The bird is", "a red kite"),
     Pattern(" ", "answer", "x"),
     Pattern(" ", "<answer>", "B"),
     Pattern(" ", "<answer", "!"),

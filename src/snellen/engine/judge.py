@@ -25,6 +25,7 @@ from snellen.engine.places import located
 from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
+from snellen.reading_thread import off_loop
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.scoring import metrics, statistics
@@ -342,7 +343,7 @@ class Asking:
                     again, usage=_sum(response, again), latency_s=response.latency_s + again.latency_s
                 )
         sealed = bool(question.forms)
-        text = _sealed_reply(response.text, question) if sealed else response.text
+        text = await off_loop(len(response.text), _sealed_reply, response.text, question) if sealed else response.text
         reasoning = "" if sealed else response.reasoning
         return structs.replace(_sealed_names(response, question.forms), text=text, trace=None, reasoning=reasoning)
 
@@ -360,7 +361,8 @@ class Asking:
         texts = [part.text for part in prompt.parts if isinstance(part, Text)]
         pictures = len(prompt.parts) - len(texts)
         line = {"sample_id": sample_id, "attempt": attempt}
-        inputs.append({**line, "system": prompt.system, "text": redact("\n".join(texts)), "images": pictures})
+        written = await off_loop(sum(map(len, texts)), lambda: redact("\n".join(texts)))
+        inputs.append({**line, "system": prompt.system, "text": written, "images": pictures})
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         try:
             response = await self._model.answer(structs.replace(prompt, parts=opened))
@@ -371,7 +373,7 @@ class Asking:
             raise
         except Exception as error:  # so may a model of somebody else
             raise ModelError(strike(f"{type(error).__name__}: {error}", forms)) from error
-        said = redact(strike(response.text, forms))
+        said = await off_loop(len(response.text), lambda: redact(strike(response.text, forms)))
         sealed = _sealed_names(response, forms)
         outputs.append({**line, "text": said, "model": sealed.model, "finish_reason": sealed.finish_reason})
         return response

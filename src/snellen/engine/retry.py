@@ -17,6 +17,7 @@ from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.models.base import Model
 from snellen.plugin_faults import place_of
+from snellen.reading_thread import off_loop
 from snellen.redaction import redact
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
@@ -106,7 +107,7 @@ class Asker:
         while True:
             ticket = await self._gate.enter(tokens, first=refusals == 1)
             if ticket is None:
-                return None if failure is None else self._failed(sample, repeat, failure, sent, started)
+                return None if failure is None else await self._failed(sample, repeat, failure, sent, started)
             sent += 1
             try:
                 response = await self._once(ticket, prompt, sample.id, repeat)
@@ -114,33 +115,33 @@ class Asker:
                 failure = error = refusal.error
                 refusals += 1
                 if self._gate.silent_s() >= max(SILENT_S, self._backoff.patience_s):
-                    return self._failed(sample, repeat, error, sent, started, waited=True, silent=True)
+                    return await self._failed(sample, repeat, error, sent, started, waited=True, silent=True)
                 waited_s += self._gate.clock() - ticket.sent_at
                 left_s = self._backoff.patience_s - waited_s
                 if left_s <= 0.0:
-                    return self._failed(sample, repeat, error, sent, started, waited=True)
+                    return await self._failed(sample, repeat, error, sent, started, waited=True)
                 wait_s = min(left_s, self._backoff.refused_wait_s(refusals, error.retry_after_s, self._chance))
                 waited_s += wait_s
             except ModelError as error:
                 failure = error
                 used += 1
                 if not error.retry or used >= most:
-                    return self._failed(sample, repeat, error, sent, started)
+                    return await self._failed(sample, repeat, error, sent, started)
                 wait_s = self._backoff.wait_s(used, error.retry_after_s, self._chance)
             else:
                 if response.trace is not None:
-                    self._traces.add(sample.id, repeat, sent, response.trace)
+                    await self._traces.add(sample.id, repeat, sent, response.trace)
                     response = structs.replace(response, trace=None)
-                return Outcome(
-                    Record(sample.id, "ok", repeat, _recorded_response(response), None, sent, started, time.time())
-                )
+                size = len(response.text) + len(response.reasoning)
+                response = await off_loop(size, _recorded_response, response)
+                return Outcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
             if self._stop.asked():
-                return self._failed(sample, repeat, failure, sent, started)
+                return await self._failed(sample, repeat, failure, sent, started)
             self._progress.retries += 1
             if wait_s > 0.0 and not await self._stop.pause(wait_s):
-                return self._failed(sample, repeat, failure, sent, started)
+                return await self._failed(sample, repeat, failure, sent, started)
 
-    def _failed(
+    async def _failed(
         self,
         sample: Sample,
         repeat: int,
@@ -152,8 +153,8 @@ class Asker:
         silent: bool = False,
     ) -> Outcome:
         if error.trace is not None:
-            self._traces.add(sample.id, repeat, sent, error.trace)
-        message = _recorded(error.message)
+            await self._traces.add(sample.id, repeat, sent, error.trace)
+        message = await off_loop(len(error.message), _recorded, error.message)
         if waited:
             message += f" (still so after {self._backoff.patience_s:g} s of --patience)"
         record = Record(sample.id, error.status, repeat, None, Failure(error.kind, message), sent, started, time.time())

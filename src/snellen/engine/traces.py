@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from snellen.engine.journal import append_whole, changed, repair, storage_error
+from snellen.reading_thread import off_loop
 from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20
@@ -39,10 +40,10 @@ class Traces:
         except OSError as error:
             raise storage_error(folder, error) from error
 
-    def add(self, sample_id: str, repeat: int, attempt: int, trace: Any) -> None:
-        """Write one exchange."""
+    async def add(self, sample_id: str, repeat: int, attempt: int, trace: Any) -> None:
+        """Write one exchange. Keys are struck from a long one off the event loop."""
         line = self._encode({"sample_id": sample_id, "repeat": repeat, "attempt": attempt, "trace": trace})
-        content = redact_bytes(line) + b"\n"
+        content = await off_loop(len(line), redact_bytes, line) + b"\n"
         try:
             if self._fd is None or self._size > SHARD_BYTES:
                 self._next()

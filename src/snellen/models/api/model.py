@@ -18,6 +18,7 @@ from snellen.models.api.prices import load_price
 from snellen.models.api.reply import read_reply
 from snellen.models.base import ModelOptions
 from snellen.models.shutdowns import announced
+from snellen.reading_thread import off_loop
 from snellen.types import Prompt, Response
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class ApiModel:
 
     async def _send(self, body: Body) -> Response:
         data, latency = await self.exchange(body)
-        return read_reply(data, latency, self.price, _trace(body, data))
+        return await off_loop(len(data), lambda: read_reply(data, latency, self.price, _trace(body, data)))
 
     async def exchange(self, body: Body) -> tuple[bytes, float]:
         """One request as it is: the bytes of the reply, keys struck out, and the seconds it took.
@@ -136,7 +137,7 @@ class ApiModel:
         reply = await transport.post(self._url, body.pieces)
         latency = perf_counter() - started
         if not 200 <= reply.status < 300:
-            raise from_status(reply.status, reply.headers, reply.body)
+            raise await off_loop(len(reply.body), from_status, reply.status, reply.headers, reply.body)
         return reply.body, latency
 
     def _open(self) -> Transport:

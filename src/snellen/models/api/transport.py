@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.faults import excerpt
+from snellen.reading_thread import off_loop
 from snellen.redaction import redact_bytes
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class Transport:
         try:
             async with self._session.request(method, url, allow_redirects=False, **options) as response:
                 begun = True
-                # Here, before anything is read, so that a key that the server sends back is in no answer or error.
-                body = redact_bytes(await _read(response))
-                return HttpReply(response.status, response.headers, body)
+                body = await _read(response)
+            # Here, before anything is read, so that a key that the server sends back is in no answer or error.
+            return HttpReply(response.status, response.headers, await off_loop(len(body), redact_bytes, body))
         except TimeoutError as error:
             raise ModelTimeoutError(
                 f"No connection to {self._endpoint} within {min(CONNECT_S, self._timeout_s):g} s."

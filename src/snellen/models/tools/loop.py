@@ -43,6 +43,7 @@ from snellen.models.tools.server import mime
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
 from snellen.plain_text import one_line
+from snellen.reading_thread import off_loop
 from snellen.types import Image, Prompt, Response, Text, Usage
 
 SAME_CALL = 3
@@ -179,7 +180,7 @@ class _Chat:
 
     async def _ask(self, last: bool) -> tuple[Response, list[Asked]]:
         data, latency = await self._exchange(last)
-        reply = read_reply(data, latency, self._api.price)
+        reply = await off_loop(len(data), read_reply, data, latency, self._api.price)
         calls = read_calls(data, self.turn)
         self.turn += 1
         self._chat.add_said(reply.text, calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -59,6 +60,7 @@ class _Names:
         return key
 
 
+_BRACKETS = re.compile(rf"(?:{BRACKET.pattern})+")
 _ASIDE = re.compile(r"\s*[,;(]|\s-+\s|\.\.\.")
 _MAKE_MODEL = re.compile(r"\b(?:make|brand|manufacturer)\s*:\s*([^\n,;:]{1,40})[\n,;]++\s*+model\s*:\s*", re.I)
 _PRECISE = re.compile(r"\b(?:i\.e\.|that is,|namely|more precisely|more specifically|in other words),?\s+(?=\w)", re.I)
@@ -159,10 +161,10 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
     turned = NOT_BUT.match(text)
     if turned is not None:
         return _named(turned.group("name"), met, False, True, True)
-    bare = BRACKET.sub(lambda m: " " * len(m.group()), text)
+    bare, cuts = _unbracketed(text)
     found = IS.search(bare) if not announced or len(text.split()) > 3 else None
     if found is not None:
-        name = text[found.start("name") :]
+        name = text[_source(found.start("name"), cuts) :]
         if CALLED.match(name) is None and _can_be_named(found, name, asked):
             weak = (found.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
                 (found.group("hedge") or "").lower().split()
@@ -180,6 +182,24 @@ def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
     if announced or VERB.search(_ASIDE.split(bare, maxsplit=1)[0]) is None:
         return _named(text, met, text.lower().startswith(("possibly", "maybe", "perhaps")), True, True)
     return NOTHING
+
+
+def _unbracketed(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text with one blank for each run of brackets, and where each blank is, with the characters cut up to there."""
+    pieces: list[str] = []
+    cuts: list[tuple[int, int]] = []
+    at = cut = 0
+    for run in _BRACKETS.finditer(text):
+        pieces.append(text[at : run.start()])
+        cuts.append((run.start() - cut, cut := cut + len(run.group()) - 1))
+        at = run.end()
+    return " ".join([*pieces, text[at:]]), cuts
+
+
+def _source(position: int, cuts: list[tuple[int, int]]) -> int:
+    """Where a character of an unbracketed text stands in the whole text."""
+    before = bisect_left(cuts, (position, 0))
+    return position + (cuts[before - 1][1] if before else 0)
 
 
 def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:

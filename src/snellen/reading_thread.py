@@ -1,0 +1,48 @@
+"""The thread in which long texts are read and cleaned, so that no reply keeps the event loop from the other questions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+AT_ONCE = 8_000
+"""Characters or bytes of a text that is read on the event loop; a longer one is read in the thread."""
+SWITCH_S = 0.0005
+"""Seconds after which the thread hands over to the event loop; Python's own choice is 5 ms."""
+
+_thread: ThreadPoolExecutor | None = None
+
+
+async def off_loop(size: int, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """The function's result: at once where `size` (characters or bytes) is short, else from the thread.
+
+    Raises what the function raises.
+    """
+    if size <= AT_ONCE:
+        return function(*args, **kwargs)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_reading(), lambda: function(*args, **kwargs))
+
+
+def _reading() -> ThreadPoolExecutor:
+    global _thread
+    if _thread is None:
+        _thread = ThreadPoolExecutor(1, thread_name_prefix="snellen-reading")
+        sys.setswitchinterval(min(SWITCH_S, sys.getswitchinterval()))
+    return _thread
+
+
+def _forget() -> None:
+    global _thread
+    _thread = None  # threads do not survive a fork
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
