@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-_SHORT = 16
-"""Characters of an escape whose meaning is remembered: texts repeat few escapes many times."""
+_SHORT, _MOST = 16, 4096
+"""Characters of an escape whose meaning is remembered, and their number: texts repeat few escapes many times."""
+_meanings: dict[str, str] = {}
 ROUNDS = 3
 """Layers of escapes that are undone: a JSON text inside a JSON text inside a URL."""
 
@@ -206,17 +206,12 @@ def _nothing(match: re.Match[str]) -> list[tuple[str, int, int]]:
 
 def _replacement(match: re.Match[str]) -> str:
     escape = match[0]
-    return _decoded_short(escape) if len(escape) <= _SHORT else _decoded_whole(escape)
-
-
-def _decoded_whole(escape: str) -> str:
-    """What an escape stands for, or a run of those that URLs have."""
-    if escape[0] != "%":
-        return _decoded(escape)
-    return bytes(int(unit, 16) for unit in _PERCENT.findall(escape)).decode("utf-8", "surrogateescape")
-
-
-_decoded_short = lru_cache(1 << 12)(_decoded_whole)
+    meaning = _meanings.get(escape)
+    if meaning is None:
+        meaning = "".join(character for character, _, _ in _characters(match))
+        if len(escape) <= _SHORT and len(_meanings) < _MOST:
+            _meanings[escape] = meaning
+    return meaning
 
 
 def _characters(match: re.Match[str]) -> list[tuple[str, int, int]]:
