@@ -31,11 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(given: list[str]) -> int:
     """The command, whose own output may be what cannot be written."""
     from snellen.cli.output import give_up_streams
-    from snellen.errors import OutputError
 
     try:
         return _main(given)
-    except OutputError as error:
+    except Exception as error:
+        from snellen.errors import OutputError  # only here: it imports msgspec, and every start comes by here
+
+        if not isinstance(error, OutputError):
+            raise
         try:
             if sys.stderr is not None:
                 print(f"snellen: {error.message}\n  {error.hint}", file=sys.stderr, flush=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
-from snellen.errors import OutputError
 from snellen.plain_text import without_controls
 from snellen.redaction import redact, redact_bytes
 
@@ -104,6 +103,8 @@ class Redacting:
     def _fail(self, error: Exception) -> None:
         if self._quiet:  # nobody can be told that nobody is told; the exit status says how it ended
             return
+        from snellen.errors import OutputError  # only here: it imports msgspec, and every start comes by here
+
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(
             f"cannot write to {self._name}: {reason}", "What was computed and recorded is intact; print it elsewhere."
@@ -148,6 +149,8 @@ def redacted_output() -> Iterator[None]:
         yield
         out.flush()
         if out.lost:
+            from snellen.errors import OutputError
+
             raise OutputError("standard output is closed; nothing was printed", "Leave it open, or send it to a file.")
     finally:
         sys.stdout, sys.stderr = before
