@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -10,6 +13,48 @@ from snellen import evaluate
 from snellen.cli import main
 
 PRICES = "[stub-vlm]\ninput = 2.0\noutput = 8.0\n[embedded]\ninput = 2.0\noutput = 8.0\n"
+
+
+class Refusing(ThreadingHTTPServer):
+    """Answers every question with HTTP 400 and one text; `questions` counts them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(("127.0.0.1", 0), Refusal)
+        self.body = json.dumps({"error": {"message": text, "type": "invalid_request_error"}}).encode()
+        self.questions = 0
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class Refusal(BaseHTTPRequestHandler):
+    server: Refusing
+
+    def do_GET(self) -> None:
+        self.reply(200, b'{"object": "list", "data": [{"id": "blind", "object": "model"}]}')
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.questions += body != b"{}"
+        self.reply(400, self.server.body)
+
+    def reply(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@contextlib.contextmanager
+def answering_400(text: str):
+    server = Refusing(text)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @pytest.fixture
@@ -120,3 +165,106 @@ def test_pages_that_cannot_be_written_are_refused_before_a_judge_is_asked(folder
     assert main(command) == 6
     assert "--pages file/pages cannot be written" in capsys.readouterr().err
     assert stub.stats()["served"] == 0
+
+
+def test_a_folder_that_no_run_can_be_written_to_is_refused_before_another_benchmark_is_asked(folder, stub, capsys):
+    (folder / "file").write_text("")
+    (folder / "half").mkdir()
+    (folder / "half" / "chart-digits-stub-vlm").write_text("")
+    run = ["run", "-m", "api:stub-vlm", "--base-url", stub.url, "--limit", "2", "-q"]
+    for names, out in ((["chart"], "file"), (["chart"], "file/run"), (["chart", "chart/digits"], "half")):
+        assert main([*run, *names, "--out", out]) == 6
+        assert "is a file; a folder was expected" in capsys.readouterr().err
+    assert stub.stats()["served"] == 0
+    assert [path.name for path in (folder / "half").iterdir()] == ["chart-digits-stub-vlm"]
+
+
+def test_a_price_that_is_missing_for_the_second_model_is_named_before_the_first_is_asked(folder, stub, capsys):
+    run = ["run", "chart", "-m", "api:stub-vlm", "-m", "api:other", "--base-url", stub.url, "--limit", "2", "-q"]
+    assert main([*run, "--prices", "prices.toml"]) == 2
+    assert "no price for 'other'" in capsys.readouterr().err
+    assert stub.stats()["served"] == 0
+
+
+def test_a_later_run_without_anything_to_label_is_refused_before_a_judge_is_asked(folder, stub, capsys, monkeypatch):
+    run = ["run", "chart", "-m", "api:stub-vlm", "--base-url", stub.url, "--limit", "2", "-q", "--out", "wrong"]
+    assert main(run) == 0
+    evaluate("chart", "embedded", limit=2, out=folder / "right")
+    before = stub.stats()["served"]
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-judge-key-0123456789")
+    capsys.readouterr()
+    assert main(["failures", "wrong", "right", "--judge", "api:stub-vlm", "--base-url", stub.url, "-q"]) == 4
+    assert "right holds no answer" in capsys.readouterr().err
+    assert stub.stats()["served"] == before
+
+
+@pytest.mark.parametrize(
+    ("more", "answer"),
+    [
+        (["--out", ""], "--out '' is empty"),
+        (["--base-url", ""], "--base-url '' is empty"),
+        (["--limit", "0"], "found '0'. Omit --limit to ask all samples"),
+        (["--base-url", "localhost:8000/v1"], "Write --base-url http://localhost:8000/v1"),
+        (["--base-url", "https:/api.example.org/v1"], "Write --base-url https://api.example.org/v1"),
+        (["--base-url", "api.example.org"], "Write --base-url https://api.example.org/v1"),
+        (["--base-url", "http://local host/v1"], "holds white space"),
+        (["--data", "~/set", "vsi-bench"], "The shell left ~ as it is"),
+        (["--data", "pricse.toml", "blink"], "Did you mean prices.toml?"),
+        (["--data", "prices*.toml", "blink"], "A pattern is not expanded"),
+        (["--data", "C:\\data\\set.tsv", "blink"], "a path of Windows"),
+        (["chart,digits"], "separated by spaces"),
+        (["prices.toml"], "Data is given with --data"),
+        (["easi"], "snellen easi --model"),
+        (["tasks.py"], "snellen run tasks:NAME"),
+    ],
+)
+def test_a_slip_in_a_value_is_answered_with_what_to_write_and_sends_nothing(folder, stub, capsys, more, answer):
+    names = [] if more[-1] in ("vsi-bench", "blink", "chart,digits", "prices.toml", "easi", "tasks.py") else ["chart"]
+    assert main(["run", *names, "-m", "api:stub-vlm", "--base-url", stub.url, *more]) in (2, 3)
+    err = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert answer in err and "Traceback" not in err
+    assert stub.stats()["served"] == 0
+    assert not (folder / "results").exists()
+
+
+def test_a_run_named_as_a_benchmark_is_answered_with_rerun_and_score(folder, capsys):
+    evaluate("chart", "embedded", limit=1, out=folder / "run")
+    assert main(["run", "run", "-m", "embedded"]) == 2
+    assert "snellen rerun run" in capsys.readouterr().err
+
+
+def test_a_key_in_quotation_marks_and_no_key_for_openai_are_named_before_any_request(folder, stub, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", '"sk-quoted-key-0123456789"')
+    assert main(["run", "chart", "-m", "api:stub-vlm", "--base-url", stub.url, "-q"]) == 4
+    assert "quotation mark" in capsys.readouterr().err
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert main(["run", "chart", "-m", "api:gpt-6-astra", "-q"]) == 4
+    assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
+    assert stub.stats()["served"] == 0
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid content type. image_url is only supported by certain models.",
+        "At most 0 image(s) may be provided in one request.",
+        "tiny is not a multimodal model",
+        "Image input is not enabled for this model",
+        "messages[0].content must be a string",
+        "unknown variant `image_url`, expected `text`",
+    ],
+)
+def test_a_server_whose_model_takes_no_images_is_not_asked_all_questions(folder, capsys, refusal):
+    with answering_400(refusal) as server:
+        assert main(["run", "chart", "-m", "api:blind", "--base-url", server.url, "-q", "-c", "4"]) != 0
+        err = capsys.readouterr().err
+        assert "stopped: the server refuses images" in err and "choose a model with vision" in err
+        assert server.questions <= 20
+
+
+def test_a_refusal_of_one_image_does_not_stop_a_run():
+    from snellen.engine.request_errors import refuses_images
+
+    for text in ("HTTP 400: image exceeds 5 MB maximum", "HTTP 400: Could not process image", "HTTP 400: bad image"):
+        assert not refuses_images(text), text

@@ -15,6 +15,7 @@ from typer.main import get_command
 from snellen.cli import main
 from snellen.cli.app import COMMANDS, build
 from snellen.cli.plain import take_plain_values
+from snellen.errors import UsageError
 
 WORDS = [
     "",
@@ -74,7 +75,7 @@ def outcome(param: Any, context: Any, value: Any) -> tuple[Any, ...]:
     try:
         got = param.process_value(context, value)
     except Exception as error:  # noqa: BLE001 - whatever it is, both must say it
-        return type(error), str(error)
+        return type(error), str(error).partition("; found ")[0]  # what was typed is named in addition
     return type(got), repr(got), [type(one) for one in got] if isinstance(got, list) else None
 
 
@@ -84,7 +85,13 @@ def outcome(param: Any, context: Any, value: Any) -> tuple[Any, ...]:
 def test_every_kind_of_option_takes_of_any_word_what_typer_reads(word: str):
     for (name, slow, there), (_, quick, here) in KINDS:
         value = [word, "b"] if slow.multiple or slow.nargs == -1 else word
-        assert outcome(quick, here, value) == outcome(slow, there, value), name
+        taken, read = outcome(quick, here, value), outcome(slow, there, value)
+        if word == "" and taken[0] is UsageError:
+            assert "is empty" in taken[1] and issubclass(read[0], (Path, str)), name
+        elif taken[0] is UsageError:
+            assert "are accepted" in taken[1] and issubclass(read[0], (int, float)), name
+        else:
+            assert taken == read, name
 
 
 def test_every_option_takes_its_default_and_nothing_as_typer_does():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -119,3 +120,27 @@ def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):
     status = main(["version"])
     assert "fault in snellen" in capsys.readouterr().err
     assert status == 70
+
+
+@pytest.mark.parametrize("part", ["samples", "score", "summarize", "digest", "size", "headline"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_benchmark_that_raises_does_not_end_the_other_runs(module, capsys, part, first):
+    text = f"PART = {part!r}\n{BENCHMARK}"
+    name = module(f"beside_{part}_{first}", text)
+    names = [f"{name}:SET", "chart/digits"] if first else ["chart/digits", f"{name}:SET"]
+    status = main(["run", *names, "-m", "embedded", "--limit", "3", "-q"])
+    printed = capsys.readouterr()
+    err = " ".join(printed.err.split())
+    assert status == 3
+    assert "your benchmark 'lights'" in err and "Traceback" not in err
+    assert "3 answered" in printed.out and "results/chart-digits-embedded" in printed.out
+
+
+def test_a_benchmark_that_raises_at_its_first_sample_is_a_failure_in_json_beside_the_others(module, capsys):
+    text = BENCHMARK.replace("i == 2", "i == 0")
+    name = module("first_sample", f"PART = 'samples'\n{text}")
+    assert main(["run", f"{name}:SET", "chart/digits", "-m", "embedded", "--limit", "3", "-q", "--json"]) == 3
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    failed = next(run for run in runs if run["state"] == "failed")
+    assert failed["benchmark"].endswith(":SET") and "KeyError" in failed["error"]["message"]
+    assert len(runs) == 2

@@ -88,8 +88,9 @@ def test_a_run_without_an_answer_prints_no_score_and_the_commonest_error_with_wh
     code, out, err = ask(snellen, server)
     assert code != 0
     assert "0.000" not in out and "┃" not in out
-    if status == 402:  # an account without credit ends the run before its table
-        assert "quota" in err and f"HTTP {status}" in err and out == ""
+    if status in (400, 402):  # no vision, no credit: the run stops after the third sample
+        assert "stopped: the " in err and server["replies"] == -3
+        assert hint in err and f"HTTP {status}" in err and out == ""
     else:
         assert "no score: none of 8 samples was answered; 8 × " in out
         assert f"HTTP {status}" in out and hint in out

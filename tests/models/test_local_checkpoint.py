@@ -235,3 +235,17 @@ def test_a_hub_model_is_fetched_without_its_pickles_and_known_by_its_commit(hub,
     cached, absent = outcomes([["owner/good"], ["owner/other"]], HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
     assert cached == good
     assert "HF_HUB_OFFLINE" in str(absent)
+
+
+async def test_a_text_only_checkpoint_is_refused_by_that_name_and_with_what_to_use(tmp_path):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    small = LlamaConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+        vocab_size=64,
+    )  # fmt: skip
+    LlamaForCausalLM(small).save_pretrained(tmp_path / "text")
+    with pytest.raises(PreflightError, match="text-only model") as caught:
+        await open_model(str(tmp_path / "text"), ModelOptions()).preflight()
+    assert "LlamaForCausalLM" in caught.value.message and "takes no images" in caught.value.message
+    assert "local:Qwen/" in caught.value.hint

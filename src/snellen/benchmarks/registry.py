@@ -96,11 +96,9 @@ def find(name: str) -> Benchmark:
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:
-            close = near(name)
-            hint = f"Did you mean {' or '.join(close)}? " if close else ""
-            if Path(name).is_absolute():
-                hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
-            raise UsageError(f"there is no benchmark {name!r}", f"{hint}`snellen list` shows all.")
+            from snellen.benchmarks.name_hints import unknown_name  # only for a name that is wrong
+
+            raise unknown_name(name, near, names())
         found = _loaded(points[name].load, f"benchmark {name!r}")
     if not isinstance(found, Benchmark):
         raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")

@@ -113,6 +113,11 @@ def tell_apart(words: Sequence[str], own: Mapping[str, bool]) -> Words:
                 flags.add(name)
         elif word.startswith("-") and len(word) > 1:
             # -qm NAME: flags stand before the one letter that takes a value, which follows or is the next word.
+            if f"-{word[1]}" not in own and not word[1].isdigit() and word[1] != ".":
+                unknown.append(at - 1)
+                if len(word) == 2 and at < len(words) and not _OPTION.match(words[at]):
+                    at += 1
+                continue
             takes = next((i for i in range(1, len(word)) if own.get(f"-{word[i]}")), None)
             if takes is not None and takes == len(word) - 1:
                 at += 1

@@ -79,7 +79,7 @@ def failures(
     """
     from snellen import failures as room
     from snellen.cli.output import note
-    from snellen.cli.preview import require_writable
+    from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
     from snellen.evaluation import load_run
     from snellen.failures import judging
@@ -96,6 +96,9 @@ def failures(
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     names = run_names([run.path for run in opened])
     decided = room.read_reviews(review or [], names)
+    if judge is not None:  # a later run that cannot be labelled is refused before an earlier one is paid for
+        for run in opened:
+            require_run_folder(judging.require(run, "" if rubric is None else str(rubric)))
     told, lost = [], 0
     for run, name in zip(opened, names, strict=True):
         if judge is not None:

@@ -15,7 +15,8 @@ from snellen.cli.faults import tell
 from snellen.cli.output import note, show, show_json
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
-from snellen.errors import FingerprintError, RunError, RunLockedError, SnellenError, UsageError
+from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
+from snellen.plugin_faults import plugin_fault
 from snellen.scoring.interval_text import bracketed, legend, mark, span
 from snellen.types import Metric
 
@@ -83,7 +84,7 @@ def tell_failure(outcome: Outcome, failure: Failure) -> int:
 
 def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool) -> int:
     """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
-    summaries = [run.figures(profile) for run in outcome.runs]
+    summaries = _figures(outcome, profile)
     if report:
         from snellen.reporting import write
 
@@ -110,6 +111,24 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
         for line in run.remarks:
             note(f"note: {line}")
     return outcome.status
+
+
+def _figures(outcome: Outcome, profile: str | None) -> list[dict[str, list[Metric]]]:
+    """Metrics by profile of each run; one of several that cannot be summed up by its plug-in becomes a failure."""
+    summaries, whole = [], []
+    for run in outcome.runs:
+        try:
+            summaries.append(run.figures(profile))
+        except Exception as error:
+            fault = error if isinstance(error, PluginError) else plugin_fault(error)
+            if fault is None or len(outcome.runs) + len(outcome.failures) == 1:
+                raise
+            tell(fault)
+            outcome.failures.append(Failure(run.path, run.meta.spec.benchmark, run.meta.spec.model, fault))
+        else:
+            whole.append(run)
+    outcome.runs = whole
+    return summaries
 
 
 def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:

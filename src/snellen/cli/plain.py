@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 
 MOST_INTEGER = (1 << 63) - 1
 MOST_FLOAT = 1e12
+NEVER_EMPTY = ("base_url", "key_env", "profile", "serve", "judge", "rubric", "benchmarks", "submission_configs")
+"""Parameters whose empty value would mean the default, and would send requests that nobody asked for."""
 _NOT_PLAIN: Any = object()
 _INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
 _FLOAT = re.compile(r"(?:0|-?[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
@@ -54,7 +56,27 @@ def _process(param: Any, read: Callable[[Any, Any], Any], context: Any, value: A
 
 def _bounded(param: Any, read: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
     """The value that `read` makes, if its numbers are finite and fit into 64 bits."""
-    result = read(context, value)
+    try:
+        result = read(context, value)
+    except Exception as error:
+        if (
+            type(error).__name__ == "BadParameter"
+            and isinstance(value, str)
+            and isinstance(message := getattr(error, "message", None), str)
+        ):
+            if repr(value) not in message:
+                error.message = f"{message}; found {value!r}."  # type: ignore[attr-defined]
+            if param.name == "limit":
+                error.message += " Omit --limit to ask all samples."  # type: ignore[attr-defined]
+        raise
+    if value == "" and (isinstance(result, Path) or param.name in NEVER_EMPTY):
+        from snellen.errors import UsageError
+
+        name = param.opts[0] if param.param_type_name == "option" else param.name.upper()
+        raise UsageError(
+            f"{name} '' is empty; a value was expected",
+            f"Omit {name}, or check the shell variable that it was made of: an unset one is empty.",
+        )
     for number in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             continue

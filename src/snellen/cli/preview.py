@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -49,6 +50,43 @@ def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust:
     if prices is not None:
         model = RunFolder(run).meta().spec.model
         load_price(prices, model.partition(":")[2] or model)
+
+
+def require_models(specs: Sequence[RunSpec]) -> None:
+    """Refuse a model of several runs that cannot be opened with its options, before the first of them is asked.
+
+    Opening loads and contacts nothing. A plug-in's model is opened only in its turn: what its code does is not known.
+
+    Raises:
+        SnellenError: a missing price or extra, an option that is not for this kind of model, an address that is none.
+    """
+    from snellen.engine.ray import open_scattered
+    from snellen.models.registry import KINDS
+
+    for spec in specs:
+        if spec.model.partition(":")[0] in KINDS:
+            open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
+
+
+def require_run_folder(folder: Path) -> None:
+    """Refuse a folder that no run can be written to; it is not made, and nothing is left in it.
+
+    Raises:
+        StorageError: it or a folder above it is a file, or nothing can be written there.
+    """
+    there = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
+    hint = "Name a folder that can be written, for example: --out runs/NAME. No request was sent."
+    if not there.is_dir():
+        kind = "a file" if there.is_file() else "no folder"
+        raise StorageError(f"the run cannot be written to {folder}: {there} is {kind}; a folder was expected", hint)
+    try:
+        with NamedTemporaryFile(dir=there, prefix=".snellen-"):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(
+            f"the run cannot be written to {folder}: nothing can be written in {there}: {reason}", hint
+        ) from error
 
 
 def require_writable(folder: Path, option: str) -> None:

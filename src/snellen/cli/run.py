@@ -13,9 +13,10 @@ from snellen.cli import options as given
 from snellen.cli.faults import tell
 from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
-from snellen.cli.preview import require_profile, show_estimates
+from snellen.cli.preview import require_models, require_profile, require_run_folder, show_estimates
 from snellen.cli.serve import parse_vllm
-from snellen.errors import InterruptedRunError, SnellenError, UsageError
+from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
+from snellen.plugin_faults import plugin_fault
 
 if TYPE_CHECKING:
     from snellen.engine.folder import RunSpec
@@ -184,14 +185,24 @@ def run(
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    for spec in specs:
+    outcome = Outcome()
+    faulty: dict[Path, PluginError] = {}
+    for spec, folder in zip(specs, folders, strict=True):
         made = require_profile(spec, profile)
+        if not dry_run:
+            require_run_folder(folder)
         if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
-            next(iter(made.samples(spec.data)), None)
+            try:
+                next(iter(made.samples(spec.data)), None)
+            except Exception as error:
+                if dry_run or (fault := plugin_fault(error)) is None:
+                    raise
+                faulty[folder] = fault  # it fails in its turn; the others are asked
     if dry_run:
         show_estimates(specs, folders, as_json=as_json)
         return
-    outcome = Outcome()
+    if len(specs) > 1:
+        require_models(specs)
     with contextlib.ExitStack() as servers:
         if started is not None:
             from snellen.models.serving.supervise import serving
@@ -203,20 +214,25 @@ def run(
             if len(specs) > 1 and not (quiet or as_json):
                 note(f"{spec.benchmark} with {spec.model}, in {folder}")
             try:
+                if folder in faulty:
+                    raise faulty[folder]
                 if spec.data.path is not None and not (quiet or as_json):
                     for line in find_benchmark(spec, trust=True).notices(spec.data):
                         note(f"note: {line}")
                 outcome.runs.append(
                     perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet), trust=True)
                 )
-            except SnellenError as error:
-                failure = Failure(folder, spec.benchmark, spec.model, error)
-                last = len(specs) == 1 or isinstance(error, InterruptedRunError)
+            except Exception as raised:
+                cause = raised if isinstance(raised, SnellenError) else plugin_fault(raised)
+                if cause is None or (cause is not raised and len(specs) == 1 and not as_json):
+                    raise
+                failure = Failure(folder, spec.benchmark, spec.model, cause)
+                last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
                 if last and as_json:
-                    raise typer.Exit(tell_failure(outcome, failure)) from error
+                    raise typer.Exit(tell_failure(outcome, failure)) from raised
                 if last:
                     raise
-                tell(error)
+                tell(cause)
                 outcome.failures.append(failure)
     raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
 

@@ -138,6 +138,7 @@ OPTION_OF: Mapping[str, Option] = {
     **dict.fromkeys(("--max-new-tokens", "--max-gen-toks", "--max-output-tokens"), _TOKENS),
     "--model-args": Option(_settings, "A model is --model KIND:NAME, its endpoint --base-url."),
     "--gen-kwargs": Option(_generation, "Generation settings are options of their own."),
+    "-T": Option(_as("-o"), "A setting of a benchmark is -o KEY=VALUE."),
     "--epochs": Option(_as("--repeats"), "Each question is asked N times with --repeats N."),
     "--num-gpus": Option(_as("--nproc"), "Several GPUs are --nproc."),
     "--num-processes": Option(_as("--nproc"), "Several GPUs are --nproc."),
@@ -165,6 +166,8 @@ def check(root: Any, words: Sequence[str]) -> None:
         return
     name = words[at]
     commands: Mapping[str, Any] = getattr(root, "commands", {})
+    if at and name not in commands:  # an option stands first: what follows may be its value
+        _refuse_options_alone(list(words))
     if name not in commands:
         _refuse_command(name, list(words[at + 1 :]))
     command, path, rest = commands[name], [name], list(words[at + 1 :])
@@ -191,6 +194,26 @@ def _refuse_command(name: str, rest: Words) -> None:
         raise UsageError(f"there is no command {name!r}", f"Did you mean: {line}")
     raise UsageError(
         f"there is no command {name!r}", f"Commands: {', '.join(COMMANDS)}. `snellen --help` explains them."
+    )
+
+
+def _refuse_options_alone(words: Words) -> None:
+    """Refuse a line that begins with options of `run`, as VLMEvalKit's and lmms-eval's do. Raises UsageError."""
+    from typer.main import get_command
+
+    from snellen.cli.app import build
+
+    rest = _for("run", words)
+    run: Any = getattr(get_command(build(["run"])), "commands", {})["run"]
+    told = tell_apart(rest, own_options(run))
+    line = shlex.join(["snellen", "run", *rest])
+    if not told.positional:
+        try:
+            _require_benchmark(told.values.get("--data", []), rest)
+        except UsageError as error:
+            line = error.hint.splitlines()[0].removeprefix("Type: ")
+    raise UsageError(
+        f"no command is named before {words[0].partition('=')[0]}", f"Type: {line}\nCommands: {', '.join(COMMANDS)}."
     )
 
 
@@ -228,7 +251,7 @@ def _translated(own: Mapping[str, bool], rest: Words) -> Translation | None:
             found.words.append(word)
             continue
         name, sign, value = word.partition("=")
-        plain = name.lower().replace("_", "-")
+        plain = name if name in OPTION_OF else name.lower().replace("_", "-")
         follows = number + 1 < len(rest) and not rest[number + 1].startswith("-") and not sign
         given = value if sign else rest[number + 1] if follows else None
         option = OPTION_OF.get(plain)
@@ -268,8 +291,25 @@ def _check_options(command: Any, path: Words, rest: Words) -> None:
         many = ", ".join(dict.fromkeys(found.refused))
         hint = "\n".join([f"Type: {line}", *dict.fromkeys(found.reasons)])
         raise UsageError(f"snellen {' '.join(path)} has no option {many}", hint)
+    if path == ["rerun"] and told.unknown:
+        _refuse_settings([rest[number].partition("=")[0] for number in told.unknown])
     if path == ["run"] and not told.positional and not told.unknown and not told.asks_help:
         _require_benchmark(told.values.get("--data", []), rest)
+
+
+def _refuse_settings(unknown: Words) -> None:
+    """Refuse options of `run` behind `rerun`, which takes them from the run. Raises UsageError."""
+    from typer.main import get_command
+
+    from snellen.cli.app import build
+
+    run: Any = getattr(get_command(build(["run"])), "commands", {})["run"]
+    settings = [name for name in unknown if name in own_options(run)]
+    if settings:
+        raise UsageError(
+            f"snellen rerun has no option {', '.join(settings)}: a run is repeated with its own settings",
+            f"Type: snellen run BENCHMARK --model KIND:NAME {settings[0]} ... --out NEW_FOLDER",
+        )
 
 
 def _require_benchmark(data: Sequence[str], rest: Words) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from snellen import stopping
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
-from snellen.engine.request_errors import advice
+from snellen.engine.request_errors import advice, refuses_images
 from snellen.errors import BudgetError, ModelError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.base import Model
 from snellen.models.registry import KINDS
@@ -148,26 +148,40 @@ class Budget:
 class Failing:
     """A run in which everything fails is stopped, so that a dead server does not cost a night.
 
-    It is stopped after `most` failures in a row, after three in a row for want of credit, and as soon as one sample
-    has waited out its patience while the server answered nobody.
+    It is stopped after `most` failures in a row, after three in a row for want of credit, after three samples whose images
+    the server refuses while it has answered none with images, and as soon as one sample has waited out its patience
+    while the server answered nobody.
     """
 
     MOST_WITHOUT_CREDIT = 3
+    MOST_WITHOUT_VISION = 3
 
     def __init__(self, most: int, patience_s: float = 0.0) -> None:
         self._most = most
         self._patience_s = patience_s
         self._row = 0
         self._without_credit = 0
+        self._without_vision = 0
+        self._sees = False
         self._silent = False
         self._last: Record | None = None
 
     @property
     def broken(self) -> bool:
-        return self._silent or self._row >= self._most or self._without_credit >= self.MOST_WITHOUT_CREDIT
+        return (
+            self._silent or self._row >= self._most or self._without_credit >= self.MOST_WITHOUT_CREDIT or self._blind
+        )
 
-    def see(self, record: Record, error: ModelError | None = None, *, silent: bool = False) -> None:
-        """Count the outcome of one sample. `silent`: the server answered nobody until patience ran out.
+    @property
+    def _blind(self) -> bool:
+        return self._without_vision >= self.MOST_WITHOUT_VISION
+
+    def see(
+        self, record: Record, error: ModelError | None = None, *, silent: bool = False, images: bool = False
+    ) -> None:
+        """Count the outcome of one sample, with `images` in it or without.
+
+        `silent`: the server answered nobody until patience ran out.
 
         Once broken, the run stays so: answers to what was in flight then change nothing.
         """
@@ -177,9 +191,13 @@ class Failing:
         self._without_credit = self._without_credit + 1 if isinstance(error, NoCreditError) else 0
         if record.status in ("ok", "refused"):
             self._row = 0
+            self._sees = self._sees or images
+            self._without_vision = 0 if self._sees else self._without_vision
         elif record.error is None or record.error.kind != "no_answer":  # a file that lacks answers is not a dead server
             self._row += 1
             self._last = record
+            if images and not self._sees and record.error is not None and refuses_images(record.error.message):
+                self._without_vision += 1
 
     def check(self, folder: RunFolder) -> None:
         if not self.broken or self._last is None or self._last.error is None:
@@ -196,6 +214,11 @@ class Failing:
             raise TooManyFailuresError(
                 f"stopped: the account has no credit or quota left: {self._last.error.message}",
                 f"Top it up, or wait until the quota begins anew. {again}",
+            )
+        if self._blind:
+            raise TooManyFailuresError(
+                f"stopped: the server refuses images, and has answered no sample with one: {self._last.error.message}",
+                f"{advice(self._last.error.kind, self._last.error.message)} {again}",
             )
         raise TooManyFailuresError(
             f"stopped: {self._row:,} samples in a row failed, the last with {self._last.error.kind}: {self._last.error.message}",

@@ -19,6 +19,13 @@ CHARACTERS = 240
 ANSWERED = ("ok", "refused")
 _DIGITS = re.compile(r"\d+")
 _IMAGES = re.compile(r"image|vision|visual|multi-?modal|picture|video", re.IGNORECASE)
+_WITHOUT_VISION = re.compile(
+    r"(?:support|accept|allow|enabl|variant|only|not an?|missing|at most 0)\W?.{0,60}?\b(?:images?|vision|multi-?modal|image_url)\b"
+    r"|\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}?(?:not (?:supported|allowed|enabled|available|accepted)|unsupported|only supported)"
+    r"|\b(?:process|handle|see|read)\s+images\b"
+    r"|\bcontent\b.{0,60}?(?:must be|should be|expected|valid).{0,12}?\b(?:string|text)\b",
+    re.IGNORECASE,
+)
 _STATUS = re.compile(r"\bHTTP (\d{3})\b")
 _QUOTA = re.compile(r"quota|credit|billing|payment|balance", re.IGNORECASE)
 _CONTEXT = re.compile(r"context (?:length|window|size)|too many tokens|maximum .{0,20}tokens", re.IGNORECASE)
@@ -121,6 +128,11 @@ def one_line(message: str) -> str:
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
 
 
+def refuses_images(message: str) -> bool:
+    """Return True for an error text in which a server says that its model takes no images at all."""
+    return _WITHOUT_VISION.search(message) is not None
+
+
 def advice(kind: str, message: str, *, answered: int = 0) -> str:
     """What to do about an error: an imperative with the option or the place to look at.
 
@@ -133,6 +145,8 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     status = int(hit[1]) if hit else 0
     if status == 402 or (status in (401, 403, 429) and _QUOTA.search(message)):
         return "The account's quota is used up: top it up, then run the same command again."
+    if refuses_images(message):
+        return "The model may not take images: choose a model with vision, or start the server with one."
     if status == 404:
         return "Check that --base-url ends in /v1 (http://HOST:PORT/v1), and that the server has a model of this name."
     if status in (401, 403) or kind == "auth" or _KEY.search(message):

@@ -219,7 +219,8 @@ async def _execute(
             writer.append(record)
             progress.add(record)
             budget.spend(record)
-            failing.see(record, outcome.error, silent=outcome.silent)
+            images = any(isinstance(part, Image | Video) for part in sample.prompt.parts)
+            failing.see(record, outcome.error, silent=outcome.silent, images=images)
             if outcome.error is not None and outcome.error.retry:
                 lost[key(sample.id, repeat)] = structs.replace(record, response=None)
             if (score := await live(sample, record)) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.benchmarks.base import Data
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.fika.reply import objects
 from snellen.engine import journal, labelling, verdicts
 from snellen.engine.folder import RunFolder, RunSpec
@@ -56,17 +56,9 @@ def ask(
             was asked.
         SnellenError: see snellen.errors; labels that were given are on disk.
     """
-    strange = sorted(set(labelling.rubric_of(rubric).verdict.labels) - set(labels()))
-    if strange:
-        raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
+    data, asked = _asked(run, rubric, seed)
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--judge")
-    data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
-    asked = labelling.benchmark(data, run.benchmark)
-    if next(asked.samples(data), None) is None:
-        raise JudgeError(
-            f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
-        )
     folder = RunFolder(out) if out is not None else labelling.default_folder(run.folder)
     judging = who.opened()
     spec = RunSpec(
@@ -84,6 +76,29 @@ def ask(
     except FingerprintError as error:  # its own way out, --out, is none here: labels are looked for beside the run
         error.hint = f"Move {folder.path} away, or remove it; the same command then asks about all answers anew."
         raise
+
+
+def require(run: Run, rubric: str = "") -> Path:
+    """Return the folder that a judge's labels of a run go to, where there is anything to label.
+
+    Raises:
+        JudgeError: no such rubric, a rubric with labels that are not ours, nothing to label.
+    """
+    _asked(run, rubric, 0)
+    return labelling.default_folder(run.folder).path
+
+
+def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
+    strange = sorted(set(labelling.rubric_of(rubric).verdict.labels) - set(labels()))
+    if strange:
+        raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
+    data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
+    asked = labelling.benchmark(data, run.benchmark)
+    if next(asked.samples(data), None) is None:
+        raise JudgeError(
+            f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
+        )
+    return data, asked
 
 
 class Labels(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,6 +15,8 @@ from snellen.models.base import Model, ModelOptions
 from snellen.plugin_faults import plugin_fault
 
 GROUP = "snellen.models"
+_KIND_THEN = re.compile(r"\s*(api|local|agent|tools|replay)\s*[:/=]\s*(\S.*)", re.IGNORECASE)
+"""A kind of ours in other capitals, or with another sign behind it than a colon: API:NAME, api/NAME."""
 KINDS_ELSEWHERE = {
     **dict.fromkeys(("openai", "openai-api", "vllm", "sglang", "azure", "openrouter", "litellm", "ollama"), "api"),
     **dict.fromkeys(("hf", "huggingface", "transformers", "hub"), "local"),
@@ -54,7 +57,12 @@ def suggested(spec: str) -> str:
     Returns "" for a name that has a kind, whether there is such a kind or not.
     """
     kind, colon, name = spec.partition(":")
+    if not spec.strip() or kind.lower() in ("http", "https"):
+        return ""
     path = Path(spec).expanduser()
+    head = _KIND_THEN.match(spec)
+    if head is not None and not path.exists() and kind not in KINDS:
+        return f"{head[1].lower()}:{head[2].strip()}"
     if colon and name and not path.exists() and (ours := KINDS_ELSEWHERE.get(kind.lower())):
         return f"{ours}:{name}"
     if (colon and not path.exists()) or kind in KINDS:
@@ -79,6 +87,13 @@ def require_kind(spec: str) -> None:
 
 def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
     """What to write in place of a model without a kind, or with one that there is not."""
+    if not spec.strip():
+        return UsageError("--model is empty; KIND:NAME was expected", "Write --model api:NAME, or --model embedded.")
+    if kind.lower() in ("http", "https"):
+        return UsageError(
+            f"--model {spec!r} is an address; KIND:NAME was expected",
+            f"Write --model api:NAME --base-url {spec}, with NAME as the server lists it ({spec.rstrip('/')}/models).",
+        )
     near = difflib.get_close_matches(kind, known, n=1)
     if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
         hub = better.startswith("local:") and not Path(spec).expanduser().exists()

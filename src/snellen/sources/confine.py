@@ -84,13 +84,38 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
     )
 
 
+def missing_hint(path: Path) -> str:
+    """What to write in place of a path at which nothing lies: a tilde or pattern that no shell expanded, a near name."""
+    import difflib  # only where a path is wrong
+
+    text = str(path)
+    if text.startswith("~"):
+        return f"The shell left ~ as it is. Write the whole path: {os.path.expanduser(text)}"  # noqa: PTH111
+    if os.sep == "/" and ("\\" in text or re.match(r"[A-Za-z]:", text)):
+        return "This is a path of Windows. Write the path that the folder has here, such as /mnt/c/data/FILE."
+    if any(mark in text for mark in "*?["):
+        return "A pattern is not expanded; quotes keep the shell from it. Name one file, or the folder of the files."
+    parent = path.parent
+    try:
+        if not parent.is_dir():
+            there = next(place for place in parent.parents if place.is_dir())
+            return f"There is no folder {parent}; {there.absolute()} is the last one of the path that there is."
+        near = difflib.get_close_matches(path.name, os.listdir(parent), n=3)  # noqa: PTH208 - names, not paths
+        folded = [name for name in os.listdir(parent) if name.lower() == path.name.lower()]  # noqa: PTH208
+    except (OSError, ValueError, StopIteration):
+        return "Check the path; was the data fetched whole?"
+    if names := list(dict.fromkeys([*folded, *near])):
+        return f"Did you mean {' or '.join(str(parent / name) for name in names)}?"
+    return "Check the path; was the data fetched whole?"
+
+
 def regular_file(path: Path) -> os.stat_result:
     """The stat of a regular file. Raises DataError where there is none, or a device, pipe or folder stands there."""
     try:
         found = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"cannot read {path}: {reason}", "Check the path; was the data fetched whole?") from error
+        raise DataError(f"cannot read {path}: {reason}", missing_hint(path)) from error
     if not stat.S_ISREG(found.st_mode):
         raise DataError(f"cannot read {path}: it is not a regular file", "Only regular files are read as data.")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
@@ -47,7 +48,14 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
     except ValueError as error:
         raise UsageError(f"--base-url is not an address: {error}.", "Give it as https://host:port/v1.") from None
     if split.scheme not in ("http", "https") or not split.hostname or port == 0:
-        raise UsageError(f"--base-url must start with http:// or https:// and name a host, not {text!r}.")
+        raise UsageError(
+            f"--base-url must start with http:// or https:// and name a host, not {text!r}.", _with_scheme(text)
+        )
+    if any(mark.isspace() for mark in text):
+        raise UsageError(
+            f"--base-url holds white space: {text!r}.",
+            f"Write --base-url {''.join(text.split())}, if that is the address.",
+        )
     if split.username or split.password or "@" in split.netloc:
         raise UsageError(
             "--base-url holds a user name or password; it is written into the run's record.",
@@ -67,6 +75,17 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
         )
     path = split.path.rstrip("/").removesuffix("/chat/completions")
     return Endpoint(f"{split.scheme}://{split.netloc}{path}", split.query)
+
+
+def _with_scheme(text: str) -> str:
+    """The address to write in place of one without a scheme, or with a misspelt one; a key in it is not repeated."""
+    rest = re.sub(r"^[A-Za-z+.-]*:?/+", "", text) if "/" in text.partition(".")[0] else text
+    host = rest.partition("/")[0]
+    if not re.fullmatch(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", host) or held_key(rest) is not None:
+        return "Give it as https://HOST/v1 or http://HOST:PORT/v1."
+    scheme = "http" if ":" in host or host in LOOPBACK or host.replace(".", "").isdigit() else "https"
+    path = rest if "/" in rest.rstrip("/") else f"{rest.rstrip('/')}/v1"
+    return f"Write --base-url {scheme}://{path}"
 
 
 def find_proxy(endpoint: Endpoint) -> str | None:

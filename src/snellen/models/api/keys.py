@@ -34,6 +34,11 @@ def find_key(variable: str | None) -> str | None:
             f"The value of {name} holds characters that a key cannot have (spaces, line breaks, non-ASCII).",
             f"Set {name} to the key alone.",
         )
+    if len(key) > 1 and key[0] in "\"'`" and key[-1] == key[0]:
+        raise PreflightError(
+            f"The value of {name} begins and ends with a quotation mark, which is no part of a key.",
+            f"Set {name} to the key alone, without quotes (docker --env-file and some editors keep them).",
+        )
     if not key and variable is not None:
         raise PreflightError(
             f"The environment variable {variable} is not set, in the environment or in .env.",

@@ -49,6 +49,15 @@ class ApiModel:
         self.name = f"api:{self._model}"
         if not self._model:
             raise UsageError("--model api: names no model.", "Write --model api:NAME, as the server calls it.")
+        if self._model.startswith(("http://", "https://")):
+            raise UsageError(
+                f"--model api:{self._model} names an address; a model's name was expected.",
+                f"Write --model api:NAME --base-url {self._model}",
+            )
+        if self._model != self._model.strip():
+            raise UsageError(
+                f"--model {self.name!r} has spaces around the name.", f"Write --model api:{self._model.strip()}"
+            )
         _refuse_local_options(options)
         self._options = options
         self._endpoint = parse_endpoint(options.base_url)

@@ -26,6 +26,11 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
         PreflightError: nothing answers, the key is missing or not accepted, there is no such endpoint, or the server
             lists its models and this one is not among them.
     """
+    if not has_key and endpoint.host == "api.openai.com":
+        raise PreflightError(
+            f"{endpoint} wants a key and {key_name} is not set, in the environment or in .env. No request was sent.",
+            f"Type: export {key_name}=... (or name another variable with --key-env). For another server: --base-url http://HOST:PORT/v1",
+        )
     listing = await _ask(transport, endpoint, "/models", None)
     _refuse_key(listing, endpoint, key_name, has_key)
     if listing.status >= 500 and listing.status not in (501, 529):

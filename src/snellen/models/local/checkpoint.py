@@ -76,6 +76,12 @@ def check_architecture(config: Mapping[str, Any], name: str) -> None:
     kind = config.get("model_type")
     if kind in KNOWN:
         return
+    text = [one for one in config.get("architectures") or () if isinstance(one, str) and one.endswith("ForCausalLM")]
+    if text and not any(key in config for key in ("vision_config", "visual", "vision_tower", "mm_vision_tower")):
+        raise PreflightError(
+            f"{name} is a text-only model ({text[0]}, model_type {kind!r}): it takes no images. No question was asked.",
+            "Name a vision-language checkpoint, such as local:Qwen/Qwen3-VL-8B-Instruct.",
+        )
     if config.get("auto_map"):
         raise PreflightError(
             f"{name}: model_type {kind!r} comes with code of its own, which Snellen never runs.",

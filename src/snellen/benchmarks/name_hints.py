@@ -1,0 +1,62 @@
+"""What to type where a name is no benchmark: other programs' ways of writing, a run, a folder, a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from snellen.errors import UsageError
+
+ALL = ("all", "*")
+LEADERBOARD = ("easi", "easi-8", "easi8", "easi-12")
+
+
+def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequence[str]) -> UsageError:
+    """Build the error for a name that is no benchmark: what it is, what was expected, and the command to type.
+
+    Args:
+        name: as typed.
+        near: gives the names of benchmarks that are like another one.
+        known: the names of all benchmarks.
+    """
+    listed = "`snellen list` shows all."
+    parts = [part for part in name.replace(",", " ").split() if part]
+    if len(parts) > 1:
+        better = [next(iter(near(part)), part) for part in parts]
+        hint = f"Benchmarks are separated by spaces. Type: snellen run {shlex.join(better)} --model KIND:NAME"
+        return UsageError(f"there is no benchmark {name!r}", hint)
+    if name.lower() in ALL:
+        hint = f"Name each one: snellen run chart vlm2 --model KIND:NAME. {listed} EASI's set is: snellen easi --model KIND:NAME"
+        return UsageError(f"there is no benchmark {name!r}", hint)
+    if name.lower() in LEADERBOARD:
+        hint = "It is a command for EASI's set of benchmarks. Type: snellen easi --model KIND:NAME"
+        return UsageError(f"{name!r} is no benchmark", hint)
+    path = Path(name).expanduser()
+    close = list(near(path.stem if path.exists() else name))
+    example = close[0] if close else "BENCHMARK"
+    try:
+        if (path / "run_meta.json").is_file():
+            typed = shlex.quote(name)
+            hint = f"Type: snellen rerun {typed} to resume it, or snellen score {typed} to score it again."
+            return UsageError(f"{name!r} is a run and no benchmark", hint)
+        if path.suffix == ".py":
+            hint = f"Name the Benchmark in it: snellen run {path.stem}:NAME, with the file's folder on PYTHONPATH."
+            return UsageError(f"{name!r} names a Python file; a benchmark's name was expected", hint)
+        if path.is_file():
+            hint = (
+                f"Data is given with --data. Type: snellen run {example} --data {shlex.quote(name)} --model KIND:NAME"
+            )
+            return UsageError(f"{name!r} is a file; a benchmark's name was expected", f"{hint}. {listed}")
+        if path.is_dir() and (not close or name not in known):
+            hint = (
+                f"Data is given with --data. Type: snellen run {example} --data {shlex.quote(name)} --model KIND:NAME. "
+                f"The folder of a set made with `snellen build` holds benchmark.json. {listed}"
+            )
+            return UsageError(f"{name!r} is a folder without benchmark.json; a benchmark's name was expected", hint)
+    except (OSError, ValueError):  # a name that no path can be
+        pass
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    if path.is_absolute():
+        hint = "A built set's folder was there; say where it is now: snellen score RUN --benchmark FOLDER. "
+    return UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")
