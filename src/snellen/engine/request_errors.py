@@ -145,7 +145,7 @@ def advice(kind: str, message: str, *, answered: int = 0) -> str:
     status = int(hit[1]) if hit else 0
     if status == 402 or (status in (401, 403, 429) and _QUOTA.search(message)):
         return "The account's quota is used up: top it up, then run the same command again."
-    if refuses_images(message):
+    if not answered and refuses_images(message):
         return "The model may not take images: choose a model with vision, or start the server with one."
     if status == 404:
         return "Check that --base-url ends in /v1 (http://HOST:PORT/v1), and that the server has a model of this name."
