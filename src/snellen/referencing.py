@@ -139,7 +139,7 @@ class Beside(Struct, frozen=True):
 
 
 def beside_easi(
-    results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = ()
+    results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = (), trust: bool = False
 ) -> list[Beside]:
     """Results of one or several models beside what EASI published.
 
@@ -147,6 +147,7 @@ def beside_easi(
         results: run folders, folders of runs, or folders and files of lmms-eval's or VLMEvalKit's results.
         model: which of the tables' models answered, where its name does not say so.
         fault_names: of `snellen.benchmarks.spatial.reference.faults.OF_FIGURES`: what EASI would have printed with them.
+        trust: as for `load_run`.
 
     Raises:
         UsageError: no spatial benchmark there, two results for one, no such fault or model.
@@ -156,9 +157,9 @@ def beside_easi(
     _known(model)
     by_model: dict[str, list[str | Path]] = {}
     for path in results:
-        (name,) = models(given([path])) or [UNKNOWN_MODEL]
+        (name,) = models(given([path], trust=trust)) or [UNKNOWN_MODEL]
         by_model.setdefault(name, []).append(path)
-    return [_beside(name, given(paths), model or name, fault_names) for name, paths in by_model.items()]
+    return [_beside(name, given(paths, trust=trust), model or name, fault_names) for name, paths in by_model.items()]
 
 
 def _known(model: str | None) -> None:

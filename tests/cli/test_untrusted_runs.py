@@ -107,6 +107,27 @@ def test_trust_imports_what_the_folder_names_and_a_user_may_name_code_himself(sn
     assert run.status == 0
 
 
+@pytest.mark.parametrize(
+    "words", [("features", "report", "store", "--with", "evil"), ("report", "evil", "--reference", "easi")]
+)
+def test_a_refusal_names_trust_only_where_the_command_has_it(words, snellen, mine, planted):
+    changed(mine, benchmark="planted_module:X")
+    for command in (
+        "submit easi",
+        "features report",
+        "report",
+        "score",
+        "compare",
+        "failures",
+        "export",
+        "query",
+        "judge",
+    ):
+        assert "--trust" in snellen(*command.split(), "--help").out, command
+    refused = snellen(*words)
+    assert refused.status in (2, 3, 5) and not planted.exists()
+
+
 def test_the_python_interface_asks_for_trust_too(mine, planted):
     evil = changed(mine, benchmark="planted_module:X")
     for call in (lambda: load_run(evil).metrics(), lambda: rerun(evil), lambda: compare(mine, evil)):

@@ -19,13 +19,15 @@ HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
 """Profile of a figure of ours to the harness that EASI got its own with, by the same rules."""
 
 
-def beside(results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool) -> None:
+def beside(
+    results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool, trust: bool = False
+) -> None:
     """Print what `snellen.referencing.beside_easi` finds."""
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
     from snellen.referencing import beside_easi
 
     names = [name.strip() for name in (faults or "").split(",") if name.strip()]
-    found = beside_easi(results, model=model, fault_names=names)
+    found = beside_easi(results, model=model, fault_names=names, trust=trust)
     if as_json:
         show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": found})
         return

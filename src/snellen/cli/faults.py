@@ -30,6 +30,11 @@ def environment_fault(error: Exception) -> SnellenError | None:
     """The user's words for what the machine refuses: a file that cannot be opened, a full disk. None for other errors."""
     from snellen.errors import DataError, StorageError
 
+    if isinstance(error, MemoryError):
+        return DataError(
+            f"memory ran out{f': {error}' if str(error) else ''}",
+            "Free memory, or split what is read into smaller files.",
+        )
     if isinstance(error, BrokenPipeError) or not isinstance(error, OSError) or error.errno is None:
         return None
     path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""

@@ -80,7 +80,7 @@ def report(
             raise UsageError(f"--reference {reference!r} is not known", f"There is {', '.join(REFERENCES)}.")
         if redact is not None or show_gold or out is not None:
             raise UsageError("--reference prints tables, and goes with none of --out, --redact and --show-gold")
-        beside(runs, reference_model, faults, as_json=as_json)
+        beside(runs, reference_model, faults, as_json=as_json, trust=trust)
         return
     if reference_model is not None or faults is not None or as_json:
         raise UsageError("--reference-model, --faults and --json of report go with --reference", "--reference easi")

@@ -93,6 +93,7 @@ def easi(
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Send also what does not answer all of the eight in full.")
     ] = False,
+    trust: given.Trust = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do all but the sending, and show what would be sent.")
     ] = False,
@@ -128,9 +129,9 @@ def easi(
             "remarks": remarks,
         },
         submission_configs,
-        defaults=submitting.said_by(results),
+        defaults=submitting.said_by(results, trust=trust),
     )
-    prepared = submitting.prepare(results, details, profile=profile, out=out, mention=mention)
+    prepared = submitting.prepare(results, details, profile=profile, out=out, mention=mention, trust=trust)
     if not as_json:
         show(_table(prepared), _sending(prepared, address, token, profile))
     submitting.require_whole(prepared, allow_incomplete=allow_incomplete)

@@ -10,6 +10,7 @@ from snellen.errors import DataError, MissingExtraError
 from snellen.sources.archives import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
 from snellen.sources.columns import Found, pick
+from snellen.sources.parquet_bounds import batch_rows, check_parquet
 from snellen.sources.sheets import check_sheets
 from snellen.types import Blob
 
@@ -19,16 +20,20 @@ SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
 
 
 def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
-    """(row number, row) of a parquet file; only the asked columns are read, 64 rows at a time."""
+    """(row number, row) of a parquet file; only the asked columns are read, at most 64 rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     row = 0
     try:
-        place: Any = blob.path if isinstance(blob, FileBlob) else pa.BufferReader(blob.read())
+        data = None if isinstance(blob, FileBlob) else blob.read()
+        place: Any = blob.path if isinstance(blob, FileBlob) else pa.BufferReader(data)
+        size = len(data) if data is not None else place.stat().st_size
         with pq.ParquetFile(place, buffer_size=1 << 20, pre_buffer=False) as file:
+            check_parquet(file.metadata, name, size)
+            rows_at_once = batch_rows(file.metadata, BATCH_ROWS)
             wanted = [column for column, _ in pick(file.schema_arrow.names, columns, name)]
-            for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+            for batch in file.iter_batches(rows_at_once, columns=wanted, use_threads=False):
                 for found in batch.select(wanted).to_pylist():
                     row += 1
                     yield row, found

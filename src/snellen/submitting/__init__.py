@@ -69,13 +69,13 @@ def masked(token: str) -> str:
     return "****" if len(token) <= 8 else f"{token[:4]}****{token[-4:]}"
 
 
-def said_by(results: Sequence[str | Path]) -> dict[str, str]:
+def said_by(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, str]:
     """What the results themselves say of the metadata: the harness, and the model where its name is org/model.
 
     Raises:
         SnellenError: as `standing.given`.
     """
-    found = given(results)
+    found = given(results, trust=trust)
     names = [name.partition(":")[2] for name in models(found)]
     named = {"modelName": names[0]} if len(names) == 1 and is_model_name(names[0]) else {}
     return {"backend": backend(found), **named}

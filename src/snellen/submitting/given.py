@@ -34,8 +34,8 @@ class Given:
         return str(self.run.path if self.run is not None else self.files.paths[0] if self.files is not None else "")
 
 
-def given(results: Sequence[str | Path]) -> dict[str, list[Given]]:
-    """By the task's name, in EASI's order: where its answers are.
+def given(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, list[Given]]:
+    """By the task's name, in EASI's order: where its answers are; `trust` as for `load_run`.
 
     Raises:
         UsageError: nothing of the twelve in one of them, two results for one benchmark, or results of two models.
@@ -43,7 +43,7 @@ def given(results: Sequence[str | Path]) -> dict[str, list[Given]]:
     """
     found: dict[str, list[Given]] = {name: [] for name in TASKS}
     for result in results:
-        some = list(_in(Path(result)))
+        some = list(_in(Path(result), trust=trust))
         if not some:
             raise UsageError(
                 f"{result}: neither a run of a spatial benchmark nor results of lmms-eval or VLMEvalKit are in it",
@@ -74,21 +74,21 @@ def backend(found: Mapping[str, Sequence[Given]]) -> str:
     return {"lmms": "lmmseval", "kit": "vlmevalkit"}.get(forms.pop(), "others") if len(forms) == 1 else "others"
 
 
-def _in(path: Path) -> Iterator[Given]:
+def _in(path: Path, *, trust: bool) -> Iterator[Given]:
     """What a path holds: a run, runs in a folder, or results of another harness."""
     if not path.exists():
         raise UsageError(
             f"{path}: there is nothing", "Give run folders, or folders of lmms-eval's or VLMEvalKit's results."
         )
     if RunFolder(path).exists():
-        run = load_run(path)
+        run = load_run(path, trust=trust)
         if run.meta.spec.benchmark == JUDGED or (one := _of_run(run)) is None:
             raise UsageError(f"{path} is a run of {run.meta.spec.benchmark}, which is none of EASI's", _NAMES)
         yield one
         return
     runs = [folder for folder in sorted(path.iterdir()) if RunFolder(folder).exists()] if path.is_dir() else []
     for folder in runs:
-        run = load_run(folder)
+        run = load_run(folder, trust=trust)
         if run.meta.spec.benchmark != JUDGED and (one := _of_run(run)) is not None:
             yield one
     if not runs:

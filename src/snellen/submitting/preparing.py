@@ -75,6 +75,7 @@ def prepare(
     profile: str = PROFILE,
     out: str | Path = OUT,
     mention: bool = False,
+    trust: bool = False,
 ) -> Prepared:
     """Score a model's results and write what is to be sent, in a folder of its own: `<out>/<model>__<digest>`.
 
@@ -86,12 +87,13 @@ def prepare(
         profile: under whose rules the figures are made.
         out: what the folder is made in.
         mention: append to the remarks how the figures were made.
+        trust: as for `load_run`.
 
     Raises:
         SubmissionError: nothing has a figure, or the zip cannot be made small enough.
         SnellenError: the results cannot be read (see `standing`), or the folder cannot be written.
     """
-    found = given(results)
+    found = given(results, trust=trust)
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from snellen.cli import options as given
 from snellen.cli.features.shared import AsJson, group
 from snellen.cli.output import show_json
 
@@ -51,6 +52,7 @@ def report(
         str | None,
         typer.Option(help="Of the questions over a taxonomy.", show_default="the finest", rich_help_panel=JOINED),
     ] = None,
+    trust: given.Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page about stores: scores side by side, plots, neighbours, says against sees.
@@ -63,7 +65,7 @@ def report(
     page, told = write(
         stores,
         out,
-        runs=[load_run(path) for path in runs or []],
+        runs=[load_run(path, trust=trust) for path in runs or []],
         choices=Choices(
             outputs=[one.strip() for one in (output or "").split(",") if one.strip()],
             similarity=similarity,

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from snellen.errors import DataError
+from snellen.sources.npz_bounds import check_npz
 
 if TYPE_CHECKING:
     import torch
@@ -159,6 +160,7 @@ def load_head(path: Path | str) -> Head:
         file = given.with_name(f"{given.name}.npz")
     if not file.is_file():
         raise DataError(f"{given}: there is no probe", f"snellen features probe STORE --save writes STORE/{FILE}.")
+    check_npz(file)
     try:
         with np.load(file, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}

@@ -21,6 +21,8 @@ from snellen.features.store import labels as reading
 from snellen.features.store.labels import Labels
 from snellen.features.store.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
 from snellen.sources import digest
+from snellen.sources.npz_bounds import check_npz
+from snellen.sources.parquet_bounds import read_whole
 
 FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
 LABELS = ("labels", "label", "y", "targets", "target")
@@ -150,7 +152,9 @@ def _read(file: Path, asked: Mapping[str, str]) -> Columns:
 
 def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
     try:
-        archive = np.load(file, allow_pickle=False)
+        if zipfile.is_zipfile(file):
+            check_npz(file)
+        archive = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{file} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -261,10 +265,9 @@ def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Map
 
 def _read_parquet(file: Path, asked: Mapping[str, str]) -> Columns:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(file)
+        table = read_whole(str(file), str(file))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file} cannot be read as parquet: {error}", "Write it anew.") from error
     names = list(table.column_names)

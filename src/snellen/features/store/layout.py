@@ -20,6 +20,7 @@ from snellen.engine.fingerprint import digest
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError
 from snellen.features.store.labels import Labels, from_ids, from_lists
+from snellen.sources.parquet_bounds import read_whole
 
 META = "store.json"
 FORMAT = 1
@@ -128,11 +129,10 @@ def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: L
 def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Labels]:
     """(ids, splits, labels) of a store's rows: [n] and [n] object arrays of str. Raises DataError."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     file = path / meta.table
     try:
-        table = pq.read_table(file)
+        table = read_whole(str(file), str(file))
         ids = table["id"].to_numpy()
         splits = table["split"].to_numpy()
         column = table["labels"].combine_chunks()

@@ -1,0 +1,59 @@
+"""Bounds for .npz files: what an array's header claims is compared with the bytes that the archive holds for it."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+from snellen.errors import DataError
+from snellen.sources.archives import Limits, check_unpacked
+
+LIMITS = Limits()
+
+
+def check_npz(path: Path) -> None:
+    """Refuse an archive of arrays that claims more bytes than it holds, or packs them beyond any real array.
+
+    Raises:
+        DataError: it is no zip file, or an array's header is damaged or claims too much.
+        UnsafeArchiveError: a member unpacks to more than `archives.Limits` allow.
+    """
+    size = path.stat().st_size
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = 0
+            for member in archive.infolist():
+                packed = min(member.compress_size, size)
+                total += member.file_size
+                check_unpacked(path, member.filename, member.file_size, packed, LIMITS.stream_bytes, LIMITS)
+                check_unpacked(path, member.filename, total, total, LIMITS.total_bytes, LIMITS)
+                if member.filename.endswith(".npy"):
+                    with archive.open(member) as stream:
+                        _check_header(stream, member.file_size, f"{path}: {member.filename}")
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise DataError(f"{path} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
+
+
+def _check_header(stream: IO[bytes], size: int, where: str) -> None:
+    import numpy as np
+
+    forms: dict[tuple[int, int], Any] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in forms:
+            raise ValueError(f"version {version}")  # 3.0 is for field names, which no array here has
+        shape, _, dtype = forms[version](stream)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise DataError(f"{where}: its header is damaged: {error}", "Save it anew with numpy.savez.") from error
+    size -= stream.tell()
+    claimed = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and (claimed > size or min(shape, default=0) < 0):
+        raise DataError(
+            f"{where}: claims an array of shape {list(shape)}, {claimed:,} bytes, and holds {size:,}",
+            "The file is damaged; save it anew with numpy.savez.",
+        )
