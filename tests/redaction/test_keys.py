@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from servers.echoing import FORMS
 from snellen import redaction
+from snellen.redaction import decoding
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +156,41 @@ def test_a_long_hostile_reply_is_searched_in_time_proportional_to_its_length() -
             best = min(best, process_time() - start)
         return best
 
-    pieces = ["<", "\\", "&", "&amp;", "%25", "%", "0x", "\\u00", "\x1b[", "](", "\n".join(LONG), LONG, LONG[:9], "é"]
+    pieces = [
+        "<",
+        "<!--",
+        "\\",
+        "\\{",
+        "\\a",
+        "&",
+        "&amp;",
+        "%25",
+        "%",
+        "0x",
+        "\\u00",
+        "\x1b[",
+        "](",
+        "\n".join(LONG),
+        LONG,
+        LONG[:9],
+        "é",
+    ]
     for piece in pieces:
         size = 30_000 // len(piece)
         assert seconds(piece * 8 * size) < 24 * max(seconds(piece * size), 0.005), piece
+
+
+@pytest.mark.parametrize("piece", ["%25", "%2525", "\\\\", "\\u0041", "\\x41", "0x41,", "&amp;", "&#37;", "<", "[1]"])
+def test_no_pattern_matches_more_than_some_ten_thousand_characters_at_once(piece: str) -> None:
+    text = piece * (400_000 // len(piece)) + "{"
+    for _, pattern in (*decoding._ESCAPES, *decoding._MARKUP, ("", decoding._UNICODE), ("", decoding._COMMAND)):
+        assert all(len(match[0]) <= 33_000 for match in pattern.finditer(text))
+
+
+def test_escapes_of_other_scripts_are_searched_as_quickly_as_text() -> None:
+    redaction.register(LONG)
+    text = json.dumps("这是一只金色的鸟在岩石上" * 400)
+    assert redaction.redact(text) is text
+    escaped = "".join(f"\\u{ord(one):04x}" for one in LONG)
+    assert redaction.redact(f"{text}{escaped}") == f"{text}[redacted]"
+    assert redaction.redact("\\ud83d" + escaped) == "\\ud83d[redacted]"

@@ -16,30 +16,31 @@ _meanings: dict[str, str] = {}
 ROUNDS = 3
 """Layers of escapes that are undone: a JSON text inside a JSON text inside a URL."""
 
-# Each begins with a literal character, by which a text without any is passed over ten times as quickly.
+# Each begins with a literal character, by which a text without any is passed over ten times as quickly. What repeats is
+# bounded: while a pattern matches, no other thread runs.
 _ESCAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "\\",
         re.compile(
-            r"\\(?:\\(?:\\\\)*|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+            r"\\(?:\\(?:\\\\){0,4095}|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
             r"|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|U[0-9a-fA-F]{8}"
-            r"|x[0-9a-fA-F]{2}(?:\\x[0-9a-fA-F]{2})*|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[nrtbfv0])"
+            r"|x[0-9a-fA-F]{2}(?:\\x[0-9a-fA-F]{2}){0,4095}|[0-3][0-7]{2}(?:\\[0-3][0-7]{2}){0,4095}|[nrtbfv0])"
         ),
     ),
     (
         "&",
         re.compile(
-            r"&(?:(?:amp;)*+\#(?:0*+[0-9]{1,7}|[xX]0*+[0-9a-fA-F]{1,6});?|(?:amp;)*[A-Za-z][A-Za-z0-9]{1,31};"
-            r"|(?:amp;)*(?:nbsp|shy|szlig|[oO]slash|[cC]cedil|ae?lig|AE?lig|[a-zA-Z](?:acute|grave|circ|uml|tilde|ring)))"
+            r"&(?:(?:amp;){0,64}+\#(?:0*+[0-9]{1,7}|[xX]0*+[0-9a-fA-F]{1,6});?|(?:amp;){0,64}[A-Za-z][A-Za-z0-9]{1,31};"
+            r"|(?:amp;){0,64}(?:nbsp|shy|szlig|[oO]slash|[cC]cedil|ae?lig|AE?lig|[a-zA-Z](?:acute|grave|circ|uml|tilde|ring)))"
         ),
     ),
-    ("%", re.compile(r"%(?:25)*(?:[0-9a-fA-F]{2}(?:%(?:25)*[0-9a-fA-F]{2})*|u[0-9a-fA-F]{4})")),
-    ("0x", re.compile(r"0x[0-9a-fA-F]{2}(?:[\s,;]{1,3}0x[0-9a-fA-F]{2})*(?![0-9a-fA-F])")),
+    ("%", re.compile(r"%(?:25){0,64}(?:[0-9a-fA-F]{2}(?:%(?:25){0,64}[0-9a-fA-F]{2}){0,4095}|u[0-9a-fA-F]{4})")),
+    ("0x", re.compile(r"0x[0-9a-fA-F]{2}(?:[\s,;]{1,3}0x[0-9a-fA-F]{2}){0,4095}(?![0-9a-fA-F])")),
 )
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)\Z")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BYTES = {  # by the first character of a run: one byte of it
-    "%": re.compile(r"%(?:25)*([0-9a-fA-F]{2})"),
+    "%": re.compile(r"%(?:25){0,64}([0-9a-fA-F]{2})"),
     "\\": re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3}))"),
     "0": re.compile(r"0x([0-9a-fA-F]{2})"),
 }
@@ -60,7 +61,10 @@ _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("][", re.compile(r"\]\[[^\[\]]*\]")),
     ("[", re.compile(r"\[\^?[0-9]{1,3}\]")),
 )
-_COMMAND = re.compile(r"\\\\*(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
+_UNICODE = re.compile(r"\\u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4}){0,4095}")
+_PIECE = 1 << 16
+"""Characters of a long text that markup is taken out of at once."""
+_COMMAND = re.compile(r"\\{1,8}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
 """A command of LaTeX before its argument."""
 
 
@@ -114,6 +118,8 @@ def texts(text: str) -> Iterator[str]:
     decoded = text
     for _ in range(ROUNDS):
         before = decoded
+        if "\\u" in decoded:
+            decoded = _UNICODE.sub(_unicode, decoded)
         if "\\" in decoded and "\\\\" not in decoded:
             for blank in _BLANKS:
                 decoded = decoded.replace(blank, " ")
@@ -126,9 +132,29 @@ def texts(text: str) -> Iterator[str]:
     plain = decoded
     for mark, markup in _MARKUP:
         if mark in plain:
-            plain = markup.sub("", plain)
+            plain = _without(plain, mark, markup)
     if plain is not decoded:
         yield plain
+
+
+def _without(text: str, mark: str, markup: re.Pattern[str]) -> str:
+    """The text without what the pattern matches; a long one piece by piece, so that other threads can run."""
+    if len(text) <= _PIECE:
+        return markup.sub("", text)
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        end = text.find(mark, at + _PIECE)
+        end = len(text) if end < 0 else end
+        pieces.append(markup.sub("", text[at:end]))
+        at = end
+    return "".join(pieces)
+
+
+def _unicode(match: re.Match[str]) -> str:
+    """What a run of \\uXXXX stands for; also where a backslash stands before it, for `texts` are only searched."""
+    text = match[0].encode().decode("unicode_escape")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if "d" in match[0].lower() else text
 
 
 def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
