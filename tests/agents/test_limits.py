@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import socket
@@ -20,11 +21,13 @@ from snellen.models.agents.limits import Limits, limits_of
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import Ran
 from snellen.models.agents.room import Rooms
+from snellen.models.agents.system_calls import bpf
 from snellen.models.agents.transcript import Transcript
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
 bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO bwrap HERE: the sandbox is not tested")
+FILTER = base64.b64encode(bpf()).decode()
 LIMITS = Limits(memory=200 << 20, disk=64 << 20, processes=40, open_files=400, files=3000, depth=50)
 PYTHON = "/usr/bin/python3"
 python = pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"NO {PYTHON} HERE: the attacks are written in it")
@@ -69,11 +72,23 @@ ATTACKS = {
             "time.sleep(60)"
         ),
     ),
-    "files without a name": (
+    "page tables of much memory that holds nothing": (
         "memory",
         program(
-            "import os, time\nh = []\nfor i in range(20):\n    h.append(os.memfd_create('x'))\n"
-            "    for j in range(20): os.write(h[-1], b'x' * (1 << 20))\ntime.sleep(60)"
+            "import ctypes, time\nlibc = ctypes.CDLL(None)\nlibc.mmap.restype = ctypes.c_void_p\n"
+            "libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]\n"
+            "libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]\n"
+            "start = libc.mmap(None, 400 << 30, 1, 0x4022, -1, 0)\nlibc.madvise(start, 400 << 30, 15)\n"
+            "for i in range(0, 400 << 30, 2 << 20): ctypes.c_char.from_address(start + i).value\ntime.sleep(60)"
+        ),
+    ),
+    "memory of a process whose first thread has ended": (
+        "memory",
+        program(
+            "import ctypes, os, threading, time\ndef fill():\n    time.sleep(0.5)\n    x = []\n"
+            "    for i in range(900): x.append(b'x' * (1 << 20))\n    time.sleep(60)\n"
+            "threading.Thread(target=fill).start()\n"
+            "ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)"
         ),
     ),
     "files and processes together": (
@@ -151,6 +166,37 @@ def test_work_within_the_limits_is_let_be_and_measured(tmp_path):
     ran, printed = attacked(tmp_path, script)
     assert (ran.end, ran.limit, printed) == ("exit", "", "done\n")
     assert 20_000_000 < ran.memory < LIMITS.memory and 0 < ran.processes < 10
+
+
+HIDDEN = """
+import ctypes, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+intel = os.uname().machine == "x86_64"
+clone = 56 if intel else 220
+def closed(name, result):
+    if result == 0 and name.startswith("clone"): os._exit(0)
+    print(name, result < 0)
+closed("unshare user", libc.unshare(0x10000000))
+closed("unshare mounts", libc.unshare(0x20000))
+closed("unshare files", libc.unshare(0x400))
+closed("setns", libc.setns(os.open("/proc/self/ns/user", 0), 0))
+closed("clone user", libc.syscall(clone, 0x10000000 | 17, 0, 0, 0, 0))
+closed("clone mounts", libc.syscall(clone, 0x10020000 | 17, 0, 0, 0, 0))
+closed("clone3", libc.syscall(435, 0, 0))
+closed("memfd", libc.memfd_create(b"x", 0))
+print("mount", libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) < 0)
+threads = [threading.Thread(target=lambda: None) for _ in range(3)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+print("threads", os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)[1] == 0)
+"""
+
+
+@bubblewrap
+@python
+def test_an_agent_makes_no_file_system_and_no_table_of_files_that_is_not_watched(tmp_path):
+    _, printed = attacked(tmp_path, program(HIDDEN))
+    answers = dict(line.rsplit(" ", 1) for line in printed.splitlines())
+    assert len(answers) == 10 and set(answers.values()) == {"True"}, printed
 
 
 @bubblewrap
@@ -319,7 +365,7 @@ ours.sendall(json.dumps(dict(isolated=True, network=False, box=mount, ports=[832
 first, numbers, _, _ = socket.recv_fds(ours, 4096, 8)
 argv = ["bwrap", "--unshare-user", "--unshare-pid", "--seccomp", "{{seccomp}}", "--uid", "65534", "--gid", "65534",
     "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--bind", mount, "/tmp", "--chdir", "/tmp", "--", "sh", "-c", sys.argv[1]]
-ours.sendall(json.dumps(dict(argv=argv, env=dict(PATH="/usr/bin:/bin"), cwd=None)).encode() + b"\\n")
+ours.sendall(json.dumps(dict(argv=argv, env=dict(PATH="/usr/bin:/bin"), cwd=None, filter={FILTER!r})).encode() + b"\\n")
 print(first.decode().strip(), len(numbers), ours.recv(4096).decode().strip())
 """
     for script, limit in (

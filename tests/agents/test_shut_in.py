@@ -264,3 +264,23 @@ def test_descendants_are_found_over_generations():
         for pid in [*descendants(child.pid), child.pid]:
             os.kill(pid, signal.SIGKILL)
         child.wait()
+
+
+HEADLESS = """setsid {python} -c 'import ctypes, os, threading, time
+print(os.getpid(), flush=True)
+threading.Thread(target=time.sleep, args=(300,)).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)' & sleep 2; echo done
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_process_whose_first_thread_has_ended_is_ended_with_the_rest(kind, rooms, tmp_path):
+    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+    here = room(rooms, kind, tmp_path)
+    ran = shell(kind, here, HEADLESS.format(python=python))
+    first, *_ = here.stdout.read_text().split()
+    assert ran.end == "exit" and ran.answer_s < 15
+    if kind == "none":
+        status = Path(f"/proc/{first}/status")  # its parent may not have asked for its end yet
+        assert not status.exists() or "Threads:\t1\n" in status.read_text()
+    here.remove()

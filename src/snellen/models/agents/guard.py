@@ -61,8 +61,9 @@ def descendants(root: int) -> list[int]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
+            fields = entry.read_text().rpartition(")")[2].split()
+            state, parent, threads = fields[0], fields[1], int(fields[17])
+            if state != "Z" or threads > 1:  # its first thread may have ended alone
                 parents[int(entry.parent.name)] = int(parent)
     found, grown = {root}, True
     while grown:

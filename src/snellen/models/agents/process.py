@@ -40,13 +40,14 @@ class Command(Struct, frozen=True):
 
 
 class Shut(Struct, frozen=True):
-    """A command in its sandbox: what the supervisor starts."""
+    """A command in its sandbox: what the supervisor starts; `proc`: under a /proc of its own."""
 
     argv: list[str]
     env: dict[str, str]
     cwd: str | None
     stdin: bytes
     supervisor: Supervisor
+    proc: bool = False
 
 
 class Watched(Struct, frozen=True):
@@ -133,7 +134,7 @@ async def run(
     outputs = Output(stdout), Output(stderr)
     for output in outputs:
         output.path.touch()
-    supervisor.start(shut.argv, shut.env, shut.cwd)
+    supervisor.start(shut.argv, shut.env, shut.cwd, shut.proc)
     ending = asyncio.create_task(supervisor.outcome())
     streams = asyncio.create_task(_serve_streams(supervisor, shut.stdin, outputs))
     asked: float | None = None

@@ -19,6 +19,7 @@ from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Shut
 from snellen.models.agents.programs import bubblewrap_fault, locate
 from snellen.models.agents.room import Room
+from snellen.models.agents.system_calls import CALLS, supported
 
 KINDS = ("bubblewrap", "apptainer", "none")
 AGENT, SAMPLE = "/agent", "/sample"
@@ -52,6 +53,11 @@ def choose(wanted: str) -> str:
     if sys.platform != "linux":
         raise PreflightError(f"agents need Linux, and this is {sys.platform}", "Run them in a virtual machine.")
     if kind == "bubblewrap":
+        if not supported():
+            raise PreflightError(
+                f"there is no filter of system calls for {os.uname().machine}, without which limits do not hold",
+                f"Run agents on {' or '.join(CALLS)}, or say --sandbox none.",
+            )
         path = locate("bwrap")
         if path is None:
             raise PreflightError(
@@ -88,7 +94,7 @@ def shut_in(
         argv = apptainer.words(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, equipment)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor)
+        return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)
     path = f"{installation.folder}/node/node_modules/node/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return Shut(command.argv, {**env, "PATH": path}, command.cwd, command.stdin, supervisor)
 

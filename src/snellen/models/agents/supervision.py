@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
@@ -19,6 +20,7 @@ from snellen.errors import AgentAbortedError, PreflightError
 from snellen.models import group
 from snellen.models.agents import supervisor
 from snellen.models.agents.limits import Limits
+from snellen.models.agents.system_calls import bpf
 
 MODEL_PORT, WEB_PORT = 8321, 8322
 _READY_S = 60.0
@@ -105,13 +107,14 @@ class Supervisor:
             raise AssertionError("a supervisor is started with pipes")
         return process.stdin, process.stdout, process.stderr
 
-    def start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> None:
-        """Start the agent. What it writes lies in the box from now on, and is not to be trusted.
+    def start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None, proc: bool = False) -> None:
+        """Start the agent, with `proc` under a /proc of its own. What it writes lies in the box from now on, and is not to be trusted.
 
         Raises:
             AgentAbortedError: the supervisor is gone.
         """
-        order = {"argv": list(argv), "env": env, "cwd": cwd}
+        filtered = base64.b64encode(bpf()).decode() if "{seccomp}" in argv else ""
+        order = {"argv": list(argv), "env": env, "cwd": cwd, "filter": filtered, "proc": proc}
         try:
             self._control.sendall(msgspec.json.encode(order) + b"\n")
         except OSError as error:

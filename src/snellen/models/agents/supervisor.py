@@ -8,7 +8,8 @@ DESCRIPTOR is a Unix socket whose other end only Snellen holds. Messages are JSO
    of its own and mounts one tmpfs of bounded size and number of files on `box`. `network` false: it enters a network
    namespace too, and listens on 127.0.0.1 there on each of `ports`.
 2. to Snellen: {} with the descriptors of the box and of the listeners, or {fault}.
-3. from Snellen, after it has filled the box: {argv, env, cwd}. The program is started with resource limits.
+3. from Snellen, after it has filled the box: {argv, env, cwd, filter, proc}. The program is started with resource limits;
+   `{seccomp}` in argv becomes a descriptor from which the filter of system calls (base 64) can be read.
 4. to Snellen: {limit, used, status, memory, processes}: the limit that was hit ("" for none), the exit status, and the
    most memory (bytes) and processes that were seen.
 
@@ -18,9 +19,9 @@ left the group: the supervisor is the subreaper of Linux. It imports nothing fro
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
-import errno
 import fcntl
 import json
 import os
@@ -57,14 +58,6 @@ _KERNEL = {
     "fs/mqueue/queues_max": "0",
     "net/ipv4/tcp_rmem": "4096 65536 131072",
     "net/ipv4/tcp_wmem": "4096 65536 131072",
-}
-# Classic BPF, and of each machine: its architecture, its number of socket(), and calls that an agent has no use for: shmget,
-# msgget, keyrings, bpf, perf_event_open, userfaultfd, io_uring_setup, memfd_secret.
-_LOAD, _EQUAL, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_CALLS = {
-    "x86_64": (0xC000003E, 41, (29, 68, 248, 249, 250, 298, 321, 323, 425, 447)),
-    "aarch64": (0xC00000B7, 198, (194, 186, 217, 218, 219, 241, 280, 282, 425, 447)),
 }
 
 
@@ -122,8 +115,9 @@ class Watch:
         self.processes = max(self.processes, len(pids))
         if len(pids) > self.limits["processes"]:
             raise Breach("processes", len(pids))
-        sizes = [_resident(proc, pid) for pid in pids]
-        memory, threads = sum(size for size, _ in sizes), sum(number for _, number in sizes)
+        used = [_resident(proc, pid) for pid in pids]
+        memory, threads = sum(size for size, _, _ in used), sum(number for _, number, _ in used)
+        places = [place for _, _, place in used]
         if threads >= self.limits["processes"] * TASKS_PER_PROCESS:
             raise Breach("processes", threads)
         if self._box is not None:
@@ -131,11 +125,11 @@ class Watch:
             memory += (files.f_blocks - files.f_bfree) * files.f_frsize
             self._look_at_files(files)
         if time.monotonic() - self._swept > SWEEP_S:
-            opened, self._hidden = _unmapped(proc, pids, self._box)
+            opened, self._hidden = _unmapped(proc, places, self._box)
             self._swept = time.monotonic()
             if opened >= self.limits["open_files"]:
                 raise Breach("open_files", opened)
-        elif (opened := sum(_count(proc, pid) for pid in pids)) >= self.limits["open_files"]:
+        elif (opened := sum(_count(proc, place) for place in places)) >= self.limits["open_files"]:
             raise Breach("open_files", opened)
         memory += self._hidden
         self._last = memory
@@ -228,20 +222,15 @@ def _prepare(libc: Any, settings: dict[str, Any]) -> tuple[int | None, list[sock
 
 def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: bool) -> dict[str, Any]:
     """Start the program, watch it, end all that stems from it; return what is to be sent."""
-    seccomp = _filter() if "{seccomp}" in order["argv"] else None
-    argv = list[str]()
-    for word in order["argv"]:
-        if word == "{seccomp}" and seccomp is None:
-            argv.pop()  # the option that it belongs to
-        else:
-            argv.append(str(seccomp) if word == "{seccomp}" else word)
+    seccomp = _filled_pipe(order["filter"]) if order.get("filter") else None
+    argv = [str(seccomp) if word == "{seccomp}" else word for word in order["argv"]]
     limit, used, status = "", 0, 127
     try:
         child = subprocess.Popen(  # noqa: S603 - the sandbox of an agent, no shell
             argv,
             env=order["env"],
             cwd=order["cwd"],
-            preexec_fn=lambda: _restrict(watch.limits, isolated),
+            preexec_fn=lambda: _restrict(watch.limits, isolated, bool(order.get("proc"))),
             pass_fds=() if seccomp is None else (seccomp,),
             start_new_session=True,  # where Linux shares the processors by session, they cannot take ours
         )
@@ -278,8 +267,16 @@ def _run(order: dict[str, Any], control: socket.socket, watch: Watch, isolated: 
     }
 
 
-def _restrict(limits: dict[str, int], isolated: bool) -> None:
-    """In the child, before the program: resource limits that hold for each process, and the default signals."""
+def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
+    """In the child, before the program: resource limits that hold for each process, and the default signals.
+
+    `proc`: a /proc of its own namespace too, for a program that looks for itself there before it makes one.
+    """
+    if isolated and proc:
+        libc = ctypes.CDLL(None, use_errno=True)
+        _checked(libc.unshare(CLONE_NEWNS), "a mount namespace cannot be made")
+        _checked(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mounts cannot be made private")
+        _checked(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None), "/proc cannot be mounted")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     tasks = limits["processes"] * TASKS_PER_PROCESS
@@ -324,13 +321,14 @@ def end_descendants() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Processes that stem from `root`, zombies left out."""
+    """Processes that stem from `root`, those that have ended left out."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-                if state != b"Z":
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                state, parent, threads = fields[0], fields[1], int(fields[17])
+                if state != b"Z" or threads > 1:  # its first thread may have ended alone
                     children.setdefault(int(parent), []).append(int(entry.name))
     pids, waiting = list[int](), [root]
     while waiting:
@@ -347,27 +345,57 @@ def _read(proc: int | None, path: str, most: int = 4096) -> bytes:
         return file.read(most)
 
 
-def _resident(proc: int | None, pid: int) -> tuple[int, int]:
-    """(Bytes of memory of a process, in RAM and in swap, without what it shares with files on a disk; its threads)."""
+def _resident(proc: int | None, pid: int) -> tuple[int, int, str]:
+    """(Bytes of memory of a process, its threads, where in /proc its files are listed).
+
+    Memory in RAM and in swap and its page tables, without what it shares with files on a disk. A process whose first
+    thread has ended looks dead there: it is looked at by another of its threads.
+    """
+    place = str(pid)
+    total, threads, memory = _status(proc, place)
+    if threads > 1 and not memory:
+        with contextlib.suppress(OSError):
+            for thread in _names(proc, f"{pid}/task"):
+                total, _, memory = _status(proc, f"{pid}/task/{thread}")
+                if memory:
+                    place = f"{pid}/task/{thread}"
+                    break
+    return total, threads, place
+
+
+def _status(proc: int | None, place: str) -> tuple[int, int, bool]:
+    """(Bytes, threads, whether it has memory at all) of a process or a thread."""
     total = threads = 0
+    memory = False
     with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in _read(proc, f"{pid}/status").splitlines():
-            if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:")):
+        for line in _read(proc, f"{place}/status").splitlines():
+            if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")):
+                memory = True
                 total += int(line.split()[1]) << 10
             elif line.startswith(b"Threads:"):
                 threads = int(line.split()[1])
-    return total, threads
+    return total, threads, memory
 
 
-def _count(proc: int | None, pid: int) -> int:
+def _names(proc: int | None, path: str) -> list[str]:
+    """Names in a folder of /proc, or of the /proc that `proc` is a descriptor of."""
+    handle = os.open(path if proc is not None else f"/proc/{path}", os.O_RDONLY | os.O_DIRECTORY, dir_fd=proc)
+    try:
+        with os.scandir(handle) as entries:
+            return [entry.name for entry in entries]
+    finally:
+        os.close(handle)
+
+
+def _count(proc: int | None, place: str) -> int:
     """Open files of a process; 0 where Linux (before 6.2) does not say it as the size of the folder."""
     try:
-        return os.stat(f"{pid}/fd" if proc is not None else f"/proc/{pid}/fd", dir_fd=proc).st_size
+        return os.stat(f"{place}/fd" if proc is not None else f"/proc/{place}/fd", dir_fd=proc).st_size
     except OSError:
         return 0
 
 
-def _unmapped(proc: int | None, pids: list[int], box: int | None) -> tuple[int, int]:
+def _unmapped(proc: int | None, places: list[str], box: int | None) -> tuple[int, int]:
     """(Open files of all processes, bytes of memory that belong to no file with a name and may be mapped by nobody).
 
     These are files of memfd_create, by their blocks, and shared anonymous memory, by its size: its pages stay when a
@@ -375,9 +403,9 @@ def _unmapped(proc: int | None, pids: list[int], box: int | None) -> tuple[int, 
     """
     mine = None if box is None else os.fstat(box).st_dev
     number, hidden = 0, dict[tuple[int, int], int]()
-    for pid in pids:
+    for place in places:
         with contextlib.suppress(OSError):
-            handle = os.open(f"{pid}/fd" if proc is not None else f"/proc/{pid}/fd", os.O_RDONLY, dir_fd=proc)
+            handle = os.open(f"{place}/fd" if proc is not None else f"/proc/{place}/fd", os.O_RDONLY, dir_fd=proc)
             try:
                 with os.scandir(handle) as entries:
                     for entry in entries:
@@ -388,7 +416,7 @@ def _unmapped(proc: int | None, pids: list[int], box: int | None) -> tuple[int, 
                                 hidden[status.st_dev, status.st_ino] = status.st_blocks * 512
             finally:
                 os.close(handle)
-            for line in _read(proc, f"{pid}/maps", 1 << 22).splitlines():
+            for line in _read(proc, f"{place}/maps", 1 << 22).splitlines():
                 if line.endswith(b"/dev/zero (deleted)"):
                     span, _, offset, _, inode, *_ = line.split()
                     start, _, end = span.partition(b"-")
@@ -430,31 +458,10 @@ def _folders(name: str, above: int) -> tuple[int, list[str]]:
         raise
 
 
-def _filter() -> int | None:
-    """The reading end of a pipe that holds a seccomp filter for bubblewrap; None on a machine that it is not written for.
-
-    Without it an agent could speak to the machine's host over AF_VSOCK, read the user's kernel keyrings, and take memory
-    that no process is charged for.
-    """
-    audit, socket_call, closed = _CALLS.get(os.uname().machine, (0, 0, ()))
-    if not audit:
-        return None
-    code: list[tuple[int, int, int, int]] = [
-        (_LOAD, 0, 0, 4),  # the architecture
-        (_EQUAL, 1, 0, audit),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-        (_LOAD, 0, 0, 0),  # the number of the call
-        (_ABOVE, 0, 1, 0x40000000),  # those of x32
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-    ]
-    for call in closed:
-        code += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    code += [(_EQUAL, 1, 0, socket_call), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 16)]  # the family of the socket
-    for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
-        code += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
-    code.append((_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT))
+def _filled_pipe(data: str) -> int:
+    """The reading end of a pipe that holds a filter of system calls, given in base 64."""
     reading, writing = os.pipe()
-    os.write(writing, b"".join(struct.pack("HBBI", *line) for line in code))
+    os.write(writing, base64.b64decode(data))
     os.close(writing)
     return reading
 

@@ -1,0 +1,59 @@
+"""The filter of system calls of an agent's sandbox, as bubblewrap takes it: a program of classic BPF.
+
+Without it an agent could speak to the machine's host over AF_VSOCK, read the user's kernel keyrings, and take memory that
+no process is charged for: by file systems of its own, which it mounts in a user namespace of its own, or by files without
+a name that it sends over a socket and closes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+
+# Classic BPF, and of each machine: its architecture, its numbers of socket() and clone(), and calls that an agent has no use
+# for: shmget, msgget, keyrings, bpf, perf_event_open, userfaultfd, io_uring_setup, memfd_secret. Further memfd_create, whose
+# files nobody can count while they are sent over a socket; unshare and setns, which lead to file systems and tables of open
+# files that are not watched; clone3, of which a filter sees no flags (programs go back to clone).
+_LOAD, _EQUAL, _ABOVE, _SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+CALLS = {
+    "x86_64": (0xC000003E, 41, 56, (29, 68, 248, 249, 250, 272, 298, 308, 319, 321, 323, 425, 435, 447)),
+    "aarch64": (0xC00000B7, 198, 220, (194, 186, 217, 218, 219, 97, 241, 268, 279, 280, 282, 425, 435, 447)),
+}
+_CLONE_NEW, _CLONE_THREAD, _CLONE_FILES = 0x7E020000, 0x10000, 0x400
+
+
+def supported() -> bool:
+    """Whether there is a filter for this machine."""
+    return os.uname().machine in CALLS
+
+
+def bpf() -> bytes:
+    """The filter for this machine."""
+    audit, socket_call, clone_call, closed = CALLS[os.uname().machine]
+    code: list[tuple[int, int, int, int]] = [
+        (_LOAD, 0, 0, 4),  # the architecture
+        (_EQUAL, 1, 0, audit),
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+        (_LOAD, 0, 0, 0),  # the number of the call
+        (_ABOVE, 0, 1, 0x40000000),  # those of x32
+        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+    ]
+    for call in closed:
+        code += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    code += [
+        (_EQUAL, 0, 6, clone_call),
+        (_LOAD, 0, 0, 16),  # its flags
+        (_SET, 3, 0, _CLONE_NEW),
+        (_SET, 0, 1, _CLONE_THREAD),
+        (_SET, 0, 1, _CLONE_FILES),  # a thread with open files of its own would not be watched
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+    code += [(_EQUAL, 1, 0, socket_call), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 16)]  # the family of the socket
+    for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+        code += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    code.append((_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT))
+    return b"".join(struct.pack("HBBI", *line) for line in code)
