@@ -78,6 +78,8 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
     workplace = f"{here.inside}/{here.workplace}"
     script = HUNT.format(gold=tmp_path / "gold.json", folder=tmp_path) + (
         f"\ncat {sandbox.AGENT}/program.txt; touch {sandbox.AGENT}/x && echo wrote-agent; "
+        "for place in / /root /etc /usr; do touch $place/x && echo wrote-$place; done; "
+        "[ -w /proc/sys/kernel/core_pattern ] && echo wrote-kernel; ls /sys/* && echo saw-sys; cat /proc/self/status; "
         f"echo kept > {workplace}/kept.txt; pwd; env; echo done\n"
     )
     command = Command(["/bin/sh", "-s"], {"HOME": f"{here.inside}/home"}, workplace, script.encode())
@@ -90,7 +92,8 @@ def test_what_lies_outside_cannot_be_read_from_inside_apptainer(image, tmp_path)
         other.kill()
     seen = here.stdout.read_text()
     assert ran.end == "exit" and seen.endswith("done\n"), here.stderr.read_text()
-    assert "the-program" in seen and f"{workplace}\n" in seen and "wrote-agent" not in seen
+    assert "the-program" in seen and f"{workplace}\n" in seen and "wrote-" not in seen and "saw-sys" not in seen
+    assert "Seccomp:\t2" in seen and "CapEff:\t0000000000000000" in seen
     assert "the-gold-answer" not in seen and "the-other-secret" not in seen
     assert "SNELLEN_MODEL_KEY=k-123456789" in seen, "the endpoint's key is the agent's to use"
     assert here.content(here.work / "kept.txt", 100) == b"kept\n"

@@ -75,11 +75,25 @@ def check(sif: str | None) -> str:
 
 
 def words(
-    sif: str, box: Path, installation: Path, agent: str, sample: str, cwd: str, equipment: Equipment | None
+    sif: str,
+    box: Path,
+    installation: Path,
+    agent: str,
+    sample: str,
+    cwd: str,
+    equipment: Equipment | None,
+    profile: Path,
 ) -> list[str]:
-    """`apptainer exec` up to the command: nothing of the host but the installation (to read) and the box."""
-    shut = ["--containall", "--no-home", "--no-privs", "--writable-tmpfs"]
+    """`apptainer exec` up to the command: nothing of the host but the installation (to read) and the box.
+
+    `profile`: file with the filter of system calls (system_calls.py).
+    """
+    shut = ["--containall", "--no-home", "--no-privs", "--security", f"seccomp:{profile}"]
     binds = ["--bind", f"{installation}:{agent}:ro", "--bind", f"{box}:{sample}"]
+    # What can be written lies in the bounded file system. The kernel lets uid 0 write its settings without a capability.
+    for inside in ("/tmp", "/var/tmp"):  # noqa: S108 - inside the sandbox
+        binds += ["--bind", f"{box / 'tmp'}:{inside}"]
+    binds += ["--bind", f"{box}/shm:/dev/shm", "--bind", "/proc/sys:/proc/sys:ro", "--no-mount", "sys,mqueue"]
     for path in () if equipment is None else equipment.read:
         binds += ["--bind", f"{path}:{path}:ro"]
     for path in () if equipment is None else equipment.written:

@@ -19,7 +19,7 @@ from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Shut
 from snellen.models.agents.programs import bubblewrap_fault, locate
 from snellen.models.agents.room import Room
-from snellen.models.agents.system_calls import CALLS, supported
+from snellen.models.agents.system_calls import CALLS, profile, supported
 
 KINDS = ("bubblewrap", "apptainer", "none")
 AGENT, SAMPLE = "/agent", "/sample"
@@ -91,7 +91,9 @@ def shut_in(
         return Shut(argv, {**env, "PATH": PATH}, None, command.stdin, supervisor)
     if kind == "apptainer":
         box = room.host / "box"
-        argv = apptainer.words(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, equipment)
+        filtered = room.host / "system-calls.json"
+        filtered.write_bytes(profile())
+        argv = apptainer.words(sif or "", box, installation.folder, AGENT, SAMPLE, command.cwd, equipment, filtered)
         passed = {f"APPTAINERENV_{name}": value for name, value in {**env, "PREPEND_PATH": PATH}.items()}
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return Shut([*argv, *command.argv], {**own, **passed}, None, command.stdin, supervisor, proc=True)

@@ -277,6 +277,7 @@ def _restrict(limits: dict[str, int], isolated: bool, proc: bool) -> None:
         _checked(libc.unshare(CLONE_NEWNS), "a mount namespace cannot be made")
         _checked(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mounts cannot be made private")
         _checked(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV, None), "/proc cannot be mounted")
+        Path("/proc/sys/user/max_user_namespaces").write_text("0")  # within ours
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     tasks = limits["processes"] * TASKS_PER_PROCESS
