@@ -7,6 +7,7 @@ holds what its `snellen score RUN --profile all --json` printed. `killed` ended 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -97,3 +98,48 @@ def test_verdicts_of_0_1_still_decide(old: Path, capsys: pytest.CaptureFixture[s
     assert run_command("score", "runs/fika", "--json") == 0
     values = {name: value for (_, name), (value, *_) in figures(capsys.readouterr().out).items()}
     assert values["strict_accuracy"] == 0.25
+
+
+AGENT_OF_0_1 = {
+    "kind": "agent",
+    "agent": "opencode",
+    "version": "1.18.33",
+    "model": "here/m",
+    "base_url": "http://127.0.0.1:9/v1",
+    "generation": {},
+    "media": {},
+    "timeout_s": 300.0,
+    "sandbox": "bubblewrap",
+    "image": "",
+}
+
+
+def test_an_agents_run_of_0_1_scores_and_is_refused_with_each_limit_on_a_line(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its agent had no limits and the network of the machine: its answers and those of today are two experiments."""
+    path = old / "runs" / "chart" / "run_meta.json"
+    meta = json.loads(path.read_text())
+    meta["identity"]["model"] = AGENT_OF_0_1
+    meta["spec"]["model"] = "agent:opencode"
+    meta["spec"]["options"] |= {"agent_model": "here/m", "base_url": "http://127.0.0.1:9/v1"}
+    path.write_text(json.dumps(meta))
+    journal = (old / "runs/chart/results.jsonl").read_bytes()
+    assert run_command("score", "runs/chart", "--profile", "all", "--json") == 0
+    assert figures(capsys.readouterr().out) == figures((old / "expected" / "chart.json").read_text())
+    words = ["--model", "agent:opencode", "--agent-model", "here/m", "--base-url", "http://127.0.0.1:9/v1"]
+    assert main(["run", "chart", "--limit", "40", *words, "--out", "runs/chart"]) == 5
+    refusal = capsys.readouterr().err
+    for name, value in (
+        ("limits.depth", 128),
+        ("limits.disk", 1 << 30),
+        ("limits.files", 65536),
+        ("limits.memory", 2 << 30),
+        ("limits.open_files", 2048),
+        ("limits.processes", 128),
+        ("limits.requests", 300),
+        ("network", "endpoint"),
+    ):
+        assert re.search(rf"^ *model\.{name} +\(none\)  ->  {value}$", refusal, re.MULTILINE), refusal
+    assert "snellen score runs/chart" in refusal and "--out runs/chart-2" in refusal
+    assert (old / "runs/chart/results.jsonl").read_bytes() == journal

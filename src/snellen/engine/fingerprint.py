@@ -99,8 +99,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") 
         before, after = old.get(name), new.get(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from differences(before, after, f"{path}{name}.")
+        elif (before is None and after and isinstance(after, Mapping)) or (
+            after is None and before and isinstance(before, Mapping)
+        ):
+            yield from differences(before or {}, after or {}, f"{path}{name}.")
         elif before != after:
             yield f"{path}{name}", before, after
+
+
+_NEW_IN_0_2 = ("model.limits.", "model.network")  # of agents
 
 
 def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
@@ -117,9 +124,14 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
         return
     width = max(len(name) for name, _, _ in changed)
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
+    hint = f"To go on as it was: {rerun_command(folder, folder.meta())}     To start anew: --out {folder.path}-2"
+    if all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):
+        hint = (
+            "Agents of 0.1 had no limits and this machine's network, which this version does not give them again. "
+            f"Its answers can be scored: snellen score {folder.path}     To start anew: --out {folder.path}-2"
+        )
     raise FingerprintError(
-        f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}",
-        f"To go on as it was: {rerun_command(folder, folder.meta())}     To start anew: --out {folder.path}-2",
+        f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}", hint
     )
 
 
