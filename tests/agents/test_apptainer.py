@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +75,19 @@ def test_the_command_shows_the_image_the_installation_and_the_box_and_no_key(pro
     assert words[-3:] == ["image.sif", "/agent/program", "run"]
     assert {"--containall", "--no-home"} <= set(words)
     binds = [words[n + 1] for n, word in enumerate(words) if word == "--bind"]
-    assert binds == [f"{tmp_path}/installation:{sandbox.AGENT}:ro", f"{here.host}/box:{sandbox.SAMPLE}"]
+    box = f"{here.host}/box"
+    assert binds == [
+        f"{tmp_path}/installation:{sandbox.AGENT}:ro",
+        f"{box}:{sandbox.SAMPLE}",
+        *(f"{box}/tmp:{inside}" for inside in ("/tmp", "/var/tmp")),
+        f"{box}/shm:/dev/shm",
+        "/proc/sys:/proc/sys:ro",
+    ]
+    assert "--writable-tmpfs" not in words and words[words.index("--no-mount") + 1] == "sys,mqueue"
+    _, _, profile = words[words.index("--security") + 1].partition("seccomp:")
+    rules = json.loads(Path(profile).read_bytes())["syscalls"]
+    closed = {name for rule in rules for name in rule["names"] if rule["action"] == "SCMP_ACT_ERRNO"}
+    assert {"unshare", "setns", "memfd_create", "keyctl", "clone", "socket"} <= closed
     assert "k-123456789" not in " ".join(shut.argv) and shut.env["APPTAINERENV_SNELLEN_MODEL_KEY"] == "k-123456789"
     here.remove()
     rooms.close()
