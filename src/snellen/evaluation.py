@@ -17,7 +17,7 @@ from snellen.engine.limits import UNPRICED
 from snellen.engine.live import LiveScores
 from snellen.engine.loop import in_loop
 from snellen.engine.ownership import is_own
-from snellen.engine.places import located
+from snellen.engine.places import holds_built_set, located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
@@ -249,6 +249,9 @@ def rerun(
     source = RunFolder(path)
     meta = located(source, source.meta())
     spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, asked=model is None, confirm=confirm)
+    if data is not None and Path(spec.benchmark).is_absolute() and holds_built_set(data):
+        # The run's benchmark is itself a folder: that of a built set.
+        spec, data = structs.replace(spec, benchmark=str(Path(data).absolute())), None
     if data is not None or images is not None:
         where = structs.replace(
             spec.data,

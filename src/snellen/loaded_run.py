@@ -18,7 +18,7 @@ from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.live import LiveScores
 from snellen.engine.overview import present_state
 from snellen.engine.ownership import is_own
-from snellen.engine.places import located
+from snellen.engine.places import holds_built_set, located
 from snellen.engine.state import verified_meta, with_size, without_record
 from snellen.engine.trust import find_named, guarded
 from snellen.errors import DataError, SnellenError, UsageError
@@ -117,6 +117,9 @@ class Run:
             # It is made of the run that was judged, and cannot be made of where that is no longer.
             moved = structs.replace(self.meta.spec, data=structs.replace(before, path=Path(data)))
             self._benchmark = find_benchmark(moved, self.folder, trust=self.trust)
+        if data is not None and Path(self.meta.spec.benchmark).is_absolute() and holds_built_set(data):
+            # The run's benchmark is itself a folder: that of a built set.
+            self._benchmark, data = find_named(str(Path(data).absolute()), None, trust=self.trust), None
         there = given_data(
             self.benchmark,
             data or before.path,

@@ -13,10 +13,14 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.manifest import MANIFEST
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.errors import SnellenError
 from snellen.sources.hub import HUB
 
 OPTION = "option "
+FOLDERS_ABOVE = 4
+"""How many folders above a run are searched for the set that it was asked from."""
 
 
 def absolute_places(spec: RunSpec) -> dict[str, str]:
@@ -57,6 +61,8 @@ def candidates(folder: Path, typed: Path, absolute: str | None) -> Iterator[Path
 
 def located(folder: RunFolder, meta: RunMeta) -> RunMeta:
     """The meta with every path of its data at the first place that exists; one that exists nowhere stays as typed."""
+    if (moved := _built_set(folder, meta)) is not None:
+        meta = structs.replace(meta, spec=structs.replace(meta.spec, benchmark=str(moved)))
     data = meta.spec.data
     path = _first(folder, data.path, meta.places.get("path"))
     images = _first(folder, data.images, meta.places.get("images"))
@@ -68,6 +74,35 @@ def located(folder: RunFolder, meta: RunMeta) -> RunMeta:
         return meta
     now = structs.replace(data, path=path, images=images, options=options)
     return structs.replace(meta, spec=structs.replace(meta.spec, data=now))
+
+
+def holds_built_set(place: str | Path) -> bool:
+    """Return True for the folder of a set made with `snellen build`."""
+    try:
+        return (Path(place) / MANIFEST).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
+    """The folder of a built set that was moved with its run: of the same name, above the run, with the recorded digest.
+
+    None where the benchmark is no built set, where its folder still exists, or where none is found.
+    """
+    recorded = Path(meta.spec.benchmark)
+    if not recorded.is_absolute() or holds_built_set(recorded):
+        return None
+    from snellen.benchmarks.folder import open_folder  # pyarrow and its readers; few runs need them
+
+    for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
+        place = above / recorded.name
+        if holds_built_set(place):
+            try:
+                if open_folder(place).digest(meta.spec.data) == meta.identity.get("data"):
+                    return place
+            except SnellenError:
+                continue
+    return None
 
 
 def is_guess(written: RunMeta, data: Data) -> bool:
