@@ -237,3 +237,25 @@ def test_a_set_of_another_format_is_refused(source):
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
     with pytest.raises(DataError, match="its layout has version 2"):
         registry.find(str(folder))
+
+
+def test_a_built_set_that_moved_with_its_run_is_found_and_one_that_lies_elsewhere_is_named(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "project"
+    place.mkdir()
+    folder = built(source, out=place / "birds", copy_images=True)
+    done = evaluate(str(folder), Knowing(), out=place / "results" / "run", limit=8)
+    figures = [metric.value for metric in done.summarize("strict").metrics["strict"]]
+    place = place.rename(tmp_path / "moved")
+    monkeypatch.chdir("/")
+
+    def values(**given: Any) -> list[float | None]:
+        run = load_run(place / "results" / "run").moved(given.get("data"), None)
+        return [metric.value for metric in run.summarize("strict").metrics["strict"]]
+
+    assert values() == figures
+    (place / "birds").rename(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="--data FOLDER"):
+        values()
+    assert values(data=tmp_path / "elsewhere") == figures
