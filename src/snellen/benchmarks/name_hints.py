@@ -58,5 +58,5 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         pass
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
     if path.is_absolute():
-        hint = "A built set's folder was there; name where it is now with --data FOLDER. "
+        hint = "A built set's folder was there; name where it is now: --data FOLDER, or for `snellen score` also --benchmark FOLDER. "
     return UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")
