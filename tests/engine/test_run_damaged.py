@@ -287,14 +287,15 @@ def test_token_counts_beyond_all_measure_leave_a_run_that_can_be_read(tmp_path: 
     assert accuracy(folder)[1] == 1.0
 
 
-def test_mending_writes_to_no_file_that_has_another_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["results.jsonl.part", "results.damaged"])
+def test_mending_writes_to_no_file_that_has_another_name(tmp_path: Path, name: str) -> None:
     folder = RunFolder(tmp_path / "run")
     run(folder)
     before = accuracy(folder)
     folder.results.write_bytes(b"junk\n" + folder.results.read_bytes())
     other = tmp_path / "other"
     other.write_text("of the user")
-    folder.path.joinpath("results.jsonl.part").hardlink_to(other)
+    folder.path.joinpath(name).hardlink_to(other)
     run(folder)
     assert other.read_text() == "of the user"
     assert accuracy(folder) == before

@@ -395,7 +395,11 @@ def _put_aside(path: Path, intact: list[tuple[int, int]]) -> None:
                 pieces.append(piece + b"\n")
             end = at + size
     if pieces:
-        with path.with_name(ASIDE).open("ab") as aside:
+        place = path.with_name(ASIDE)
+        if place.exists() and place.stat().st_nlink > 1:
+            pieces.insert(0, place.read_bytes())
+            place.unlink()  # a second name of another file, which stays as it is
+        with place.open("ab") as aside:
             aside.writelines(pieces)
             aside.flush()
             os.fsync(aside.fileno())
