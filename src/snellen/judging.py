@@ -25,6 +25,7 @@ from snellen.evaluation import JUDGED, LABELLED, Run, load_run, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shutdowns import announced
+from snellen.scoring.judge import require_known_places
 from snellen.types import Generation
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
@@ -95,6 +96,8 @@ def judge(
     if rule and asked.ruled_correct is None:
         raise UsageError(f"{asked.name} has no rule that could stand before a judge", "Judge without --rule.")
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
+    if rubric != room.OWN:
+        require_known_places(room.load_rubric(rubric))
     about_run = Data(path=source.path, options=chosen, seed=seed)
     judged = room.benchmark(about_run, asked)
     if rubric == room.OWN and next(judged.samples(about_run), None) is None:

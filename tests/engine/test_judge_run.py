@@ -262,6 +262,17 @@ def test_the_verdicts_on_a_part_of_a_run_do_not_pass_for_those_on_all_of_it(serv
     assert listed == {"run": 0, "run_judged": 4}
 
 
+def test_a_misspelt_place_of_a_rubric_is_named_before_the_judge_is_asked(server):
+    evaluate(ANIMALS, Scripted(("right",)), out="run", benchmark_options={"n": "1"})
+    Path("own.toml").write_text(
+        'template = "{qestion} {gold} {nonce} {reply} {nonce} {shape}"\n[verdict]\nlabels = {correct = 1.0, incorrect = 0.0}\n'
+    )
+    with pytest.raises(JudgeError, match="qestion") as refused:
+        judge("run", "api:stub-judge", base_url=server.url, rubric="own.toml")
+    assert "{question}" in (refused.value.hint or "")
+    assert not server.asked
+
+
 def test_another_rubric_or_other_answers_need_another_folder(server):
     evaluate(ANIMALS, Scripted(("right",)), out="run", benchmark_options={"n": "1"})
     judge("run", "api:stub-judge", base_url=server.url)

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
@@ -27,6 +28,7 @@ REPLY_CHARACTERS = 20_000
 SOURCE, RULE = "judge_source", "rule"
 """The member of a verdict that says who gave it, and its value where that was no judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
+_BRACED = re.compile("{([a-z]+)}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n")
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
@@ -159,6 +161,21 @@ def _digest(parts: _Parts) -> str:
         if holder[name] == unused:
             del holder[name]
     return blake2b(msgspec.json.encode(described), digest_size=8).hexdigest()
+
+
+def require_known_places(rubric: Rubric) -> None:
+    """Raise JudgeError where a rubric holds a misspelt place, such as `{qestion}`: a judge would be sent it as it stands.
+
+    Other words in braces stay: a rubric may show the judge a form of answer.
+    """
+    for word in dict.fromkeys(_BRACED.findall(rubric.system + rubric.template)):
+        near = get_close_matches(word, PLACES, 1, 0.7) if word not in PLACES else []
+        if near:
+            places = ", ".join(f"{{{place}}}" for place in PLACES)
+            raise JudgeError(
+                f"rubric {rubric.name}: {{{word}}} is no place of a rubric",
+                f"Write {{{near[0]}}}. The places: {places}.",
+            )
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
