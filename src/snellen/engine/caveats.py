@@ -53,4 +53,5 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
 
 def sentence(text: str) -> str:
     """A caveat's text as it stands on a page."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    begins_with_file = "." in text.split(" ", 1)[0].rstrip(".")  # a file is called as it is on disk
+    return f"{text[:1] if begins_with_file else text[:1].upper()}{text[1:].rstrip('.')}."
