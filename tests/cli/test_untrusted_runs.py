@@ -324,7 +324,7 @@ def test_without_a_key_of_the_users_own_runs_are_read_and_scored_all_the_same(sn
     key_path().unlink()
     from snellen.engine import ownership
 
-    ownership._key.cache_clear()
+    ownership._keys.clear()
     assert snellen("score", "mine").status == 0 and snellen("report", "mine").status == 0
 
 

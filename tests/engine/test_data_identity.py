@@ -185,3 +185,12 @@ def test_data_that_is_gone_is_an_error_that_names_the_option(birds, tmp_path, mo
     shutil.copytree(run, "copy")
     assert main(["compare", run, "copy", "--data", "elsewhere"]) == 0
     assert rerun(run, out="once-more", data="elsewhere").meta.totals.ok == 3
+
+
+def test_a_run_is_ones_own_though_the_key_was_looked_for_before_it_was_made(pictures, answers, tmp_path, monkeypatch):
+    monkeypatch.setenv("SNELLEN_DATA", str(tmp_path / "first"))
+    evaluate(plug_in(pictures), f"replay:{answers}", out=tmp_path / "run")
+    monkeypatch.setenv("SNELLEN_DATA", str(tmp_path / "second"))
+    assert not load_run(tmp_path / "run", benchmark=plug_in(pictures), trust=True).own
+    evaluate(plug_in(pictures), f"replay:{answers}", out=tmp_path / "later")
+    assert load_run(tmp_path / "later", benchmark=plug_in(pictures)).own

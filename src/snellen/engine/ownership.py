@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32
 KEY_FILE = "run-owner.key"
+_keys: dict[Path, bytes] = {}
 
 
 def key_path() -> Path:
@@ -79,8 +79,14 @@ def _covered(meta: RunMeta) -> bytes:
     return msgspec.json.encode(parts, order="deterministic", enc_hook=str)
 
 
-@lru_cache(maxsize=8)
 def _key(path: Path, *, create: bool) -> bytes | None:
+    """The key in a file; None where it cannot be read or made. A key that is not there yet is looked for again."""
+    if (key := _keys.get(path)) is None and (key := _read_or_made(path, create=create)) is not None:
+        _keys[path] = key
+    return key
+
+
+def _read_or_made(path: Path, *, create: bool) -> bytes | None:
     try:
         return _read(path)
     except FileNotFoundError:
