@@ -26,6 +26,13 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def no_key_of_another_test() -> Iterator[None]:
+    """Keys that a test registers are struck from what this process writes; the next test has none of them."""
+    yield
+    redaction.forget()
+
+
+@pytest.fixture(autouse=True)
 def before_the_shutdowns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests name models that their providers end: on every day they are judged as of this one."""
     monkeypatch.setattr("snellen.models.shutdowns.today", lambda: dt.date(2026, 11, 22))

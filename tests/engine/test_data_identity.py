@@ -194,3 +194,20 @@ def test_a_run_is_ones_own_though_the_key_was_looked_for_before_it_was_made(pict
     assert not load_run(tmp_path / "run", benchmark=plug_in(pictures), trust=True).own
     evaluate(plug_in(pictures), f"replay:{answers}", out=tmp_path / "later")
     assert load_run(tmp_path / "later", benchmark=plug_in(pictures)).own
+
+
+def test_an_image_that_many_samples_show_is_read_once_for_the_digest():
+    class Counted:
+        key, reads = "one picture", 0
+
+        def read(self) -> bytes:
+            Counted.reads += 1
+            return b"bytes"
+
+    def samples(data: Data) -> Iterator[Sample]:
+        for i in range(50):
+            yield Sample(f"q{i}", Prompt((Image(Counted()), Text("What is this?"))), "cat", "short")
+
+    benchmark = Benchmark("plug", "1", samples, {}, lambda scores, profile: [], {})
+    assert benchmark.digest(Data(path=None, images=None)) == benchmark.digest(Data(path=None, images=None))
+    assert Counted.reads == 2

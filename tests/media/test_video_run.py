@@ -36,6 +36,7 @@ def about(blobs: dict[str, Blob]) -> Benchmark:
         summarize=lambda scores, profile: [mean("accuracy", scores)],
         profiles={"strict": "the reply has an A"},
         size=lambda data: len(blobs),
+        digest=lambda data: "",  # what is counted here are the run's own reads
     )
 
 

@@ -194,3 +194,12 @@ def test_escapes_of_other_scripts_are_searched_as_quickly_as_text() -> None:
     escaped = "".join(f"\\u{ord(one):04x}" for one in LONG)
     assert redaction.redact(f"{text}{escaped}") == f"{text}[redacted]"
     assert redaction.redact("\\ud83d" + escaped) == "\\ud83d[redacted]"
+
+
+def test_a_list_of_numbers_with_the_digits_of_a_key_in_their_order_stays_and_so_does_the_json_around_it() -> None:
+    redaction.register("token-0123456789-10111213")
+    labels = {"classes": list(range(40)), "values": [0.123456789, 10.111213]}
+    for indent in (None, 2):
+        text = json.dumps(labels, indent=indent)
+        assert redaction.redact(text) == text
+    assert redaction.redact("it is 0123456789-10111213, no?") == "it is [redacted], no?"

@@ -13,6 +13,8 @@ A key that was given is struck in these forms, at any place of a text:
 - a part of it: a third of its letters and digits, or 16 where that is fewer, but at least 8 with a digit among them, or
   12 without; of the last two forms, and backwards, a half.
 
+Numbers in a row, with commas or spaces between them, stay: a list of labels may have the digits of a key in their order.
+
 A key of fewer than 12 letters and digits without a digit among them may be an ordinary word. It is struck as it is, and
 in the last form but one. A key of fewer than 8 characters is a placeholder and stays.
 """
@@ -64,6 +66,8 @@ _BASE64 = frozenset(_LETTERS.decode() + "+/-_=")
 _VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)S?$", re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
 _CHUNK, _OVERLAP = 1 << 14, 1 << 12
+# Numbers in a row: a list of labels, figures of a table. Digits that stand together are none.
+_NUMBERS, _BETWEEN = re.compile(r"[\d\s,.;:+()\[\]-]+"), re.compile(r"[\s,;]")
 
 
 class _Form(NamedTuple):
@@ -268,7 +272,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
             while at >= 0:
                 spans += source_spans(text, reading, range(at, at + len(word)))
                 at = reading.text.find(word, at + len(word))
-    return spans
+    return [span for span in spans if not (_NUMBERS.fullmatch(text, *span) and _BETWEEN.search(text, *span))]
 
 
 def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
