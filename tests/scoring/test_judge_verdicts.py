@@ -185,7 +185,8 @@ def test_gold_is_told_with_all_its_accepted_forms():
 
 
 def test_gold_is_struck_out_in_any_case_and_only_as_a_word():
-    assert strike("A KOALA bear, koalas", ("koala", "koala bear")) == "A [gold withheld], koalas"
+    assert strike("A KOALA bear, koalas", ("koala", "koala bear")) == "A [gold withheld], [gold withheld]"
+    assert strike("koalafication of a wombat", ("koala", "bat")) == "koalafication of a wombat"
 
 
 def test_a_long_reply_keeps_its_beginning_and_its_end():

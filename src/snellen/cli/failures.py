@@ -91,6 +91,10 @@ def failures(
         raise UsageError("--rubric is about a judge", "Name one with --judge.")
     if show_gold and pages is None:
         raise UsageError("--show-gold is about pages", "Say where with --pages DIR.")
+    if judge is not None:
+        from snellen.models.api.keys import require_variable
+
+        require_variable(key_env)
     if pages is not None:
         require_writable(pages, "--pages")
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]

@@ -90,14 +90,14 @@ def require_run_folder(folder: Path) -> None:
 
 
 def require_writable(folder: Path, option: str) -> None:
-    """Make the folder that results will be written to, and refuse one that cannot be written.
+    """Refuse a folder that results cannot be written to; it is not made, and nothing is left in it.
 
     Raises:
         StorageError: it cannot be made, is a file, or nothing can be written into it.
     """
+    there = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=folder, prefix=".snellen-"):
+        with NamedTemporaryFile(dir=there, prefix=".snellen-"):
             pass
     except OSError as error:
         raise StorageError(

@@ -61,7 +61,8 @@ _MARKUP: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("][", re.compile(r"\]\[[^\[\]]*\]")),
     ("[", re.compile(r"\[\^?[0-9]{1,3}\]")),
 )
-_UNICODE = re.compile(r"\\u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4}){0,4095}")
+_UNICODE = re.compile(r"\\{1,16}u[0-9a-fA-F]{4}(?:\\{1,16}u[0-9a-fA-F]{4}){0,4095}")
+_BACKSLASHES = re.compile(r"\\{2,16}")
 _PIECE = 1 << 16
 """Characters of a long text that markup is taken out of at once."""
 _COMMAND = re.compile(r"\\{1,8}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
@@ -152,8 +153,8 @@ def _without(text: str, mark: str, markup: re.Pattern[str]) -> str:
 
 
 def _unicode(match: re.Match[str]) -> str:
-    """What a run of \\uXXXX stands for; also where a backslash stands before it, for `texts` are only searched."""
-    text = match[0].encode().decode("unicode_escape")
+    """What a run of \\uXXXX stands for, with the backslashes before each: `texts` are only searched, in all layers at once."""
+    text = _BACKSLASHES.sub(r"\\", match[0]).encode().decode("unicode_escape")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if "d" in match[0].lower() else text
 
 
