@@ -34,7 +34,7 @@ async def off_loop(size: int, function: Callable[P, T], /, *args: P.args, **kwar
 def _reading() -> ThreadPoolExecutor:
     global _thread
     if _thread is None:
-        _thread = ThreadPoolExecutor(1, thread_name_prefix="reading")
+        _thread = ThreadPoolExecutor(1, thread_name_prefix="snellen-reading")
         sys.setswitchinterval(min(SWITCH_S, sys.getswitchinterval()))
     return _thread
 
