@@ -165,8 +165,9 @@ def perform(
         from snellen.engine.answers import meet_replay  # few runs replay answers
         from snellen.models.replay import ReplayModel
 
-        if isinstance(answering, ReplayModel):
-            remarks = meet_replay(answering, asked, spec.data, spec.limit)
+        replayed = getattr(answering, "model", answering)  # a judge's stands behind Asking
+        if isinstance(replayed, ReplayModel):
+            remarks = meet_replay(replayed, asked, spec.data, spec.limit)
 
     scores = LiveScores(next(iter(asked.score.values())))
 

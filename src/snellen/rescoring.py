@@ -59,7 +59,9 @@ def score_answers(
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)
     if own and (benchmark is None or path.is_dir()):
-        given = {"--id-field": id_field, "--reply-field": reply_field, "--id-is": None if id_is == "id" else id_is}
+        given = {"--id-field": id_field, "--reply-field": reply_field}
+        if judge_replies is None and id_is != "id":
+            given["--id-is"] = id_is
         _only_for_files([name for name, value in given.items() if value is not None], folder)
         # A built set that has moved since, or code that the user names and not the folder.
         own_words = isinstance(benchmark, str) and (benchmarks.is_built_set(benchmark) or benchmarks.is_code(benchmark))
@@ -72,9 +74,10 @@ def score_answers(
                 f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
             )
         _same_set(moved)
-        said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark)
+        about = moved.meta.spec.data
+        said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
         summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
-        _some_used(said, summary)
+        _some_used(said, summary, moved.benchmark, about, id_is)
         headline = moved.headline(summary.metrics)
         kept = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
         lines = [*([] if headline is None else [headline.text]), *kept, *moved.notes()]
@@ -90,13 +93,15 @@ def score_answers(
     where = given_data(asked, data, images, benchmark_options)
     scorers = rescore.profiles_of(asked, profile)
     rows = asked.results is not None
-    verdicts = None if judge_replies is None else Replies(Path(judge_replies), asked, of_rows=rows)
+    verdicts = (
+        None if judge_replies is None else Replies(Path(judge_replies), asked, of_rows=rows, id_is=id_is, data=where)
+    )
     if asked.results is not None and id_field is None and reply_field is None and id_is == "id":
         problems = Problems()
         pairs = asked.results(path, where, problems)
         if pairs is not None:
             found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
-            _some_used(verdicts, found)
+            _some_used(verdicts, found, asked, where, id_is)
             return found, [*problems.lines("are odd or cannot be used", shown=SHOWN), *_judging(found, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
@@ -107,17 +112,23 @@ def score_answers(
         each=each,
         verdicts=verdicts,
     )
-    _some_used(verdicts, summary)
+    _some_used(verdicts, summary, asked, where, id_is)
     return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
 
 
-def _some_used(verdicts: Replies | None, summary: Summary) -> None:
+def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
     """Raises DataError for a file of a judge's replies of which none belongs to a reply that a judge decides."""
     if verdicts is not None and summary.for_judge and not verdicts.used:
         raise DataError(
             f"{verdicts.by}: none of {len(verdicts):,} belongs to one of the {summary.for_judge:,} replies that a judge "
             f"decides; their ids are like {next(iter(verdicts))!r}",
-            "Give the judge's replies of this run: rows of vid, sample_id or id, with the samples' own ids.",
+            meeting.id_hint(
+                benchmark,
+                data,
+                id_is,
+                verdicts.__contains__,
+                "Give the judge's replies of this run: rows of vid, sample_id or id",
+            ),
         )
 
 

@@ -146,3 +146,38 @@ def test_a_judges_reason_does_not_tell_the_gold_of_a_restricted_benchmark():
     )
     assert reasons["v1"] == "both name [gold withheld]" and "[gold withheld]" in reasons["v2"]
     assert not [why for why in reasons.values() if why and "Phascolarctos" in why]
+
+
+def test_a_judges_replies_by_position_are_refused_with_the_option_and_taken_with_it(capsys):
+    evaluate(CLIPS, Scripted(), out="run")
+    Path("said.jsonl").write_text(
+        '{"id": 1, "reply": "Score: 1"}\n{"id": 3, "reply": "Score: 0"}\n{"id": 9, "reply": "-"}\n'
+    )
+    assert main(["score", "run", "--judge-replies", "said.jsonl"]) == 3
+    assert "Give --id-is position: 2 of the first 6 samples" in " ".join(capsys.readouterr().err.split())
+    assert main(["score", "run", "--judge-replies", "said.jsonl", "--id-is", "position", "--json"]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "2 of 5 replies; 3 of 5 have no verdict" in told and "1 rows of said.jsonl belong to no reply" in told
+    assert main(["score", "run", "--id-is", "position"]) == 2  # a run's own answers need no such option
+    assert "--id-is is for files of other programs" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_meta_field_that_several_samples_share_is_no_id(capsys):
+    Path("answers.jsonl").write_text('{"id": "truth", "response": "yes"}\n')
+    assert main(["score", "answers.jsonl", "--benchmark", "chart", "--id-is", "form"]) == 2
+    assert "tells no sample from another" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_replayed_judge_is_met_by_ids_and_refused_where_none_matches(capsys):
+    Path("said.jsonl").write_text("".join(json.dumps({"id": n, "reply": "The digit is 5."}) + "\n" for n in range(3)))
+    assert (
+        main(["run", "chart/digits", "-m", "replay:said.jsonl", "--id-is", "position", "--limit", "3", "--out", "run"])
+        == 0
+    )
+    verdict = json.dumps({"verdict": "correct"})
+    Path("judge.jsonl").write_text("".join(json.dumps({"id": n, "reply": verdict}) + "\n" for n in range(3)))
+    assert main(["judge", "run", "-m", "replay:judge.jsonl"]) == 3
+    assert "Give --id-is position" in " ".join(capsys.readouterr().err.split())
+    assert main(["judge", "run", "-m", "replay:judge.jsonl", "--id-is", "position"]) == 0
+    summary = json.loads(capsys.readouterr().out.rpartition("SUMMARY_JSON ")[2])
+    assert summary["verdicts"] == {"correct": 3, "partial": 0, "wrong": 0, "unscored": 0}

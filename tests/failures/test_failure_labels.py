@@ -248,3 +248,26 @@ def test_people_come_before_rules_and_rules_before_the_judge(rule, judge, said, 
     people = [Decision("a", one, by=str(number)) for number, one in enumerate(said)]
     found = settle(("a", 0), frozenset(), rule, judge, people)
     assert (found.label, found.source, found.review) == expected
+
+
+def test_a_review_whose_ids_match_no_answer_is_refused_with_the_option_that_matches(capsys):
+    run("run")
+    decide("mia.jsonl", **{"1": "format", "99": "timeout"})
+    capsys.readouterr()
+    assert main(["failures", "run", "--review", "mia.jsonl"]) == 3
+    told = capsys.readouterr().err
+    assert "none of 2 decisions belongs to an answer of run" in told and "Give --id-is position" in told
+    assert not Path("run/failures.jsonl").exists()
+    assert main(["failures", "run", "--review", "mia.jsonl", "--id-is", "position", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["runs"]
+    assert answers(one)["s001"]["label"] == "format" and answers(one)["s001"]["source"] == "person"
+    assert "1 of 2 decisions belong to no answer of the run: '99'" in one["notes"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\r\n", b"\xff\xfe", b'{"id": "s001", "label": "format"}'])
+def test_a_file_that_is_no_review_is_answered_with_its_form(capsys, content):
+    run("run")
+    Path("mia.jsonl").write_bytes(content)
+    capsys.readouterr()
+    assert main(["failures", "run", "--review", "mia.jsonl"]) == 3
+    assert 'A review is a file of JSON lines: {"sample_id"' in " ".join(capsys.readouterr().err.split())

@@ -14,6 +14,7 @@ from easi_stubs import Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
+from snellen.cli import main
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.pipeline import Settings, phases, plan
@@ -199,3 +200,15 @@ def test_a_command_that_each_run_refuses_leaves_what_is_said_of_them(data: Path,
     board, _ = done(monkeypatch, Speaker(lambda text: "A"), other)
     assert board.status == 5
     assert (board.folder / "easi.json").read_bytes() == before
+
+
+def test_replayed_answers_are_met_by_position_and_refused_where_no_id_matches(data: Path, tmp_path: Path, capsys):
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("".join(json.dumps({"id": n, "reply": "A"}) + "\n" for n in range(drawn.count("blink"))))
+    line = ["easi", "-m", f"replay:{answers}", "--benchmarks", "blink", "--dataset-dir", str(data), "--json"]
+    assert main([*line, "--output-dir", str(tmp_path / "a")]) == 3
+    (row,) = json.loads(capsys.readouterr().out)["benchmarks"].values()
+    assert "none of its" in row["error"]["message"] and "Give --id-is position" in row["error"]["hint"]
+    assert main([*line, "--output-dir", str(tmp_path / "b"), "--id-is", "position"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["benchmarks"].values()
+    assert row["state"] == "complete"

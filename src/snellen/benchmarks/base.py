@@ -99,6 +99,13 @@ def drawn(data: Data) -> str:
     return ""
 
 
+def is_drawn(benchmark: Benchmark) -> bool:
+    """Return True for a benchmark that draws all of its samples, so that it reads no data."""
+    if benchmark.members:
+        return all(is_drawn(member) for member in benchmark.members)
+    return benchmark.digest is drawn
+
+
 def _default_digest(benchmark: Benchmark, data: Data) -> str:
     from snellen.benchmarks.data_digest import default_digest  # few benchmarks declare no digest of their own
 

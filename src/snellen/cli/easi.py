@@ -113,6 +113,7 @@ def easi(
     rerun: Annotated[
         bool, typer.Option("--rerun", help="Begin anew; what is there is moved to earlier/, not overwritten.")
     ] = False,
+    id_is: given.IdIs = "id",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check options, data and submission; load no model and ask nobody.")
     ] = False,
@@ -234,6 +235,7 @@ def easi(
             batch_size=batch_size,
             revision=revision,
             seed=seed,
+            id_is=id_is,
         ),
         benchmarks=names,
         out=output_dir,
@@ -267,7 +269,7 @@ def easi(
 PEER_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
 NATIVE_ONLY = (
     *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
-    *("timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
+    *("id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
     *("dtype", "device", "batch_size", "revision"),
 )
 

@@ -27,6 +27,14 @@ def failures(
             help="A person's decisions (JSONL), which override rules and judge; may be repeated, one file a person.",
         ),
     ] = None,
+    id_is: Annotated[
+        str,
+        typer.Option(
+            metavar="id|position|META",
+            help="What the ids in the review files, and in the file of a replayed judge, are: the samples' own, their "
+            "position from 0, or a meta field of theirs.",
+        ),
+    ] = "id",
     data: given.MovedData = None,
     images: given.MovedImages = None,
     trust: given.Trust = False,
@@ -100,6 +108,9 @@ def failures(
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     names = run_names([run.path for run in opened])
     decided = room.read_reviews(review or [], names)
+    remarks = {}
+    for run, name in zip(opened, names, strict=True):
+        decided[name], remarks[name] = room.meet_run(decided[name], run, id_is)
     if judge is not None:  # a later run that cannot be labelled is refused before an earlier one is paid for
         for run in opened:
             require_run_folder(judging.require(run, "" if rubric is None else str(rubric)))
@@ -125,13 +136,14 @@ def failures(
                 tpm=tpm,
                 extra_body=given.json_object(extra_body, "--extra-body"),
                 prices=None if prices is None else str(prices),
+                **({"id_is": id_is} if judge.startswith("replay:") else {}),
             )
             lost += asked.meta.totals.error + asked.meta.totals.timeout
         judged = judging.labels_of(run)
         found, away = room.labelled(run, decided.get(name), None if judged is None else judged.found)
         if not away and not room.save(run, found):
             note(f"{run.path} cannot be written: there is no failures.jsonl of these labels")
-        notes = [] if judged is None else [_by(judged)]
+        notes = [*remarks[name], *([] if judged is None else [_by(judged)])]
         told.append(Told(run, found, view(found, [*notes, *([away] if away else [])]), judged, away))
     index = None
     if pages is not None:

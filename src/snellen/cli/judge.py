@@ -37,6 +37,7 @@ def judge(
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,
     seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what a local judge samples.")] = 0,
+    id_is: given.IdIs = "id",
     max_tokens: given.MaxTokens = None,
     temperature: given.Temperature = None,
     top_p: given.TopP = None,
@@ -95,6 +96,7 @@ def judge(
             tpm=tpm,
             extra_body=given.json_object(extra_body, "--extra-body"),
             prices=None if prices is None else str(prices),
+            id_is=id_is,
         )
     status = finish(Outcome([done]), profile=None, report=False, as_json=as_json)
     line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(done)).decode()}"

@@ -21,6 +21,13 @@ LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is s
 MOST_IN_FLIGHT, MOST_REPEATS, MOST_WORKERS = 65_536, 1_000_000, 65_536
 MOST_SECONDS = 31_536_000.0  # a year
 
+IdIs = Annotated[
+    str,
+    typer.Option(
+        metavar="id|position|META",
+        help="What the ids in a replayed file are: the samples' own, their position from 0, or a meta field of theirs.",
+    ),
+]
 DataPath = Annotated[Path | None, typer.Option(help="Where the benchmark's files lie.")]
 ImagesPath = Annotated[Path | None, typer.Option(help="Where its pictures lie.")]
 BenchmarkOptions = Annotated[

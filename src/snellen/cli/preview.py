@@ -9,10 +9,10 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from snellen.cli.output import note, show, show_json
-from snellen.errors import StorageError, UsageError
+from snellen.errors import DataError, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
+    from snellen.benchmarks.base import Benchmark, Data
     from snellen.engine.folder import RunSpec
 
 
@@ -34,6 +34,36 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
         raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
     require_kind(spec.model)
     return benchmark
+
+
+def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
+    """Refuse --data and --images that no benchmark of the call reads, or that a user's own benchmark cannot find.
+
+    The package's benchmarks name missing data themselves, with what they expect.
+
+    Raises:
+        UsageError: all of the benchmarks draw their samples. DataError: there is no such file or folder.
+    """
+    from snellen.benchmarks import registry
+    from snellen.benchmarks.base import is_drawn
+    from snellen.sources.hub import HUB
+
+    given = {"--data": data.path, "--images": data.images}
+    for option, path in given.items():
+        if path is None:
+            continue
+        if all(is_drawn(benchmark) for benchmark in benchmarks):
+            names = ", ".join(benchmark.name for benchmark in benchmarks)
+            raise UsageError(
+                f"{option} {path} has no effect: {names} draws its own samples and reads no data",
+                f"Omit {option}, or name the benchmark that the data is of: snellen run BENCHMARK {option} {path} ...",
+            )
+        own = [one for one in benchmarks if one.name.partition("/")[0] not in (*registry.BUILT_IN, *registry.FAMILIES)]
+        if len(own) == len(benchmarks) and not str(path).startswith(HUB) and not path.exists():
+            raise DataError(
+                f"{option} {path}: there is no such file or folder",
+                f"Check the path; relative ones begin at {Path.cwd()}. No request was sent.",
+            )
 
 
 def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust: bool) -> None:

@@ -13,12 +13,19 @@ from snellen.cli import options as given
 from snellen.cli.faults import tell
 from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
 from snellen.cli.output import note
-from snellen.cli.preview import require_models, require_profile, require_run_folder, show_estimates
+from snellen.cli.preview import (
+    require_models,
+    require_profile,
+    require_run_folder,
+    require_used_data,
+    show_estimates,
+)
 from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_faults import plugin_fault
 
 if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark
     from snellen.engine.folder import RunSpec
 
 LOCAL = ("local", "embedded")
@@ -93,13 +100,7 @@ def run(
     ] = None,
     nproc: given.Nproc = None,
     ray: given.Ray = None,
-    id_is: Annotated[
-        str,
-        typer.Option(
-            metavar="id|position|META",
-            help="What the ids in a replayed file are: the samples' own, their position from 0, or a meta field of theirs.",
-        ),
-    ] = "id",
+    id_is: given.IdIs = "id",
     max_cost: given.MaxCost = None,
     max_tokens_total: given.MaxTokensTotal = None,
     prices: given.Prices = None,
@@ -126,6 +127,7 @@ def run(
     from snellen.cli import variables
     from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
+    from snellen.engine.video_reader import require_video_reader
     from snellen.evaluation import default_folder, find_benchmark, perform
     from snellen.models.base import ModelOptions
 
@@ -187,17 +189,20 @@ def run(
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
     outcome = Outcome()
     faulty: dict[Path, PluginError] = {}
+    chosen: list[Benchmark] = []
     for spec, folder in zip(specs, folders, strict=True):
-        made = require_profile(spec, profile)
+        chosen.append(made := require_profile(spec, profile))
         if not dry_run:
             require_run_folder(folder)
         if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
             try:
                 next(iter(made.samples(spec.data)), None)
+                require_video_reader(made, spec)
             except Exception as error:
                 if dry_run or (fault := plugin_fault(error)) is None:
                     raise
                 faulty[folder] = fault  # it fails in its turn; the others are asked
+    require_used_data(specs[0].data, chosen)
     if dry_run:
         show_estimates(specs, folders, as_json=as_json)
         return

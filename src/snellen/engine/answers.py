@@ -181,8 +181,18 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
     """(the id that the file would use, sample) of every sample.
 
     Raises:
-        UsageError: the samples have no such meta field.
+        UsageError: the samples have no such meta field, or several have one value of it.
     """
+    owners: dict[str, str] = {}
+    if id_is not in ("id", "position"):
+        for sample in benchmark.samples(data):
+            name = str(sample.meta.get(id_is, ""))
+            if id_is in sample.meta and owners.setdefault(name, sample.id) != sample.id:
+                raise UsageError(
+                    f"--id-is {id_is}: samples {owners[name]!r} and {sample.id!r} of {benchmark.name} both have {name!r}, so "
+                    "that it tells no sample from another",
+                    "Say id or position, or name a meta field that is different for each sample.",
+                )
     for position, sample in enumerate(benchmark.samples(data)):
         if id_is == "id":
             yield sample.id, sample
@@ -220,11 +230,17 @@ def meet_replay(model: ReplayModel, benchmark: Benchmark, data: Data, limit: int
     ]
 
 
-def id_hint(benchmark: Benchmark, data: Data, id_is: str, holds: Callable[[str], bool]) -> str:
+ANOTHER_FILE = "Name the right --benchmark and --data, the column of the ids (--id-field)"
+
+
+def id_hint(
+    benchmark: Benchmark, data: Data, id_is: str, holds: Callable[[str], bool], otherwise: str = ANOTHER_FILE
+) -> str:
     """What to do where no id matched: the `--id-is` by which most of the first samples would have an answer.
 
     Args:
         holds: whether the file has this id.
+        otherwise: what else may be wrong, as the beginning of a sentence.
     """
     samples = list(itertools.islice(benchmark.samples(data), LOOKED_AT))
     hits: dict[str, int] = {}
@@ -244,8 +260,8 @@ def id_hint(benchmark: Benchmark, data: Data, id_is: str, holds: Callable[[str],
         return f"Give --id-is {best}: {hits[best]:,} of the first {len(samples):,} samples then have an answer."
     fields = ", ".join(name for name in hits if name not in ("id", "position"))
     return (
-        "Name the right --benchmark and --data, the column of the ids (--id-field), or say what the ids are: "
-        f"--id-is position{f', or one of {fields}' if fields else ''}."
+        f"{otherwise}, or say what the ids are: --id-is {'position' if id_is == 'id' else 'id'}"
+        f"{f', or one of {fields}' if fields else ''}."
     )
 
 

@@ -300,22 +300,22 @@ class Asking:
     """The judge's model: one more question where the verdict cannot be read, and everything kept.
 
     raw_judge_inputs/ and raw_judge_outputs/ get one JSON line an attempt (1: the question, 2: the re-ask). Of restricted
-    benchmarks the gold is left out of both, and of the reply that goes into results.jsonl.
+    benchmarks the gold is left out of both, and of the reply that goes into results.jsonl. `model` is the judge itself.
     """
 
     def __init__(self, model: Model, folder: Path) -> None:
         self.name = model.name
-        self._model = model
+        self.model = model
         self._folder = folder
         self._inputs: Journal | None = None
         self._outputs: Journal | None = None
 
     def identity(self) -> Mapping[str, Any]:
         """The judge's own; the rubric is part of the benchmark."""
-        return self._model.identity()
+        return self.model.identity()
 
     async def preflight(self) -> None:
-        await self._model.preflight()
+        await self.model.preflight()
 
     async def answer(self, prompt: Prompt) -> Response:
         """As `answer_for`, without a sample to file it under."""
@@ -354,7 +354,7 @@ class Asking:
                     journal.close()
         finally:
             self._inputs = self._outputs = None
-            await self._model.close()
+            await self.model.close()
 
     async def _ask(self, sample_id: str, attempt: int, prompt: Prompt, forms: tuple[str, ...]) -> Response:
         inputs, outputs = self._raw()
@@ -365,7 +365,9 @@ class Asking:
         inputs.append({**line, "system": prompt.system, "text": written, "images": pictures})
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         try:
-            response = await self._model.answer(structs.replace(prompt, parts=opened))
+            answer_for = getattr(self.model, "answer_for", None)  # a replayed judge knows samples by their ids
+            shown = structs.replace(prompt, parts=opened)
+            response = await (self.model.answer(shown) if answer_for is None else answer_for(sample_id, 0, shown))
         except SnellenError as error:  # servers quote requests that they do not like, and the error is written down
             error.message = strike(error.message, forms)
             if isinstance(error, ModelError) and forms:

@@ -26,6 +26,7 @@ from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.retry import Asker, Backoff
 from snellen.engine.state import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.traces import Traces
+from snellen.engine.video_reader import require_video_reader
 from snellen.errors import (
     DataError,
     InterruptedRunError,
@@ -62,7 +63,7 @@ async def run(
     Raises:
         UsageError: a bound on dollars without prices, a pace that cannot be kept; nothing was asked, and the folder is as it was.
         FingerprintError: the folder holds a run with other settings. RunError: answers of which nobody says whose.
-        PreflightError: the model or the data is not ready; nothing was asked.
+        PreflightError, MissingExtraError: the model, the data or a reader of videos is not there; nothing was asked.
         StorageError, BudgetError, TooManyFailuresError, InterruptedRunError: ended early; the run can go on.
         RunChangedError: something else deleted, replaced or changed the folder's files meanwhile.
     """
@@ -106,6 +107,7 @@ async def run(
             folder.results.touch()  # a benchmark without questions leaves a run that can be read all the same
             folder.write_meta(meta := structs.replace(meta, state=_ended(benchmark, meta.spec, spec, folder)))
             return meta
+        require_video_reader(benchmark, spec, done)
         attach = getattr(model, "attach", None)
         if attach is not None:  # a model that keeps files of its own beside the answers (agents: sessions/)
             attach(folder.path)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
+from snellen.engine.answers import keyed
 from snellen.engine.folder import RunFolder
 from snellen.engine.judge import NAME, OWN
 from snellen.engine.rescore import Summary, final_records
@@ -106,7 +107,9 @@ class Replies(Verdicts):
     Of a suite the ids may be the members' own, without the member's name in front.
     """
 
-    def __init__(self, path: Path, benchmark: Benchmark, *, of_rows: bool = False) -> None:
+    def __init__(
+        self, path: Path, benchmark: Benchmark, *, of_rows: bool = False, id_is: str = "id", data: Data | None = None
+    ) -> None:
         """Read the file.
 
         Args:
@@ -114,6 +117,7 @@ class Replies(Verdicts):
             benchmark: what was judged.
             of_rows: the samples are rows of results, of which several may have one id (`id`, `id#2` ...): the second one
                 takes the second reply to that id, and where there is a single reply to it, all take that.
+            id_is, data: what the file's ids are, as of `snellen score --id-is`, and where the samples lie.
 
         Raises:
             UsageError: no sample of the benchmark is decided by a judge.
@@ -129,6 +133,7 @@ class Replies(Verdicts):
         self._where: dict[str, str] = {}
         self._suite = bool(benchmark.members)
         self._of_rows = of_rows
+        own = {} if id_is == "id" else {key: sample.id for key, sample in keyed(benchmark, data or Data(), id_is)}
         turns: dict[str, int] = {}
         found: dict[str, str] = {}
         fields: set[str] = set()
@@ -137,6 +142,7 @@ class Replies(Verdicts):
             column = next((name for name in IDS if row.get(name) is not None), None)
             try:
                 name = id_of(None if column is None else row[column])
+                name = own.get(name, name)
                 said = text_of(row.get("reply"))
             except ValueError as error:
                 self._problems.add(where, str(error))

@@ -4,7 +4,7 @@ A label says whose it is (`rule`, `judge`, `person`). What nobody can tell stays
 """
 
 from snellen.failures.labels import Labelled, agreements, counts, label_run, labelled, save, saved
-from snellen.failures.review import Decision, read_review, read_reviews
+from snellen.failures.review import Decision, meet_run, read_review, read_reviews
 from snellen.failures.rules import UNKNOWN, Rule, Table, labels, proposed, signals, table
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "label_run",
     "labelled",
     "labels",
+    "meet_run",
     "proposed",
     "read_review",
     "read_reviews",

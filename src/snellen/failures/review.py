@@ -8,13 +8,20 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.engine.answers import id_hint, keyed
 from snellen.engine.failed import Key
+from snellen.engine.journal import intact
 from snellen.errors import DataError
+from snellen.evaluation import Run
 from snellen.failures.rules import labels
 from snellen.redaction import redact
 
 MOST_BYTES = 64 << 20
 LONGEST = {"by": 80, "note": 2_000}
+FORM = (
+    'A review is a file of JSON lines: {"sample_id": "...", "label": "..."}, with repeat, by, note and run where needed '
+    "(docs/failures.md)."
+)
 
 
 class Decision(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +75,57 @@ def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str
     return {run: {key: tuple(said.values()) for key, said in decided.items()} for run, decided in found.items()}
 
 
+class _Answer(Struct, frozen=True, gc=False):
+    sample_id: str
+    repeat: int = 0
+
+
+SHOWN = 5
+
+
+def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list[str]]:
+    """Match decisions with the recorded answers of a run.
+
+    Args:
+        decided: the decisions on this run, keyed as the files have it.
+        run: the run that they are about.
+        id_is: what the files' ids are: `id`, `position` (from 0), or the name of a meta field of the samples.
+
+    Returns:
+        The decisions keyed by the samples' own ids, without those that match no answer, and one line on the latter.
+
+    Raises:
+        DataError: no decision matches an answer; the hint names the `--id-is` that would match.
+        UsageError: the samples have no such meta field.
+    """
+    if not decided:
+        return decided, []
+    answers = {(answer.sample_id, answer.repeat) for answer in intact(run.folder.results, _Answer)}
+    data, own = run.meta.spec.data, {}
+    if id_is != "id":
+        own = {name: sample.id for name, sample in keyed(run.benchmark, data, id_is)}
+    matched: dict[Key, Sequence[Decision]] = {}
+    unmatched = []
+    for (name, repeat), decisions in decided.items():
+        key = (name if id_is == "id" else own.get(name, ""), repeat)
+        if key in answers:
+            matched[key] = decisions
+        else:
+            unmatched.append(name if repeat == 0 else f"{name} (repeat {repeat})")
+    if not unmatched:
+        return matched, []
+    if not matched:
+        names = {name for name, _ in decided}
+        example = next(iter(sorted(answers)), ("(none)", 0))[0]
+        raise DataError(
+            f"--review: none of {len(decided):,} decisions belongs to an answer of {run.path}: their sample_id is like "
+            f"{unmatched[0]!r}, the run's like {example!r}",
+            id_hint(run.benchmark, data, id_is, names.__contains__, "Give the review of this run"),
+        )
+    shown = ", ".join(repr(name) for name in unmatched[:SHOWN]) + (", ..." if len(unmatched) > SHOWN else "")
+    return matched, [f"{len(unmatched):,} of {len(decided):,} decisions belong to no answer of the run: {shown}"]
+
+
 def read_review(path: Path) -> dict[Key, Decision]:
     """The last decision on each answer in one file, whoever took it. Raises as `read_reviews`."""
     return {(one.sample_id, one.repeat): one for _, one in _lines(path)}
@@ -79,7 +137,7 @@ def _lines(path: Path) -> list[tuple[int, Decision]]:
             raise DataError(f"{path}: larger than {MOST_BYTES:,} bytes", "A review has one short line an answer.")
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise DataError(f"{path} cannot be read: {error.strerror}", FORM) from error
     known, found = labels(), []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -87,13 +145,15 @@ def _lines(path: Path) -> list[tuple[int, Decision]]:
         try:
             one = msgspec.json.decode(line, type=Decision)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}, line {number}: {error}") from error
+            raise DataError(f"{path}, line {number}: {error}", FORM) from error
         if one.label not in known:
             raise DataError(f"{path}, line {number}: no such label: {one.label!r}", f"There are: {', '.join(known)}.")
         for name, most in LONGEST.items():
             if len(getattr(one, name)) > most:
                 raise DataError(f"{path}, line {number}: {name} has more than {most:,} characters")
         found.append((number, one))
+    if not found:
+        raise DataError(f"{path} is empty; one decision a line was expected", FORM)
     return found
 
 

@@ -18,6 +18,7 @@ from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
 from snellen.engine.run import looked_at, run
 from snellen.engine.state import expected, pending
+from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.evaluation import Run, given_data
 from snellen.models.base import Model, ModelOptions
@@ -110,6 +111,7 @@ def _look(settings: Settings, row: Row) -> None:
     benchmark = registry.find(row.name)
     benchmark.digest(spec.data)
     row.notes += benchmark.notices(spec.data)
+    require_video_reader(benchmark, spec)
     row.total = expected(benchmark.size(spec.data), spec)
     work = looked_at(pending(benchmark, spec, set()), Totals())
     if next(work, None) is None:
@@ -197,6 +199,12 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
             judged.set_aside(verdicts, aside)
         watch.said(f"{row.name}: the run that was there lies in {aside}")
     before = getattr(model, "batch_limit", None)
+    if settings.model.startswith("replay:"):
+        from snellen.engine.answers import meet_replay  # few runs replay answers
+        from snellen.models.replay import ReplayModel
+
+        if isinstance(model, ReplayModel):
+            row.notes += meet_replay(model, benchmark, spec.data, spec.limit)
     try:
         meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch))
     except FingerprintError as error:  # the ways out that it names are those of `snellen run`
