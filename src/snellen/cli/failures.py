@@ -136,7 +136,7 @@ def failures(
                 tpm=tpm,
                 extra_body=given.json_object(extra_body, "--extra-body"),
                 prices=None if prices is None else str(prices),
-                **({"id_is": id_is} if judge.startswith("replay:") else {}),
+                id_is=id_is if judge.startswith("replay:") else "id",
             )
             lost += asked.meta.totals.error + asked.meta.totals.timeout
         judged = judging.labels_of(run)
