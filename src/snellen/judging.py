@@ -123,7 +123,7 @@ def judge(
         there = structs.replace(spec, data=structs.replace(about_run, path=source.path))
         return identity(there, room.benchmark(there.data, asked), asking)
 
-    go_on(folder, source, judging_of)
+    go_on(folder, source, judging_of, lambda: judged.samples(about_run))
     done = perform(spec, folder, benchmark=judged, model=asking, display=display)
     scored = Run(source, about, asked)
     if asked.rubric is not None and not scored.summary_is_current():

@@ -394,3 +394,54 @@ def test_the_mark_of_an_own_run_is_not_given_to_what_only_passes_through(mine):
     meta = evil.meta()
     evil.write_meta(meta, own=False)
     assert evil.meta().owner == "" and not is_own(evil.meta())
+
+
+@pytest.fixture
+def mistaken(snellen: Callable[..., Any], tmp_path: Path) -> Path:
+    """A run of this user's own with wrong answers."""
+    blind = ("--blank-images", "--limit", 6, "--out", "mine", "--quiet")
+    assert snellen("run", "lights", "-m", "pixels", *blind).status == 0
+    return tmp_path / "mine"
+
+
+def labelled_elsewhere(run: Path, **fields: Any) -> Path:
+    """A copy of the run by somebody who labelled its answers; `fields` are those of each line that differ."""
+    evil = foreign(run)
+    lines = []
+    for record in map(json.loads, (evil / "results.jsonl").read_text().splitlines()):
+        line = {"sample_id": record["sample_id"], "repeat": 0, "label": "too_coarse", "source": "person", "signals": []}
+        lines.append(json.dumps(line | {"people": {"ann": "too_coarse"}} | fields) + "\n")
+    (evil / "failures.jsonl").write_text("".join(lines))
+    return evil
+
+
+def test_decisions_of_people_in_somebody_elses_folder_are_named_as_such(snellen, mistaken):
+    evil = labelled_elsewhere(mistaken)
+    wrong = snellen("failures", "mine").out.split(":")[1].split()[0]
+    said = snellen("failures", "evil")
+    assert said.status == 0 and f"({wrong} person)" in said.out
+    assert f"{wrong} answers have decisions of people from evil, a folder that this user's Snellen" in said.out
+    assert snellen("report", "evil", "--out", "evil.html").status == 0
+    assert "have decisions of people from evil, a folder that" in Path("evil.html").read_text()
+    ids = [json.loads(line)["sample_id"] for line in (evil / "failures.jsonl").read_text().splitlines()]
+    own = "".join(json.dumps({"sample_id": one, "label": "format", "by": "ann"}) + "\n" for one in ids)
+    Path("own.jsonl").write_text(own)
+    assert "decisions of people" not in snellen("failures", "evil", "--review", "own.jsonl").out
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"label": "made up", "people": {"ann": "made up"}},
+        {"people": {"ann" * 100: "too_coarse"}},
+        {"why": {"ann": "x" * 10_000}},
+        {"rule": "<b>"},
+        {"judge": "made up"},
+    ],
+)
+def test_labels_that_no_snellen_writes_do_not_count(fields, snellen, mistaken, caplog):
+    expected = snellen("failures", "mine").out.partition("\n")[2]
+    labelled_elsewhere(mistaken, **fields)
+    said = snellen("failures", "evil")
+    assert said.status == 0 and said.out.partition("\n")[2] == expected
+    assert "have an unknown label or too long a name" in said.err + caplog.text

@@ -16,6 +16,7 @@ from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
 from snellen.evaluation import perform
 from snellen.judging import judge
+from snellen.sources.checksums import sealed
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +100,46 @@ def _warm() -> Any:
     from snellen import Generation
 
     return Generation(temperature=0.5)
+
+
+def _break(path: Path, old: bytes, new: bytes) -> None:
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+
+
+@pytest.mark.parametrize("loss", ["a changed byte", "a missing line", "a judge that was asked in between"])
+@pytest.mark.parametrize("rubric", [None, "match"])
+def test_of_a_run_that_was_damaged_and_mended_only_the_answer_given_anew_is_judged_again(server, rubric, loss):
+    benchmark, said = (CLIPS, SAID) if rubric is None else (PLAIN, ("right", "wrong") * 3)
+    model = Scripted(said)
+    evaluate(benchmark, model, out="run")
+    asked(server, rubric=rubric)
+    first, results = len(server.asked), Path("run/results.jsonl")
+    before = verdicts("run_judged")
+    lines = results.read_bytes().splitlines(keepends=True)
+    if loss == "a missing line":
+        results.write_bytes(b"".join(lines[:1] + lines[2:]))
+    else:
+        _break(results, lines[1], lines[1].replace(b'"text":"', b'"text":"x'))
+    if loss == "a judge that was asked in between":
+        asked(server, rubric=rubric)
+        assert len(server.asked) == first and len(verdicts("run_judged")) == len(before) - 1
+    evaluate(benchmark, model, out="run")
+    asked(server, rubric=rubric)
+    assert len(server.asked) == first + 1 and verdicts("run_judged") == before
+    asked(server, rubric=rubric)
+    assert len(server.asked) == first + 1
+
+
+def test_a_verdict_on_an_answer_that_somebody_changed_is_not_kept(server):
+    evaluate(CLIPS, Scripted(SAID), out="run")
+    asked(server)
+    first, results = len(server.asked), Path("run/results.jsonl")
+    lines = results.read_bytes().splitlines(keepends=True)
+    other = json.loads(lines[1])
+    other["response"]["text"] += " and more"
+    del other["seq"], other["crc32"]
+    results.write_bytes(lines[0] + sealed(json.dumps(other).encode(), 2) + b"".join(lines[2:]))
+    asked(server)
+    assert len(server.asked) == first + 1 and "and more" in json.dumps(server.asked[-1])

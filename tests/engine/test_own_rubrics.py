@@ -291,3 +291,16 @@ def test_of_all_nine_subtasks_the_videos_alone_are_judged_and_the_mean_of_nine_g
     assert again.metric("pc-vid/video_score").value == 0.75 == saved("run")["official"]["pc-vid/video_score"]
     assert again.metric("overall_9", "paper").value is not None
     assert again.metric("overall_8", "paper") == run.metric("overall_8", "paper")
+
+
+def test_verdicts_from_somebody_elses_folder_are_named_as_such(server):
+    evaluate(CLIPS, Scripted(), out="run")
+    asked(server)
+    meta = json.loads(Path("run_judged/run_meta.json").read_text()) | {"owner": "0" * 32}
+    Path("run_judged/run_meta.json").write_text(json.dumps(meta))
+    notes = load_run("run").notes()
+    assert notes[-1].startswith(
+        "judged by api:stub-judge in run_judged (a folder that this user's Snellen did not write): 4 of 5"
+    )
+    load_run("run").summarize("all")
+    assert load_run("run").notes() == notes

@@ -143,8 +143,9 @@ def failures(
         found, away = room.labelled(run, decided.get(name), None if judged is None else judged.found)
         if not away and not room.save(run, found):
             note(f"{run.path} cannot be written: there is no failures.jsonl of these labels")
-        notes = [*remarks[name], *([] if judged is None else [_by(judged)])]
-        told.append(Told(run, found, view(found, [*notes, *([away] if away else [])]), judged, away))
+        whose = room.whose_decisions(run, found, decided.get(name))
+        notes = [*remarks[name], *([] if judged is None else [_by(judged)]), *filter(None, [whose, away])]
+        told.append(Told(run, found, view(found, notes), judged, away))
     index = None
     if pages is not None:
         from snellen.failures import pages as site

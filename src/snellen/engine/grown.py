@@ -1,12 +1,13 @@
-"""A judged run whose source has got further answers: the verdicts that were given stay, and only what is new is asked."""
+"""A judged run whose source has grown or was mended: the verdicts that were given stay, and only what is new is asked."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from msgspec import Struct, structs
 from snellen.engine import fingerprint, journal
 from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
+from snellen.engine.judge import RAW_FILE, RAW_INPUTS, written_text
 from snellen.engine.ownership import is_own
-from snellen.types import Record
+from snellen.types import Record, Sample
 
 
 class _Named(Struct, frozen=True, gc=False):
@@ -25,17 +27,41 @@ class _Named(Struct, frozen=True, gc=False):
     repeat: int = 0
 
 
-def go_on(judged: RunFolder, source: RunFolder, identity: Callable[[RunFolder], Mapping[str, Any]]) -> bool:
-    """Let a judged run stand for the source as it is now, where that has only got longer since it was judged.
+class _Answered(_Named, frozen=True, gc=False):
+    finished_at: float = 0.0
+
+
+class _Asking(_Named, frozen=True, gc=False):
+    started_at: float = 0.0
+
+
+class _Asked(Struct, frozen=True, gc=False):
+    sample_id: str
+    attempt: int
+    text: str
+    system: str | None = None
+
+
+def go_on(
+    judged: RunFolder,
+    source: RunFolder,
+    identity: Callable[[RunFolder], Mapping[str, Any]],
+    questions: Callable[[], Iterable[Sample]],
+) -> bool:
+    """Let a judged run stand for the source as it is now, where that has only grown or was mended since it was judged.
 
     A journal is only ever appended to. So the source has merely grown if some beginning of its journal has the digest
     that was judged, and the judge's questions about that beginning are those that were asked. What was answered (or has
     failed again) behind it loses its empty verdict; everything else is kept. Done in an order that a crash does not hurt.
 
+    A journal that was damaged and mended has no such beginning. Then a verdict is kept if its answer is older than it and
+    the judge's question about that answer is the question on record in raw_judge_inputs.
+
     Args:
         judged: the folder of the verdicts; nothing is done where there is no run in it.
         source: the judged run.
         identity: what the judged run's meta would say was run, if the source were the folder that it is given.
+        questions: the judge's questions about the source as it is now.
 
     Returns:
         Whether the judged run was changed. Where not, the engine compares the identities as ever.
@@ -47,11 +73,17 @@ def go_on(judged: RunFolder, source: RunFolder, identity: Callable[[RunFolder], 
         return False
     recorded = str(judged.meta().identity.get("data", "")).partition(" ")[0]
     end, later = _since(source.results, recorded)
-    if end is None or not later:
+    if end is not None and not later:
         return False
     with judged.locked():
         meta = judged.meta()
-        if not _same_then(source, end, identity, meta.identity):
+        if end is None:
+            if not _same_but_for_answers(meta.identity, identity(source)):
+                return False
+            kept, later = _verdicts_that_still_hold(judged, source, questions())
+            if not kept:
+                return False
+        elif not _same_then(source, end, identity, meta.identity):
             return False
         journal.mend(judged.results, Record, without=later)
         now = dict(identity(source))
@@ -84,6 +116,49 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
             if recorded == f"sha256:{whole.hexdigest()}":
                 found = end
     return found, later
+
+
+def _same_but_for_answers(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two judged runs differ in the judged answers alone: rubric and judge are the same."""
+    rubric_before, rubric_now = (str(one.get("data", "")).partition(" ")[2] for one in (before, now))
+    changed = {name for name, _, _ in fingerprint.differences(before, now)}
+    return "data" in changed and changed <= {"data", "prompts"} and rubric_before == rubric_now
+
+
+def _verdicts_that_still_hold(
+    judged: RunFolder, source: RunFolder, questions: Iterable[Sample]
+) -> tuple[set[str], set[str]]:
+    """The names of the verdicts that are about the source's answers as they are now, and of all others.
+
+    A verdict on which no judge was asked (no answer, or a rule decided) is among the others: it is made again at no cost.
+    """
+    answered_at = {
+        name: head.finished_at
+        for head in journal.intact(source.results, _Answered)
+        for name in [head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"]
+    }
+    asked = {
+        line.sample_id: _digest(line.system or "", line.text)
+        for line in journal.intact(judged.path / RAW_INPUTS / RAW_FILE, _Asked)
+        if line.attempt == 1
+    }
+    same = {
+        sample.id
+        for sample in questions
+        if asked.get(sample.id) == _digest(sample.prompt.system or "", written_text(sample.prompt))
+    }
+    names, kept = set(), set()
+    for record in journal.intact(judged.results, _Asking):
+        names.add(record.sample_id)
+        if record.sample_id in same and answered_at.get(record.sample_id, inf) <= record.started_at:
+            kept.add(record.sample_id)
+        else:
+            kept.discard(record.sample_id)
+    return kept, names - kept
+
+
+def _digest(*texts: str) -> bytes:
+    return sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()
 
 
 def _same_then(

@@ -55,6 +55,7 @@ OWN = ""
 UNANSWERED, NO_ANSWER = "unanswered", "no answer in the reply"
 MOST_PARTS = 20
 RUBRIC_BYTES = 1 << 20
+RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00000.jsonl"
 
 
 class Question(Text, frozen=True, tag="question"):
@@ -79,6 +80,11 @@ class Question(Text, frozen=True, tag="question"):
 def question_of(prompt: Prompt) -> Question | None:
     """The question to the judge in a prompt; None where there is nothing to judge."""
     return next((part for part in prompt.parts if isinstance(part, Question)), None)
+
+
+def written_text(prompt: Prompt) -> str:
+    """The text of a question to the judge as raw_judge_inputs has it, without keys and sealed gold."""
+    return redact("\n".join(part.text for part in prompt.parts if isinstance(part, Text)))
 
 
 def load_rubric(name: str) -> Rubric:
@@ -358,10 +364,10 @@ class Asking:
 
     async def _ask(self, sample_id: str, attempt: int, prompt: Prompt, forms: tuple[str, ...]) -> Response:
         inputs, outputs = self._raw()
-        texts = [part.text for part in prompt.parts if isinstance(part, Text)]
-        pictures = len(prompt.parts) - len(texts)
+        sizes = [len(part.text) for part in prompt.parts if isinstance(part, Text)]
+        pictures = len(prompt.parts) - len(sizes)
         line = {"sample_id": sample_id, "attempt": attempt}
-        written = await off_loop(sum(map(len, texts)), lambda: redact("\n".join(texts)))
+        written = await off_loop(sum(sizes), written_text, prompt)
         inputs.append({**line, "system": prompt.system, "text": written, "images": pictures})
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         try:
@@ -382,7 +388,7 @@ class Asking:
 
     def _raw(self) -> tuple[Journal, Journal]:
         if self._inputs is None or self._outputs is None:
-            paths = [self._folder / kind / "00000.jsonl" for kind in ("raw_judge_inputs", "raw_judge_outputs")]
+            paths = [self._folder / kind / RAW_FILE for kind in (RAW_INPUTS, RAW_OUTPUTS)]
             for path in paths:
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32
 KEY_FILE = "run-owner.key"
+NOT_OWN = "a folder that this user's Snellen did not write"
 _keys: dict[Path, bytes] = {}
 
 

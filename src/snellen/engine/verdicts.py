@@ -12,6 +12,7 @@ from snellen.engine import journal
 from snellen.engine.answers import keyed
 from snellen.engine.folder import RunFolder
 from snellen.engine.judge import NAME, OWN
+from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.rescore import Summary, final_records
 from snellen.errors import DataError, RunError, UsageError
 from snellen.interop.answers import Problems
@@ -87,7 +88,8 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
     A reply is passed over where the answer that it is about was given after it was asked for: the run was begun anew.
     Memory grows with the judged replies alone.
     """
-    model = judged.meta().spec.model
+    meta = judged.meta()
+    model = meta.spec.model
     texts: dict[str, str] = {}
     asked_at: dict[str, float] = {}
     for record in final_records(judged.results):
@@ -98,7 +100,8 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
         name = head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"
         if head.status == "ok" and head.finished_at > asked_at.get(name, head.finished_at):
             texts.pop(name, None)
-    return Verdicts(texts, f"{model} in {judged.path}", model=model, folder=str(judged.path))
+    whose = "" if is_own(meta) else f" ({NOT_OWN})"
+    return Verdicts(texts, f"{model} in {judged.path}{whose}", model=model, folder=str(judged.path))
 
 
 class Replies(Verdicts):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from snellen.build.curate.agreement import Agreement
 from snellen.evaluation import Run
-from snellen.failures.labels import NAME, Labelled, agreements, counts, is_current, saved
+from snellen.failures.labels import NAME, Labelled, agreements, counts, is_current, saved, whose_decisions
 from snellen.failures.rules import UNKNOWN
 from snellen.report.view import LabelsView
 
@@ -35,7 +35,8 @@ def saved_view(run: Run) -> LabelsView | None:
         if is_current(run)
         else [f"{NAME} is older than the last answer or verdict: snellen failures {run.path.name}"]
     )
-    return view(found, old)
+    foreign = whose_decisions(run, found)
+    return view(found, [*old, *([foreign] if foreign else [])])
 
 
 def agreement_line(one: Agreement) -> str:

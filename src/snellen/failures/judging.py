@@ -13,6 +13,7 @@ from snellen.benchmarks.fika.reply import objects
 from snellen.engine import journal, labelling, verdicts
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.judge import Asking
+from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
 from snellen.errors import FingerprintError, JudgeError
 from snellen.evaluation import LABELLED, Run, perform
@@ -123,7 +124,8 @@ def labels_of(run: Run, folder: str | Path | None = None) -> Labels | None:
             found[name] = str(read_verdict(text, schema).found)
         except ValueError:
             unread += 1
-    return Labels(said.model, found, reasons(held.path), unread)
+    by = said.model if is_own(held.meta()) else f"{said.model} ({held.path}, {NOT_OWN})"
+    return Labels(by, found, reasons(held.path), unread)
 
 
 class _Raw(Struct):

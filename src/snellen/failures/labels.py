@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -13,16 +14,18 @@ from msgspec import Struct, structs
 from snellen.build.curate.agreement import Agreement, cohen
 from snellen.engine import failed, journal
 from snellen.engine.failed import Answered, Key
+from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.rescore import judged_name
 from snellen.errors import DataError, RunError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run
-from snellen.failures.review import Decision, disputed
+from snellen.failures.review import LONGEST, Decision, disputed
 from snellen.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.redaction.gold import strike
 from snellen.scoring.judge import gold_forms
 
 Source = Literal["rule", "judge", "person", "none"]
 NAME = "failures.jsonl"
+log = logging.getLogger(__name__)
 RULE_AND_JUDGE, PEOPLE = "rule and judge differ", "people differ"
 
 
@@ -136,9 +139,49 @@ def save(run: Run, labelled: Sequence[Labelled]) -> bool:
 
 
 def saved(run: Run) -> list[Labelled] | None:
-    """What failures.jsonl holds, without damaged lines, of which a warning is told; None where there is none."""
+    """Return the lines of failures.jsonl; None if there is no such file.
+
+    Damaged lines are left out with a warning, and so are lines that no version of Snellen writes: with a label outside of
+    the table, or with a name or note beyond its longest.
+    """
     path = run.path / NAME
-    return list(journal.intact(path, Labelled)) if path.exists() else None
+    if not path.exists():
+        return None
+    lines = list(journal.intact(path, Labelled))
+    known = [one for one in lines if _is_possible(one)]
+    if len(known) < len(lines):
+        log.warning(
+            "%s: %s lines have an unknown label or too long a name; they do not count. Labels: %s.",
+            path,
+            f"{len(lines) - len(known):,}",
+            ", ".join(labels()),
+        )
+    return known
+
+
+def _is_possible(one: Labelled) -> bool:
+    given = {one.label, one.rule, *one.people.values(), *(() if one.judge is None else (one.judge,))}
+    short = all(len(by) <= LONGEST["by"] for by in one.people)
+    short = short and all(len(note) <= LONGEST["note"] for note in one.why.values())
+    return short and given <= {*labels(), UNKNOWN}
+
+
+def whose_decisions(
+    run: Run, labelled: Sequence[Labelled], review: Mapping[Key, Sequence[Decision]] | None = None
+) -> str:
+    """Say how many answers have people's decisions that came with somebody else's folder; empty if none has.
+
+    Args:
+        run: the run.
+        labelled: its labels.
+        review: decisions that this user has given.
+    """
+    if is_own(run.meta):
+        return ""
+    own = {key: {one.by for one in decisions} for key, decisions in (review or {}).items()}
+    count = sum(not one.people.keys() <= own.get((one.sample_id, one.repeat), set()) for one in labelled)
+    answers = f"{count:,} answers have" if count > 1 else "1 answer has"
+    return f"{answers} decisions of people from {run.path}, {NOT_OWN}." if count else ""
 
 
 def is_current(run: Run) -> bool:
