@@ -29,8 +29,8 @@ def voted(x, y, train, query, k, temperature, ties):
     true = int(y[query])
     if true not in votes:
         return None
-    # Of the two and not of the largest: at T = 0.07 a vote for a row that points away is 4e-13 of one that agrees.
-    equal = {c: bool(np.isclose(v, votes[true], rtol=1e-9, atol=0.0)) for c, v in votes.items()}
+    # Without a tolerance: at T = 0.07 a vote for a row that points away is 4e-13 of one that agrees, and counts.
+    equal = {c: v == votes[true] for c, v in votes.items()}
     ahead = sum(v > votes[true] and not equal[c] for c, v in votes.items())
     level = sorted(c for c in votes if equal[c])
     return 1 + ahead + {"pessimistic": len(level) - 1, "optimistic": 0, "index": level.index(true)}[ties]
@@ -94,6 +94,15 @@ def test_duplicates_with_other_labels_tie_and_the_rule_decides():
     assert got == {"pessimistic": 0.0, "optimistic": 1.0, "index": 0.0}
     # Of equal neighbours the earlier row is the nearest.
     assert knn(x, y, split=SPLIT, ks=(1,)).values["knn@1"][0] == 1.0
+
+
+def test_a_far_neighbour_breaks_the_tie_of_two_near_ones_however_little_it_weighs():
+    x = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [2.0, 0.0]])
+    split = ["train", "train", "train", "test"]
+    # At T = 0.06 a row that points away weighs 3e-15 of one that agrees.
+    for far, ties, right in ((8, "pessimistic", 1.0), (3, "optimistic", 0.0)):
+        got = knn(x, [8, 3, far, 8], split=split, ks=(3,), temperatures=(0.06,), ties=ties)
+        assert got.values["knn@3"][0] == right
 
 
 def test_more_neighbours_than_rows_and_classes_without_rows_are_told():

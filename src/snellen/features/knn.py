@@ -24,9 +24,6 @@ from snellen.types import Metric
 
 Vote: TypeAlias = Literal["weighted", "majority"]
 
-_EQUAL = 1e-14
-"""Votes that differ by at most this share of the larger are equal: the order of adding decides nothing."""
-
 
 class Settings(Struct, frozen=True):
     """What a k-NN result depends on beside features and labels.
@@ -256,14 +253,17 @@ def _short(number: float) -> str:
 def _rank(
     voters: NDArray[np.int64], weights: NDArray[np.float64], place: NDArray[np.int64], classes: int, ties: Ties
 ) -> NDArray[np.int64]:
-    """[b] 1-based rank of the true class by the sum of its votes."""
+    """[b] 1-based rank of the true class by the sum of its votes.
+
+    Weights of equal neighbours are equal, and each class adds its own from the nearest neighbour to the furthest. So
+    classes with the same weights have equal sums, and a small weight more is never lost in a tolerance.
+    """
     rows = np.arange(len(voters))
     cells = (rows[:, None] * classes + voters).reshape(-1)
     votes = np.bincount(cells, weights=weights.reshape(-1), minlength=len(voters) * classes).reshape(-1, classes)
     mine = votes[rows, place][:, None]
-    width = _EQUAL * np.maximum(votes, mine)
-    ahead = votes > mine + width
-    level = np.abs(votes - mine) <= width
+    ahead = votes > mine
+    level = votes == mine
     level[rows, place] = False
     if ties == "optimistic":
         level[:] = False
