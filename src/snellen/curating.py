@@ -26,10 +26,42 @@ from snellen.evaluation import perform
 from snellen.judging import MODEL as JUDGE_MODEL
 from snellen.judging import appointed, setting
 from snellen.judging import judge as judge_run
+from snellen.models import registry
 from snellen.models.base import ModelOptions
 
 Correct = Literal["reading", "judge"]
 T = TypeVar("T")
+
+
+def require_models(
+    stages: Collection[str],
+    *,
+    models: Sequence[str],
+    options: ModelOptions,
+    correct: Correct = "reading",
+    judge: str | None = None,
+    evidence_judge: str | None = None,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    rubric: Path | None = None,
+) -> None:
+    """Refuse models, judges and a rubric of later stages that cannot be used, before the first stage asks anything.
+
+    Opening a model loads and contacts nothing. Arguments are those of `filter_hard` and `check_evidence`.
+
+    Raises:
+        SnellenError: no such model, a judge without a key or that is gone, an address that is none, no such rubric.
+    """
+    if "hard" in stages:
+        for model in models:
+            registry.require_kind(model)
+            if model.partition(":")[0] in registry.KINDS:
+                registry.open_model(model, options)
+        if correct == "judge" and (judge is not None or setting(JUDGE_MODEL) is not None):
+            appointed(judge, ModelOptions(), base_url, key_env, option="--judge").opened()
+    if "evidence" in stages and evidence_judge is not None:
+        appointed(evidence_judge, ModelOptions(), base_url, key_env, option="--evidence-judge").opened()
+        pages.rubric_of(rubric)
 
 
 def filter_hard(

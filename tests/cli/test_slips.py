@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,6 +29,11 @@ CLIPS = Benchmark(
     summarize=lambda scores, profile: [], profiles={"strict": "all is right"},
 )
 """
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 @pytest.fixture
@@ -71,3 +80,113 @@ def test_data_that_no_benchmark_reads_is_refused_before_the_first_request(
     assert main(["run", *more, "-m", "api:stub-vlm", "--base-url", stub.url, "-q"]) == status
     assert answer in told(capsys)
     assert stub.stats()["served"] == 0 and not (folder / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "answer"),
+    [
+        (["--skip", "evidence"], "the leakage audit has nothing to search in"),
+        (["--skip", "leaks"], "the evidence check has nowhere to fetch from"),
+        (["--skip", "leaks", "--pages", "nowhere"], "nowhere"),
+        (["--skip", "leaks", "--pages", "saved", "--version", "1/0"], "--version '1/0'"),
+        (["--skip", "leaks", "--pages", "saved", "--evidence-judge", "api:x", "--rubric", "no.toml"], "rubric no.toml"),
+        (["--skip", "leaks", "--pages", "saved", "--evidence-judge", "agent:openclaw"], "is no judge"),
+        (["--skip", "evidence", "--collection", "saved", "--drop", "nonsense"], "nonsense"),
+        (["--skip", "evidence", "--collection", "saved", "--encoder", "nonsense:x"], "nonsense"),
+        (["--skip", "leaks,evidence", "-m", "apii:x"], "no model kind 'apii'"),
+        (["--skip", "leaks,evidence", "--correct", "judge", "--judge", "api:x", "--judge-base-url", "foo"], "'foo'"),
+    ],
+)
+def test_options_of_later_stages_of_a_curation_are_checked_before_the_first_asks(folder, stub, capsys, more, answer):
+    (folder / "saved").mkdir()
+    (folder / "saved" / "pages.jsonl").write_text("")
+    (folder / "images").mkdir()
+    (folder / "images" / "a.png").write_bytes(PIXEL)
+    Path("candidates.jsonl").write_text(
+        json.dumps({"id": "a", "image": "a.png", "question": "What is it?", "answer": "Zyx", "links": []})
+    )
+    curate = ["build", "curate", "candidates.jsonl", "--images", "images", "--out", "work", "-q"]
+    assert main([*curate, "-m", "api:stub-vlm", "--base-url", stub.url, *more]) != 0
+    assert answer in told(capsys)
+    assert stub.stats()["served"] == 0
+
+
+@pytest.mark.parametrize("name", ["x.xlsx", "x.csv", "x.parquet", "taken", "run/results.jsonl", "run/run_meta.json"])
+def test_rows_of_samples_are_written_neither_under_another_forms_name_nor_over_a_run(folder, capsys, name):
+    made(folder)
+    before = (folder / "run" / "results.jsonl").read_bytes(), (folder / "run" / "run_meta.json").read_bytes()
+    assert main(["score", "run", "--per-sample", name]) == 2
+    assert f"--per-sample {name}" in told(capsys)
+    assert ((folder / "run" / "results.jsonl").read_bytes(), (folder / "run" / "run_meta.json").read_bytes()) == before
+    assert not (folder / "x.xlsx").exists()
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x.json", "taken", "run/results.jsonl", "run/traces/00000.jsonl"])
+def test_a_report_is_written_neither_under_another_forms_name_nor_over_a_run(folder, capsys, name):
+    made(folder)
+    before = (folder / "run" / "results.jsonl").read_bytes()
+    assert main(["report", "run", "--out", name]) == 2
+    assert f"--out {name}" in told(capsys)
+    assert (folder / "run" / "results.jsonl").read_bytes() == before
+
+
+def test_an_input_is_never_written_over(folder, capsys):
+    for line in (["score", "in.jsonl", "--benchmark", "chart", "--per-sample"], ["extract", "in.jsonl", "--out"]):
+        Path("in.jsonl").write_text('{"id": "a", "reply": "A"}\n')
+        for name in ("in.jsonl", str(folder / "in.jsonl")):
+            assert main([*line, name]) == 2
+            assert "is the file that is read" in told(capsys)
+            assert Path("in.jsonl").read_text() == '{"id": "a", "reply": "A"}\n'
+
+
+def made(folder):
+    """A finished run in run/ and a folder taken/."""
+    answers = folder / "answers.jsonl"
+    answers.write_text('{"id": 0, "reply": "The digit is 5."}\n')
+    assert (
+        main(["run", "chart/digits", "-m", f"replay:{answers}", "--id-is", "position", "--limit", "1", "--out", "run"])
+        == 0
+    )
+    (folder / "taken").mkdir()
+
+
+def test_a_temperature_out_of_range_is_refused_or_warned_of_before_the_first_request(folder, stub, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any-word")
+    for url, value, most in (
+        ("https://api.openai.com/v1", "3", "2"),
+        ("https://api.anthropic.com/v1", "1.5", "1"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "2.1", "2"),
+    ):
+        assert main(["run", "chart", "-m", "api:x", "--base-url", url, "--temperature", value, "-q"]) == 2
+        assert f"accepts 0 to {most}" in told(capsys)
+    run = ["run", "chart", "-m", "api:stub-vlm", "--base-url", stub.url, "--limit", "1", "-q"]
+    assert main([*run, "--temperature", "3"]) == 0
+    assert "warning: --temperature 3 is above 2" in told(capsys)
+    assert main([*run, "--temperature", "2", "--out", "two"]) == 0
+    assert "warning" not in told(capsys)
+
+
+class Web(BaseHTTPRequestHandler):
+    """Answers all that is HTTP as nginx answers plain HTTP on its port of TLS."""
+
+    def do_GET(self) -> None:
+        body = b"<html>400 The plain HTTP request was sent to HTTPS port</html>"
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize(("asked", "better"), [("https", "http"), ("http", "https")])
+def test_https_and_http_on_the_others_port_are_answered_with_the_address_to_write(folder, capsys, asked, better):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"://127.0.0.1:{server.server_port}/v1"
+        assert main(["run", "chart", "-m", "api:x", "--base-url", asked + url, "-q"]) == 4
+        assert f"Write --base-url {better}{url}" in told(capsys)
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -212,3 +212,17 @@ def test_replayed_answers_are_met_by_position_and_refused_where_no_id_matches(da
     assert main([*line, "--output-dir", str(tmp_path / "b"), "--id-is", "position"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["benchmarks"].values()
     assert row["state"] == "complete"
+
+
+def test_a_judge_that_cannot_be_asked_is_named_before_the_model_is_asked(data, tmp_path, stub, capsys, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "any-word")
+    line = ["easi", "-m", "api:stub-vlm", "--base-url", stub.url, "--benchmarks", "blink", "--dataset-dir", str(data)]
+    line += ["--output-dir", str(tmp_path / "out"), "--no-rich", "--judge", "api:judge"]
+    for address, status, answer in (
+        ("foo", 2, "--base-url must start with http"),
+        ("http://127.0.0.1:1/v1", 4, "the judge api:judge cannot be asked: Cannot connect to http://127.0.0.1:1/v1"),
+    ):
+        monkeypatch.setenv("JUDGE_BASE_URL", address)
+        assert main(line) == status
+        assert answer in " ".join(capsys.readouterr().err.split())
+        assert stub.stats()["served"] == 0

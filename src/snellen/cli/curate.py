@@ -149,6 +149,7 @@ def curate(
     from snellen.build.curate.evidence import PagesFolder
     from snellen.build.curate.leaks import Rule
     from snellen.build.curate.looks import open_looks
+    from snellen.build.curate.pack import pack, require_names
     from snellen.build.curate.sources import engine_name, fetch_by, search_by, settings_of
     from snellen.build.curate.work import open_work
     from snellen.cli.output import note
@@ -174,6 +175,34 @@ def curate(
     asked = structs.replace(plain, base_url=base_url, key_env=key_env, media=MediaSettings(max_long_side=max_long_side))
     shown = display(as_json=as_json, quiet=quiet)
     settings = settings_of(tools, collection)
+    # What later stages need is checked before the first one asks a model.
+    rule = Rule(k=hits, drop=tuple(word.strip() for word in drop.split(",") if word.strip()), near=near)
+    rule = structs.replace(rule, alike=alike).checked()
+    if "leaks" in wanted and settings is None:
+        raise UsageError(
+            "the leakage audit has nothing to search in",
+            "Give --collection FOLDER, or --tools FILE. To do without it: --skip leaks.",
+        )
+    if "evidence" in wanted and pages is None and settings is None:
+        raise UsageError(
+            "the evidence check has nowhere to fetch from",
+            "Give --pages FOLDER, --collection FOLDER, or --tools FILE. To do without it: --skip evidence.",
+        )
+    saved = PagesFolder(pages) if pages is not None and "evidence" in wanted else None
+    if "pack" in wanted:
+        require_names(name or "curated", version)
+    curating.require_models(
+        wanted,
+        models=model or (),
+        options=asked,
+        correct=correct,
+        judge=judge,
+        evidence_judge=evidence_judge,
+        base_url=judge_base_url,
+        key_env=judge_key_env,
+        rubric=rubric,
+    )
+    looks = open_looks(encoder) if "leaks" in wanted else None
     with RunFolder(out).locked():
         work = open_work(out, candidates, images, name)
         done: list[StageFile] = []
@@ -192,26 +221,13 @@ def curate(
                     display=shown,
                 )
             )
-        if "leaks" in wanted:
-            if settings is None:
-                raise UsageError(
-                    "the leakage audit has nothing to search in",
-                    "Give --collection FOLDER, or --tools FILE. To do without it: --skip leaks.",
-                )
+        if "leaks" in wanted and settings is not None:
             for line in settings.notices():
                 note(line)
-            rule = Rule(k=hits, drop=tuple(word.strip() for word in drop.split(",") if word.strip()), near=near)
-            rule = structs.replace(rule, alike=alike).checked()
-            looks = open_looks(encoder)
             search, engine = search_by(settings, looks), engine_name(settings, looks)
             done.append(curating.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, tell=note))
         if "evidence" in wanted:
-            if pages is None and settings is None:
-                raise UsageError(
-                    "the evidence check has nowhere to fetch from",
-                    "Give --pages FOLDER, --collection FOLDER, or --tools FILE. To do without it: --skip evidence.",
-                )
-            fetch = PagesFolder(pages) if pages is not None else fetch_by(settings) if settings is not None else None
+            fetch = saved if saved is not None else fetch_by(settings) if settings is not None else None
             done.append(
                 curating.check_evidence(
                     work,
@@ -234,8 +250,6 @@ def curate(
             done.append(curating.serve_review(work, reviewers=reviewers, port=port, skip=skipped, tell=note))
         packed = None
         if "pack" in wanted:
-            from snellen.build.curate.pack import pack
-
             packed = pack(work, version, name=name, skip=skipped, without_undecided=without_undecided)
         if as_json:
             from snellen.cli.output import show_json

@@ -33,7 +33,11 @@ def extract(
 
     Without --out the rows go to standard output and the summary to standard error.
     """
+    from snellen.engine.output_file import JSON_LINES, require_output_file
+
     counter = Counter()
+    if out is not None:
+        require_output_file(out, "--out", JSON_LINES, [file])
     if out is None:
         _write(_rows(file, counter), sys.stdout.buffer)
     else:

@@ -42,7 +42,9 @@ def import_words(
     Nothing of the package is run. What lmms-eval has in its code and not in these files stays in our words, and is named.
     """
     from snellen.benchmarks.spatial import lmms_words
+    from snellen.engine.output_file import require_output_file
 
+    require_output_file(out, "--out", (".toml",))
     if out.exists() and not force:
         raise UsageError(f"{out} is there already", "Choose another --out, or add --force to write over it.")
     found = lmms_words.read(path, model_key)

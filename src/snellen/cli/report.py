@@ -73,8 +73,11 @@ def report(
     ] = False,
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its pictures."""
+    from snellen.engine.output_file import PAGE, require_output_file
     from snellen.evaluation import load_run
 
+    if out is not None:
+        require_output_file(out, "--out", PAGE)
     if reference is not None:
         if reference not in REFERENCES:
             raise UsageError(f"--reference {reference!r} is not known", f"There is {', '.join(REFERENCES)}.")

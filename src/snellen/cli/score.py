@@ -98,7 +98,7 @@ def score(
     classes = ClassTables() if as_json else None
 
     with ExitStack() as files:
-        writer = None if per_sample is None else files.enter_context(PerSampleFile(per_sample))
+        writer = None if per_sample is None else files.enter_context(PerSampleFile(per_sample, results))
 
         def each(scored: Scored) -> None:
             nonlocal seen, differing

@@ -9,6 +9,7 @@ from typing import IO, Any
 import msgspec
 
 from snellen.engine.journal import storage_error
+from snellen.engine.output_file import JSON_LINES, require_output_file
 from snellen.engine.rescore import Scored, differing
 
 BUFFERED_BYTES = 1 << 20
@@ -21,10 +22,11 @@ class PerSampleFile:
     The file is there once it is whole.
 
     Raises:
-        StorageError: it cannot be written.
+        UsageError: `path` is no name for such a file, or that of `answers`, which is read. StorageError: it cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, answers: Path) -> None:
+        require_output_file(path, "--per-sample", JSON_LINES, [answers])
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._encode = msgspec.json.Encoder(enc_hook=str).encode

@@ -9,12 +9,12 @@ from snellen.engine import regraded
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Display
 from snellen.engine.verdicts import default_folder
-from snellen.errors import RunError, UsageError
+from snellen.errors import PreflightError, RunError, UsageError
 from snellen.evaluation import Run
 from snellen.judging import appointed, judge
 from snellen.models.base import ModelOptions
 
-__all__ = ["aside_of", "ask", "checked", "default_folder", "set_aside"]
+__all__ = ["aside_of", "ask", "checked", "default_folder", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
 
 
@@ -31,7 +31,27 @@ def checked(name: str | None) -> str | None:
             f"--judge {name} names a rule, and a rule judges nothing that it could not read.",
             "Leave --judge away, or write --no-judge.",
         )
-    return appointed(name, ModelOptions(), None, None, option="--judge").name
+    who = appointed(name, ModelOptions(), None, None, option="--judge")
+    who.opened()  # an address or an option that cannot be is refused here; nothing is loaded or contacted
+    return who.name
+
+
+async def require_ready(name: str) -> None:
+    """Refuse a judge that cannot be asked, before the benchmarks' answers are paid for.
+
+    Raises:
+        PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
+    """
+    judging = appointed(name, ModelOptions(), None, None, option="--judge").opened()
+    try:
+        await judging.preflight()
+    except PreflightError as error:
+        raise PreflightError(
+            f"the judge {name} cannot be asked: {error.message}",
+            f"{error.hint}\nTo judge later: omit --judge now; the same command with it then asks the judge alone.",
+        ) from error
+    finally:
+        await judging.close()
 
 
 def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:

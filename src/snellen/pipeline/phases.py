@@ -122,9 +122,14 @@ def work(settings: Settings, board: Board, watch: Watch) -> None:
     """Ask the model all that has no answer yet, then the judge where one is wanted; easi.json is written as it goes.
 
     Nothing is raised for a benchmark that fails: its row says why, and the next one is asked.
+
+    Raises:
+        PreflightError: the judge cannot be asked; nor was the model.
     """
     if board.interrupted:
         return
+    if settings.judging and board.judge is not None and board.judge.startswith("api:") and _to_ask(settings, board):
+        in_loop(judged.require_ready(board.judge))
     aside = judged.aside_of(board.folder)
     try:
         with _ending(board):
@@ -143,6 +148,15 @@ def work(settings: Settings, board: Board, watch: Watch) -> None:
             if row.state in ("ready", "running", "answered", "judging"):
                 _move(row, "partial" if row.folder.exists() else "waiting", watch)
         board.write()
+
+
+def _to_ask(settings: Settings, board: Board) -> bool:
+    """Return True if the model will be asked anything: a benchmark is begun anew, or has no complete run yet."""
+    for row in board.rows:
+        folder = RunFolder(row.folder)
+        if row.error is None and (settings.rerun or not folder.exists() or folder.meta().state != "complete"):
+            return True
+    return False
 
 
 @contextmanager

@@ -67,9 +67,7 @@ def pack(
         DataError: nothing was kept, or a picture was changed since it was taken in.
     """
     name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", work.state.name).strip("-.") or "curated"
-    for what, text in (("name", name), ("version", version)):
-        if not _NAME.fullmatch(text):
-            raise UsageError(f"{what} {text!r}: letters, digits, dots, hyphens and underscores were expected")
+    require_names(name, version)
     kept = work.entering("pack", skip)
     if not without_undecided:
         _require_decided(work, skip)
@@ -88,6 +86,16 @@ def pack(
     files.write(path, data)
     files.write(path.with_name(path.name + ".sha256"), f"{digest}  {path.name}\n".encode())
     return Packed(path, digest, len(found), left_out)
+
+
+def require_names(name: str, version: str) -> None:
+    """Refuse a set's name or version that cannot be part of a file name. Raises UsageError."""
+    for what, text in (("name", name), ("version", version)):
+        if not _NAME.fullmatch(text):
+            raise UsageError(
+                f"--{what} {text!r}: letters, digits, dots, hyphens and underscores were expected",
+                f"Give --{what} {what}-1.",
+            )
 
 
 def _require_decided(work: Work, skip: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from snellen.models.api.faults import from_status
 from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import load_price
 from snellen.models.api.reply import read_reply
+from snellen.models.api.temperature import check_temperature, warn_of_temperature
 from snellen.models.base import ModelOptions
 from snellen.models.shutdowns import announced
 from snellen.reading_thread import off_loop
@@ -61,6 +62,7 @@ class ApiModel:
         _refuse_local_options(options)
         self._options = options
         self._endpoint = parse_endpoint(options.base_url)
+        check_temperature(options.generation.temperature, self._endpoint)
         self._url = self._endpoint.url("/chat/completions")
         self.writer = BodyWriter(self._model, options)
         self.price = load_price(options.prices, self._model) if options.prices else None
@@ -93,6 +95,7 @@ class ApiModel:
 
         if (ended := announced(self._model)) is not None:
             print(f"snellen: warning: {ended.warning()}", file=sys.stderr)
+        warn_of_temperature(self._options.generation.temperature, self._endpoint)
         # A transport of its own: its timeout is shorter, and it goes when the check is done.
         key = find_key(self._options.key_env)
         transport = Transport(self._endpoint, key, min(preflight.TIMEOUT_S, self._options.timeout_s))

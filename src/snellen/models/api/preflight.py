@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from snellen.errors import BadReplyError, ModelError, PreflightError
+from snellen.errors import BadReplyError, ModelError, NetworkError, PreflightError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.faults import from_status, server_message
 from snellen.models.api.transport import HttpReply, Transport
@@ -32,6 +33,8 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
             f"Type: export {key_name}=... (or name another variable with --key-env). For another server: --base-url http://HOST:PORT/v1",
         )
     listing = await _ask(transport, endpoint, "/models", None)
+    if listing.status == 400 and not _is_json(listing.body) and _WANTS_TLS.search(listing.body):
+        raise PreflightError(f"{endpoint} speaks TLS alone (HTTP 400).", _by_tls(endpoint))
     _refuse_key(listing, endpoint, key_name, has_key)
     if listing.status >= 500 and listing.status not in (501, 529):
         message, _ = server_message(listing.body)
@@ -57,6 +60,16 @@ async def check(transport: Transport, endpoint: Endpoint, model: str, key_name: 
             f"{endpoint} has no chat completions: /models and /chat/completions answer HTTP {probe.status}.",
             "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
         )
+
+
+_WANTS_TLS = re.compile(
+    rb"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS server|https scheme", re.IGNORECASE
+)
+"""What nginx, Go, Apache and others answer to plain HTTP on a port of TLS."""
+
+
+def _by_tls(endpoint: Endpoint) -> str:
+    return f"Write --base-url https{str(endpoint).removeprefix('http')}"
 
 
 async def _is_below(transport: Transport, endpoint: Endpoint) -> bool:
@@ -96,7 +109,16 @@ async def _ask(transport: Transport, endpoint: Endpoint, path: str, body: bytes 
     try:
         return await (transport.get(url) if body is None else transport.post(url, (body,)))
     except BadReplyError as error:
-        raise PreflightError(error.message, "Check --base-url: this is not an OpenAI-compatible server.") from None
+        tls = f" If it speaks TLS: {_by_tls(endpoint)}" if endpoint.base.startswith("http://") else ""
+        raise PreflightError(
+            error.message, f"Check --base-url: this is not an OpenAI-compatible server.{tls}"
+        ) from None
+    except NetworkError as error:
+        tls = ""
+        if endpoint.base.startswith("http://") and "Cannot connect" not in error.message:
+            tls = f" If it speaks TLS: {_by_tls(endpoint)}"
+        hint = error.hint or f"Check --base-url, and that the server is running and can be reached.{tls}"
+        raise PreflightError(error.message, hint) from None
     except ModelError as error:
         raise PreflightError(
             error.message, error.hint or "Check --base-url, and that the server is running and can be reached."

@@ -108,7 +108,9 @@ class Transport:
             ) from None
         except aiohttp.ClientConnectorError as error:
             raise NetworkError(
-                f"Cannot connect to {self._endpoint}: {error.strerror or error}.", unavailable=True
+                f"Cannot connect to {self._endpoint}: {error.strerror or error}.",
+                _without_tls(self._endpoint, error),
+                unavailable=True,
             ) from None
         except aiohttp.ClientResponseError as error:
             raise BadReplyError(
@@ -125,6 +127,14 @@ class Transport:
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
+
+
+def _without_tls(endpoint: Endpoint, error: aiohttp.ClientConnectorError) -> str:
+    """What to write where a server that speaks plain HTTP was asked by https; "" for any other reason."""
+    plain = isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error)
+    return (
+        f"The server speaks no TLS there. Write --base-url http{str(endpoint).removeprefix('https')}" if plain else ""
+    )
 
 
 class _Pieces(Payload):
