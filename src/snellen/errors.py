@@ -5,14 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Self
+
 from snellen import stopping
 from snellen.types import Status
 
 
 class SnellenError(Exception):
-    """Base of all errors that Snellen raises on purpose. `hint` is the line that says what to do."""
+    """Base of all errors that Snellen raises on purpose. `hint` is the line that says what to do.
+
+    `mended` is (the word typed, the word meant), where a name is near one that there is: the command line shows the whole
+    command with it.
+    """
 
     exit_code = 1
+    mended: tuple[str, str] | None = None
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -21,6 +29,22 @@ class SnellenError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def near(self, typed: str, known: Iterable[str], form: str = "{}") -> Self:
+        """Set `mended` to the known name that is nearest to the one that was typed, where one is near.
+
+        Args:
+            typed: the name.
+            known: the names that there are.
+            form: the word of the command line that the name stands in.
+        """
+        from difflib import get_close_matches
+
+        names = {name.lower(): name for name in known}
+        close = get_close_matches(typed.lower(), names, n=1, cutoff=0.7)
+        if close:
+            self.mended = (form.format(typed), form.format(names[close[0]]))
+        return self
 
 
 class UsageError(SnellenError):

@@ -65,7 +65,8 @@ def export(
     opened = run if isinstance(run, Run) else load_run(run, trust=trust)
     known = formats(opened.benchmark)
     if format not in known:
-        raise UsageError(f"{opened.benchmark.name} has no export format {format!r}", f"There is: {', '.join(known)}.")
+        error = UsageError(f"{opened.benchmark.name} has no export format {format!r}", f"There is: {', '.join(known)}.")
+        raise error.near(format, known)
     if known[format].gold and (opened.benchmark.restricted or opened.meta.restricted) and not show_gold:
         raise UsageError(
             f"files in the format {format!r} hold the gold answers, and those of {opened.benchmark.name} are restricted",

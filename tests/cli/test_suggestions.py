@@ -121,3 +121,56 @@ def test_every_suggested_command_and_option_exists(capsys):
 def test_an_option_that_nobody_knows_is_left_to_the_parser(capsys):
     assert main(["run", "chart", "--modle", "embedded"]) == 2
     assert "No such option: --modle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "better"),
+    [
+        ("run chrat -m api:x --limit 5", "Type: snellen run chart -m api:x --limit 5"),
+        ("run vsi-bnech -m api:x --data d", "Type: snellen run vsi-bench -m api:x --data d"),
+        ("run chart -m apii:x -c 4", "Type: snellen run chart -m api:x -c 4"),
+        ("run chart --model=m -c 4", "Type: snellen run chart --model=api:m -c 4"),
+        ("run chart -m api:x --profil strict", "Type: snellen run chart -m api:x --profile strict"),
+        ("run chart --modle embedded", "Type: snellen run chart --model embedded"),
+        ("run chart -m api:x --profile exact,strct", "Type: snellen run chart -m api:x --profile exact,strict"),
+        ("run chart -m api:x -o sise=96", "Type: snellen run chart -m api:x -o size=96"),
+        ("score r --pre-sample x.jsonl --json", "Type: snellen score r --per-sample x.jsonl --json"),
+        ("lmms_eval --tasks vsibench --model x", "Type: snellen run vsi-bench --model api:x"),
+        ("inspect eval chart --model api:x", "Type: snellen run chart --model api:x"),
+        ("python run.py --data BLINK --model gpt-4o", "Type: snellen run blink --model api:gpt-4o"),
+    ],
+)
+def test_a_name_near_another_is_answered_with_the_whole_command(capsys, monkeypatch, tmp_path, line, better):
+    monkeypatch.chdir(tmp_path)
+    assert better in refused(capsys, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --tasks mme --model openai_compatible --model_args model_version=m1",
+        "run --tasks ChartQA --model x",
+        "lmms-eval --tasks mme --model x",
+        "eval inspect_evals/mmmu --model x",
+        "inspect eval inspect_evals/mmmu --model x",
+        "run MMBench_DEV_EN -m api:x",
+        "run chartqa_test -m api:x",
+    ],
+)
+def test_no_command_is_proposed_with_a_benchmark_that_there_is_not(capsys, monkeypatch, tmp_path, line):
+    monkeypatch.chdir(tmp_path)
+    told = refused(capsys, line)
+    names = [word for word in told.split() if word in ("mme", "chart", "mmsi-bench", "mmmu", "ChartQA")]
+    assert not names and ("BENCHMARK" in told or "a benchmark of other harnesses" in told)
+
+
+def test_a_command_that_is_proposed_holds_no_key(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    secret = "plain-secret-without-a-head"
+    for line in (
+        f"run chrat -m api:x --key-env {secret}",
+        f"run chrat -m api:x --key-env={secret}",
+        f"run chrat -m api:x --api-kye {secret}",
+        f"run chrat -m api:x --base-url http://h/v1?api_key={secret}",
+    ):
+        assert secret not in refused(capsys, line)

@@ -12,6 +12,33 @@ ALL = ("all", "*")
 LEADERBOARD = ("easi", "easi-8", "easi8", "easi-12")
 
 
+ELSEWHERE = (
+    *("mmbench", "mmstar", "mmvet", "mmmu", "mme", "mmtbench", "mmerealworld", "seedbench", "scienceqa", "mathvista"),
+    *(
+        "mathvision",
+        "mathverse",
+        "ai2d",
+        "chartqa",
+        "chartmuseum",
+        "charxiv",
+        "docvqa",
+        "textvqa",
+        "infovqa",
+        "ocrbench",
+    ),
+    *("ocrvqa", "hallusionbench", "hallbench", "pope", "realworldqa", "videomme", "mvbench", "mlvu", "longvideobench"),
+    *("gqa", "okvqa", "aokvqa", "vqav2", "vizwiz", "coco", "nocaps", "flickr30k", "refcoco", "llavabench", "vstar"),
+    *("egoschema", "nextqa", "tempcompass", "wemath", "dynamath", "muirbench", "mantis", "zerobench", "worldsense"),
+)
+"""Benchmarks of other harnesses that Snellen does not have, though some are called nearly as one of its own."""
+
+
+def is_elsewhere(name: str) -> bool:
+    """Return True for a benchmark of other harnesses, whatever its split: MMBench_DEV_EN, chartqa_test."""
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    return plain.startswith(ELSEWHERE)
+
+
 def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequence[str]) -> UsageError:
     """Build the error for a name that is no benchmark: what it is, what was expected, and the command to type.
 
@@ -33,7 +60,7 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
         hint = "It is a command for EASI's set of benchmarks. Type: snellen easi --model KIND:NAME"
         return UsageError(f"{name!r} is no benchmark", hint)
     path = Path(name).expanduser()
-    close = list(near(path.stem if path.exists() else name))
+    close = [] if is_elsewhere(name) else list(near(path.stem if path.exists() else name))
     example = close[0] if close else "BENCHMARK"
     try:
         if (path / "run_meta.json").is_file():
@@ -57,6 +84,11 @@ def unknown_name(name: str, near: Callable[[str], Sequence[str]], known: Sequenc
     except (OSError, ValueError):  # a name that no path can be
         pass
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    if is_elsewhere(name):
+        hint = "It is a benchmark of other harnesses. "
     if path.is_absolute():
         hint = "A built set's folder was there; name where it is now: --data FOLDER, or for `snellen score` also --benchmark FOLDER. "
-    return UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")
+    error = UsageError(f"there is no benchmark {name!r}", f"{hint}{listed}")
+    if close:
+        error.mended = (name, close[0])
+    return error

@@ -80,6 +80,10 @@ def _main(given: list[str]) -> int:
             if isinstance(error, OutputError):
                 raise
             if isinstance(error, SnellenError):
+                if error.mended is not None:
+                    from snellen.cli.suggestions import with_command
+
+                    error = with_command(error, given)
                 return tell(error)
             from snellen.plugin_faults import plugin_fault
 

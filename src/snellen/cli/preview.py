@@ -31,7 +31,8 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
     unknown = sorted(set(spec.data.options) - set(benchmark.options))
     if unknown:
         known = ", ".join(benchmark.options) or "none"
-        raise UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+        error = UsageError(f"{benchmark.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+        raise error.near(unknown[0], benchmark.options, f"{{}}={spec.data.options[unknown[0]]}")
     require_kind(spec.model)
     return benchmark
 

@@ -5,6 +5,7 @@ Checked before a command runs. A key that stands on the command line is never pr
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 from snellen.cli.app import COMMANDS
 from snellen.cli.declared import own_options, tell_apart
-from snellen.errors import UsageError
+from snellen.errors import SnellenError, UsageError
+from snellen.redaction.arguments import key_among
 
 
 class Command(NamedTuple):
@@ -169,6 +171,13 @@ def check(root: Any, words: Sequence[str]) -> None:
     if at and name not in commands:  # an option stands first: what follows may be its value
         _refuse_options_alone(list(words))
     if name not in commands:
+        rest = _without_program(name, list(words[at + 1 :]))
+        if rest and rest[0] in commands:
+            raise UsageError(f"{name!r} is another program", f"Type: {shlex.join(['snellen', *rest])}")
+        if rest and rest[0].startswith("-"):
+            _refuse_options_alone(rest)
+        if rest:
+            _refuse_command(rest[0], rest[1:])
         _refuse_command(name, list(words[at + 1 :]))
     command, path, rest = commands[name], [name], list(words[at + 1 :])
     while (inner := getattr(command, "commands", None)) and rest and rest[0] in inner:
@@ -177,15 +186,74 @@ def check(root: Any, words: Sequence[str]) -> None:
         _check_options(command, path, rest)
 
 
+def with_command(error: SnellenError, words: Words) -> SnellenError:
+    """Add the whole command with the word that was meant to the hint, where the word that was typed stands in it once.
+
+    The word may be a whole one, the value of `--option=value`, or one of several by comma. Keys are left out.
+    """
+    typed, meant = error.mended or ("", "")
+    places = [number for number, word in enumerate(words) if typed in _values(word)]
+    if not typed or len(places) != 1 or any(key_among(word) is not None for word in words):
+        return error
+    if _has_unknown_option(words):  # its value may be a key
+        return error
+    better = list(words)
+    head, sign, value = (
+        better[places[0]].rpartition("=") if better[places[0]].startswith("--") else ("", "", words[places[0]])
+    )
+    better[places[0]] = head + sign + ",".join(meant if one.strip() == typed else one for one in value.split(","))
+    line = shlex.join(["snellen", *_without_keys(better)])
+    if f"Type: {line}" not in error.hint:
+        error.hint = f"Type: {line}\n{error.hint}".rstrip()
+    return error
+
+
+def _has_unknown_option(words: Words) -> bool:
+    from typer.main import get_command
+
+    from snellen.cli.app import build
+
+    command: Any = get_command(build(words))
+    rest = list(words)
+    while rest and (inner := getattr(command, "commands", {}).get(rest[0])) is not None:
+        command, rest = inner, rest[1:]
+    return bool(getattr(command, "commands", None)) or bool(tell_apart(rest, own_options(command)).unknown)
+
+
+def _values(word: str) -> Words:
+    """What a word of the command line names: itself, or behind an option's sign; several by comma."""
+    value = word.partition("=")[2] if word.startswith("--") else word
+    return [value, *(part.strip() for part in value.split(","))]
+
+
+PROGRAMS = ("inspect", "inspect_ai", "lmms-eval", "lmms_eval", "lm_eval", "lm-eval", "vlmevalkit", "vlmeval", "vlmutil")
+STARTERS = ("python", "python3", "torchrun", "accelerate", "uv", "uvx", "pipx", "snellen")
+
+
+def _without_program(name: str, rest: Words) -> Words:
+    """What stands behind another harness's program, its interpreter and script: `inspect eval x` is `eval x`."""
+    words = [name, *rest]
+    if name not in PROGRAMS and name not in STARTERS:
+        return []
+    while words and (
+        words[0] in PROGRAMS or words[0] in STARTERS or words[0] in ("-m", "launch") or words[0].endswith(".py")
+    ):
+        del words[0]
+    return words
+
+
 def _refuse_command(name: str, rest: Words) -> None:
     import difflib
 
     near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.6)
     found = COMMAND_OF.get(name.lower().lstrip("-"))
     if found is not None:
-        arguments = shlex.join(_for(found.ours, rest)) or found.example
+        better, remarks = _for(found.ours, rest), []
+        if found.ours == "run":
+            better, remarks = _with_known([word.removeprefix("inspect_evals/") for word in better])
+        arguments = shlex.join(better) or found.example
         line = f"snellen {found.ours} {arguments}".rstrip() if found.ours != "--help" else "snellen --help"
-        raise UsageError(f"there is no command {name!r}", f"Type: {line}\n{found.why}".rstrip())
+        raise UsageError(f"there is no command {name!r}", "\n".join([f"Type: {line}", *remarks, found.why]).rstrip())
     if _is_benchmark(name):
         line = shlex.join(["snellen", "run", *_for("run", [name, *rest])])
         raise UsageError(f"{name!r} is a benchmark and no command", f"Type: {line}")
@@ -205,6 +273,7 @@ def _refuse_options_alone(words: Words) -> None:
 
     rest = _for("run", words)
     run: Any = getattr(get_command(build(["run"])), "commands", {})["run"]
+    rest, remarks = _with_known(rest)
     told = tell_apart(rest, own_options(run))
     line = shlex.join(["snellen", "run", *rest])
     if not told.positional:
@@ -213,7 +282,8 @@ def _refuse_options_alone(words: Words) -> None:
         except UsageError as error:
             line = error.hint.splitlines()[0].removeprefix("Type: ")
     raise UsageError(
-        f"no command is named before {words[0].partition('=')[0]}", f"Type: {line}\nCommands: {', '.join(COMMANDS)}."
+        f"no command is named before {words[0].partition('=')[0]}",
+        "\n".join([f"Type: {line}", *remarks, f"Commands: {', '.join(COMMANDS)}."]),
     )
 
 
@@ -236,12 +306,27 @@ class Translation(NamedTuple):
     words: Words
     reasons: Words
     refused: Words
+    misspelt: Words
+
+
+def _nearest(name: str, own: Mapping[str, bool]) -> str:
+    """The option that a misspelt one is near to; "" for none. An option that carries a key counts among them."""
+    import difflib
+
+    known = [
+        option
+        for option in (*own, *(name for name, option in OPTION_OF.items() if option is _KEY))
+        if option[:2] == "--"
+    ]
+    plain = name.lower().replace("_", "-")
+    begun = [option for option in own if len(plain) > 4 and option.startswith(plain)]
+    return begun[0] if len(begun) == 1 else next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=0.75)), "")
 
 
 def _translated(own: Mapping[str, bool], rest: Words) -> Translation | None:
     """Other programs' options as ours; None where one of them is not known here."""
     unknown = set(tell_apart(rest, own).unknown)
-    found = Translation([], [], [])
+    found = Translation([], [], [], [])
     skip = False
     for number, word in enumerate(rest):
         if skip:
@@ -255,6 +340,10 @@ def _translated(own: Mapping[str, bool], rest: Words) -> Translation | None:
         follows = number + 1 < len(rest) and not rest[number + 1].startswith("-") and not sign
         given = value if sign else rest[number + 1] if follows else None
         option = OPTION_OF.get(plain)
+        if plain not in own and option is None and name.startswith("--") and (near := _nearest(name, own)):
+            plain, option = near, OPTION_OF.get(near) if near not in own else None
+            if option is None:
+                found.misspelt.append(name)
         if plain in own and plain != name:
             found.reasons.append(f"{name} is written {plain}.")
             found.words.extend([plain, *([given] if own[plain] and given is not None else [])])
@@ -282,14 +371,40 @@ def _put_benchmarks(own: Mapping[str, bool], words: Words, given: str | None) ->
     return _POSITIONAL.why
 
 
+def _with_known(words: Words) -> tuple[Words, Words]:
+    """The words of `run` with benchmarks as they are called here, and a remark on each that there is not.
+
+    One that there is not is replaced by BENCHMARK, so that no command is proposed that cannot be run.
+    """
+    from typer.main import get_command
+
+    from snellen.benchmarks import registry
+    from snellen.benchmarks.name_hints import is_elsewhere
+    from snellen.cli.app import build
+
+    run: Any = getattr(get_command(build(["run"])), "commands", {})["run"]
+    better, remarks = list(words), []
+    for name in dict.fromkeys(tell_apart(words, own_options(run)).positional):
+        if name == "BENCHMARK" or _is_benchmark(name) or registry.is_code(name) or Path(name).exists():
+            continue
+        ours = [] if is_elsewhere(name) else registry.spelled(name)
+        if not ours:
+            remarks.append(f"There is no benchmark {name!r} here. `snellen list` shows all.")
+        better[better.index(name)] = ours[0] if ours else "BENCHMARK"
+    return better, remarks
+
+
 def _check_options(command: Any, path: Words, rest: Words) -> None:
     own = own_options(command)
     told = tell_apart(rest, own)
     found = _translated(own, rest) if told.unknown else None
     if found is not None:
-        line = shlex.join(["snellen", *path, *_models(_without_keys(found.words))])
+        better, remarks = _with_known(found.words) if path == ["run"] else (found.words, [])
+        line = shlex.join(["snellen", *path, *_models(_without_keys(better))])
         many = ", ".join(dict.fromkeys(found.refused))
-        hint = "\n".join([f"Type: {line}", *dict.fromkeys(found.reasons)])
+        hint = "\n".join([f"Type: {line}", *dict.fromkeys([*remarks, *found.reasons])])
+        if found.misspelt == found.refused:
+            raise UsageError(f"No such option: {many}", f"Type: {line}")
         raise UsageError(f"snellen {' '.join(path)} has no option {many}", hint)
     if path == ["rerun"] and told.unknown:
         _refuse_settings([rest[number].partition("=")[0] for number in told.unknown])
@@ -349,7 +464,7 @@ def _models(words: Words) -> Words:
 
 
 def _without_keys(words: Words) -> Words:
-    """The words without options that carry a key, and without the key."""
+    """The words without options that carry a key, and without the key; `--key-env` keeps what a variable may be called."""
     kept: Words = []
     skip = False
     for word in words:
@@ -360,8 +475,15 @@ def _without_keys(words: Words) -> Words:
         if OPTION_OF.get(name) is _KEY:
             skip = "=" not in word
             continue
+        if kept and kept[-1] == "--key-env" and not _VARIABLE.fullmatch(word):
+            word = "NAME"
+        elif name == "--key-env" and "=" in word and not _VARIABLE.fullmatch(word.partition("=")[2]):
+            word = "--key-env=NAME"
         kept.append(word)
     return kept
+
+
+_VARIABLE = re.compile(r"[A-Z][A-Z_]*[A-Z0-9_]{0,40}")
 
 
 def _is_benchmark(name: str) -> bool:

@@ -144,7 +144,7 @@ def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
     if unknown:
         raise UsageError(
             f"{benchmark.name} has no scoring profile {unknown[0]!r}", f"It has: {', '.join(benchmark.score)}, or all."
-        )
+        ).near(unknown[0], [*benchmark.score, "all"])
     return {name: benchmark.score[name] for name in names}
 
 

@@ -98,14 +98,24 @@ def _no_kind(spec: str, kind: str, known: list[str]) -> UsageError:
     if (better := suggested(spec)) and not (near and better == f"api:{spec}"):
         hub = better.startswith("local:") and not Path(spec).expanduser().exists()
         other = f", or --model api:{spec} --base-url URL for an endpoint" if hub else ""
-        return UsageError(
-            f"--model {spec!r} names no kind of model", f"Write --model {better}{other}. Kinds: {', '.join(known)}."
+        return _mended(
+            UsageError(
+                f"--model {spec!r} names no kind of model", f"Write --model {better}{other}. Kinds: {', '.join(known)}."
+            ),
+            spec,
+            better,
         )
     hint = f"Did you mean {near[0]}? " if near else ""
-    return UsageError(
+    error = UsageError(
         f"--model {spec!r}: there is no model kind {kind!r}",
         f"{hint}Kinds: {', '.join(known)}. Write it as KIND:NAME, e.g. api:gpt-6-astra.",
     )
+    return _mended(error, spec, f"{near[0]}:{spec.partition(':')[2]}") if near and ":" in spec else error
+
+
+def _mended(error: UsageError, typed: str, meant: str) -> UsageError:
+    error.mended = (typed, meant)
+    return error
 
 
 def open_model(spec: str, options: ModelOptions) -> Model:

@@ -98,8 +98,8 @@ def built_in(name: str) -> Rubric:
     """A rubric of the package. Raises JudgeError where there is none of that name."""
     if name not in BUILT_IN:
         raise JudgeError(
-            f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file (docs/judge.md)."
-        )
+            f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file, .toml (docs/judge.md)."
+        ).near(name, BUILT_IN)
     return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
 
 

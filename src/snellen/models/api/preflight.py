@@ -166,4 +166,4 @@ def _check_listed(body: bytes, endpoint: Endpoint, model: str) -> None:
     raise PreflightError(
         f"{endpoint} has no model {model!r}; it lists {len(listed)}.",
         f"Did you mean {', '.join(near)}?",
-    )
+    ).near(model, listed, "api:{}")
