@@ -322,3 +322,42 @@ def test_paths_with_umlauts_work_in_a_locale_without_them(locale, run):
 def test_a_folder_whose_name_is_not_utf8_is_refused(run):
     done = shell("snellen run lights -m pixels --limit 1 --out $'b\\xffd'", Path.cwd())
     assert done.returncode == 2 and "not UTF-8" in done.stderr
+
+
+DEEP_JSON = '{"a":' * 100_000 + "1" + "}" * 100_000
+DEEP_TOML = "a = " + "[" * 100_000
+LONG_NUMBER = "a = " + "1" * 5_000
+"""Python refuses to read a whole number of more than 4,300 digits, with another error than that for bad TOML."""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "hostile.json",
+            DEEP_JSON,
+            ("run", "chart", "-m", "api:x", "--base-url", "http://127.0.0.1:9/v1", "--extra-body", "@hostile.json"),
+        ),
+        (
+            "hostile.json",
+            DEEP_JSON,
+            ("run", "chart", "-m", "tools:x", "--base-url", "http://127.0.0.1:9/v1", "--tools", "hostile.json"),
+        ),
+        *(
+            (f"hostile{ending}", text, words)
+            for ending, text in ((".toml", DEEP_TOML), (".toml", LONG_NUMBER))
+            for words in (
+                ("score", "run", "--prices", "hostile.toml"),
+                ("judge", "run", "-m", "embedded", "--rubric", "hostile.toml"),
+                ("build", "questions", "--images", ".", "--templates", "hostile.toml", "--out", "built"),
+            )
+        ),
+        ("benchmark.json", DEEP_JSON, ("run", ".", "-m", "embedded")),
+        ("benchmark.json", '{"name": "x", "settings": ' + DEEP_JSON + "}", ("run", ".", "-m", "embedded")),
+    ],
+)
+def test_deep_nesting_and_endless_numbers_in_a_users_file_are_an_error_that_names_it(name, text, words, snellen, run):
+    Path(name).write_text(text)
+    said = snellen(*words)
+    assert said.status in (2, 3, 4, 5) and "Traceback" not in said.err and "fault in snellen" not in said.err
+    assert "hostile" in said.err or name in said.err or "--extra-body" in said.err

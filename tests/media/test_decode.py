@@ -264,3 +264,17 @@ def test_pillows_own_guards_stay_on():
     bomb.save(text, "PNG", pnginfo=note)
     with pytest.raises(MediaError):
         open_image(image(text.getvalue()), AS_IT_IS)
+
+
+def progressive(side: int, repeats: int) -> bytes:
+    """A progressive JPEG of one colour whose last scan is there `repeats` times more."""
+    data = saved(pillow.new("RGB", (side, side)), "jpeg", progressive=True, quality=5)
+    start, end = data.rindex(b"\xff\xda"), data.rindex(b"\xff\xd9")
+    return data[:end] + data[start:end] * repeats + data[end:]
+
+
+@pytest.mark.parametrize(("side", "repeats"), [(16, 1_000), (9_000, 60)])
+def test_a_jpeg_with_more_scans_than_any_encoder_writes_is_refused(side, repeats):
+    with pytest.raises(MediaError, match=r"7\.png: a JPEG of [\d,]+ x [\d,]+ pixels in [\d,]+ scans"):
+        open_image(image(progressive(side, repeats)), MediaSettings(max_long_side=64))
+    assert open_image(image(progressive(side // 10 + 8, 8)), AS_IT_IS).size == (side // 10 + 8,) * 2

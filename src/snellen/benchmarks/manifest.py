@@ -99,7 +99,7 @@ def read_manifest(folder: Path) -> Manifest:
     regular_file(path)
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{path}: {error}", "Build the set again: snellen build questions.") from error
     if found.format != FORMAT:
         raise DataError(

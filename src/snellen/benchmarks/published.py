@@ -63,7 +63,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
     """
     try:
         tables = msgspec.convert(tomllib.loads(text), _File).table
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}", "Put it right: see snellen.benchmarks.published.read.") from error
     faults = [f"{table.title}: {fault}" for table in tables for fault in _faults(table)]
     if faults:

@@ -119,7 +119,7 @@ def _record_lines(folder: Path, manifest: Manifest, stack: ExitStack) -> Iterato
         for line in stack.enter_context(path.open("rb")):
             try:
                 yield decode(line)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 yield None
 
 

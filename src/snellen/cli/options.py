@@ -377,7 +377,7 @@ def json_object(given: str | None, option: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except OSError as error:
         raise UsageError(f"{option} {given}: cannot read the file: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(
             f"{option} is not a JSON object: {error}", "Example: '{\"top_k\": 1}', or @body.json."
         ) from None

@@ -117,5 +117,5 @@ def read_steps(place: Place | None) -> list[Step] | None:
         line = msgspec.json.decode(file.readline(), type=_Line)
     try:
         return trace.read(msgspec.json.decode(line.trace))
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, RecursionError):
         return None

@@ -144,7 +144,7 @@ def _lines(path: Path) -> list[tuple[int, Decision]]:
             continue
         try:
             one = msgspec.json.decode(line, type=Decision)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: {error}", FORM) from error
         if one.label not in known:
             raise DataError(f"{path}, line {number}: no such label: {one.label!r}", f"There are: {', '.join(known)}.")

@@ -79,7 +79,7 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
             for one in found:
                 for pattern in one.match:
                     re.compile(pattern)
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError, re.error) as error:
+        except (ValueError, re.error, RecursionError) as error:
             raise DataError(
                 f"{where}: {error}",
                 'A tower is [[tower]] with name, match = ["…"], paradigms = ["Con", …], data, parameters.',

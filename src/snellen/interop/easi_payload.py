@@ -98,7 +98,7 @@ def read_configs(configs: str) -> tuple[dict[str, str], list[str]]:
             ]
     try:
         found: Any = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return {}, [f"{place} is no JSON: {error}"]
     if not isinstance(found, dict):
         return {}, [f"{place} is {type(found).__name__} in JSON; an object with {', '.join(FIELDS)} was expected"]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
+MOST_SCANS, MOST_SCANNED_PIXELS = 100, 4_000_000_000
+"""Scans of a JPEG, and their number times its pixels. Each scan of a few bytes passes over all pixels once more; encoders
+write at most about 20."""
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 
@@ -96,6 +99,17 @@ def check_size(width: int, height: int, key: str, limit: int) -> None:
         )
 
 
+def _check_scans(data: bytes, header: Header, key: str) -> None:
+    """Raise MediaError for a JPEG with more scans than any encoder writes."""
+    scans = data.count(b"\xff\xda")
+    if scans > MOST_SCANS or (scans > 1 and scans * header.width * header.height > MOST_SCANNED_PIXELS):
+        raise MediaError(
+            f"image {key}: a JPEG of {header.width} x {header.height} pixels in {scans:,} scans; at most {MOST_SCANS} scans "
+            f"and {MOST_SCANNED_PIXELS:,} pixels in all scans are decoded",
+            "Save the picture again as a JPEG that is not progressive.",
+        )
+
+
 def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> Picture:
     """The picture as a model is to see it: RGB, upright, within the limits of `settings`, never enlarged.
 
@@ -135,6 +149,8 @@ def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit
 def _decoded(data: bytes, header: Header, key: str, limit: int) -> Picture:
     from PIL import ImageOps
 
+    if header.format == "jpeg":
+        _check_scans(data, header, key)
     if header.format == "jpeg" and header.plain:
         picture = _by_simplejpeg(data)
         if picture is not None:

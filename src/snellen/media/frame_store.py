@@ -165,5 +165,5 @@ def _unpacked(entry: bytes) -> Frames | None:
         ends = list(accumulate((size for _, size in head.stored), initial=begin))
         once = {number: bytes(rest[at : at + size]) for (number, size), at in zip(head.stored, ends[:-1], strict=True)}
         return [(number, once[number]) for number in head.sent]
-    except (msgspec.MsgspecError, KeyError):
+    except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

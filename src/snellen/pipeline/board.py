@@ -160,7 +160,7 @@ class Board:
         path = self.folder / MANIFEST
         try:
             before = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("benchmarks", {})
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             before = {}
         entries = {**before, **{row.name: entry(row) for row in rows}}
         average, known = _average(entries)

@@ -113,7 +113,7 @@ def parse_rubric(text: str, name: str) -> Rubric:
 
     try:
         parts = msgspec.convert(tomllib.loads(text), _Parts)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
     whole = parts.system + parts.template

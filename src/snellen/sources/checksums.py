@@ -84,5 +84,5 @@ def sample_named(line: bytes) -> str:
         return ""
     try:
         return msgspec.json.decode(match[1], type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""

@@ -160,7 +160,7 @@ def _sampled(path: Path, size: int) -> str:
 def _recall(note: Path) -> _Remembered | None:
     try:
         return msgspec.json.decode(note.read_bytes(), type=_Remembered)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 

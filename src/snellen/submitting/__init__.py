@@ -147,7 +147,7 @@ def taken_before(prepared: Prepared) -> str:
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             row = msgspec.json.decode(line, type=_Attempt)
-        except msgspec.DecodeError:  # a line that was cut off when the disk was full
+        except (msgspec.DecodeError, RecursionError):  # a line that was cut off when the disk was full
             continue
         when = row.time if row.taken else when
     return when

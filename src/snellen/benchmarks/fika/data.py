@@ -159,7 +159,7 @@ def _template(text: str, name: str) -> str:
     hint = 'It is a TOML file with template = """...""", in which {question} stands once.'
     try:
         found = tomllib.loads(text).get("template")
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"prompt {name}: {error}", hint) from error
     if not isinstance(found, str) or found.count(PLACE) != 1:
         raise UsageError(f"prompt {name}: there is no template with one {PLACE} in it", hint)

@@ -107,7 +107,7 @@ def _parsed(text: str, name: str) -> Fields:
     hint = "docs/fika.md shows what such a file holds."
     try:
         found = msgspec.convert(tomllib.loads(text), Fields)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"fields {name}: {error}", hint) from error
     unknown = sorted({*found.fields, *found.values} - set(KNOWN))
     if unknown:

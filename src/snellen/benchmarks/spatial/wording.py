@@ -133,7 +133,7 @@ def read(text: str, place: str) -> File:
         whole = tomllib.loads(text)
         form = whole.pop("prompting", None)
         table = msgspec.convert(whole, dict[str, Words])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}", _HINT) from error
     if form not in FORMS:
         raise DataError(

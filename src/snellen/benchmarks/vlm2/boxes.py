@@ -151,7 +151,7 @@ def _row(row: Mapping[str, Any], where: str) -> tuple[str, Box, float]:
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise ValueError(f"box is {given!r}; [x0, y0, x1, y1] was expected") from None
     if not isinstance(given, list) or len(given) != len(CORNERS):
         raise ValueError(f"box is {given!r}; four numbers, x0, y0, x1, y1, were expected")

@@ -89,7 +89,7 @@ def _read(blob: Blob) -> tuple[int, int]:
 def _recall(place: Path) -> dict[str, Known]:
     try:
         return msgspec.json.decode(place.read_bytes(), type=dict[str, Known])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}
 
 

@@ -180,7 +180,7 @@ def _candidates(path: Path) -> list[Candidate]:
     file = path / "candidates.jsonl"
     try:
         return msgspec.json.Decoder(Candidate).decode_lines(file.read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise RunError(f"{file} cannot be read: {error}", "Restore it, or begin anew in another --out.") from error
 
 
@@ -189,5 +189,5 @@ def _read(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise RunError(f"{path} cannot be read: {error}", "Remove it, and run its stage again.") from error

@@ -78,7 +78,7 @@ def load(which: str) -> Templates:
     regular_file(path)
     try:
         return _checked(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {error}", "Templates are TOML, in UTF-8.") from error
 
 

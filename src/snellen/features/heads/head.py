@@ -176,7 +176,7 @@ def load_head(path: Path | str) -> Head:
             bool(arrays["several"]),
             msgspec.json.decode(str(arrays["settings"])),
         )
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, msgspec.DecodeError) as error:
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{file} is no probe of this program: {error}", "Train it anew with --save.") from error
     width, classes = head.weights.shape
     if head.bias.shape != (classes,) or head.classes.shape != (classes,) or head.scaling.mean.shape != (width,):

@@ -88,7 +88,7 @@ def read_meta(path: Path) -> StoreMeta:
         ) from error
     try:
         meta = msgspec.json.decode(data, type=StoreMeta)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{file} is not what a feature store's file is: {error}", "Make the store anew.") from error
     if meta.format != FORMAT:
         raise DataError(

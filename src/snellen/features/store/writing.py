@@ -257,7 +257,7 @@ class Writer:
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 yield msgspec.json.decode(line, type=Commit)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise DataError(
                     f"{path}, line {number}: {error}",
                     f"Remove {self.path} and extract anew: what was written cannot be told from what was not.",

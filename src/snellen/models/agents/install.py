@@ -123,7 +123,7 @@ def find(name: str) -> Installation | None:
         found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Installation, dec_hook=_path)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, OSError) as error:
+    except (msgspec.DecodeError, OSError, RecursionError) as error:
         raise AgentInstallError(
             f"{folder / _RECORD} cannot be read: {error}", f"Remove {folder} and install the agent again."
         ) from error

@@ -90,7 +90,7 @@ def _lines(data: bytes) -> Iterator[Any]:
     for line in data.splitlines():
         try:
             yield msgspec.json.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return
 
 

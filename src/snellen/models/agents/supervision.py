@@ -134,7 +134,7 @@ class Supervisor:
             text += chunk
         try:
             return msgspec.json.decode(text, type=Outcome)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return Outcome()
 
     def end(self) -> None:
@@ -169,6 +169,6 @@ def _fault(data: bytes) -> str | None:
     """The fault of the supervisor's first message; None where it is ready."""
     try:
         message: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "its supervisor died"
     return str(message["fault"]) if "fault" in message else None

@@ -39,7 +39,7 @@ def load_price(path: str | Path, model: str) -> Price:
         prices = decode(data, type=dict[str, Price])
     except OSError as error:
         raise UsageError(f"cannot read the price file {path}: {error.strerror}") from None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(f"the price file {path} is not as expected: {error}", f"It must hold {form}.") from None
     price = prices.get(model)
     if price is None:

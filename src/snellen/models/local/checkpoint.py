@@ -112,7 +112,7 @@ def _read_config(folder: Path, name: str) -> Mapping[str, Any]:
         raise PreflightError(
             f"{name}: there is no config.json in it.", "Give a folder as save_pretrained of transformers writes it."
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PreflightError(f"{name}: config.json cannot be read: {error}", "Fetch the checkpoint again.") from error
     if not isinstance(config, dict):
         raise PreflightError(f"{name}: config.json does not hold a JSON object.", "Fetch the checkpoint again.")

@@ -37,7 +37,7 @@ def first_json_end(text: str) -> int | None:
             return None
         try:
             json.loads(text[opened:closed])
-        except ValueError:
+        except (ValueError, RecursionError):
             start = opened + 1
         else:
             return closed

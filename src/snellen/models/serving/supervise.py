@@ -129,7 +129,7 @@ def _named(host: str, port: int, settings: Settings, log: Path) -> None:
     status, body = _get(host, port, "/v1/models", settings.key)
     try:
         names = [str(one["id"]) for one in msgspec.json.decode(body)["data"]]
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
         raise PreflightError(
             f"vLLM answers, but its list of models at http://{host}:{port}/v1/models cannot be read "
             f"({_said(status)}).{_last(log)}",

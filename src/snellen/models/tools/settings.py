@@ -129,7 +129,7 @@ def load(path: Path | str) -> Settings:
         settings = msgspec.json.decode(path.read_bytes(), type=Settings)
     except OSError as error:
         raise UsageError(f"cannot read the tool settings {path}: {error.strerror}") from None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(
             f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
         ) from None

@@ -89,7 +89,7 @@ def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]
         where = f"{name}, line {number}"
         try:
             row = decode(line.lstrip(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{where}: not JSON ({error}); expected one JSON object a line.") from error
         if not isinstance(row, dict):
             raise DataError(f"{where}: {type(row).__name__}; expected a JSON object.")

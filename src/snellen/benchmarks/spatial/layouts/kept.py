@@ -75,7 +75,7 @@ class KeptQuestions:
             for number, line in enumerate(file, 2):
                 try:
                     kept = msgspec.json.decode(line, type=Kept)
-                except msgspec.DecodeError as error:
+                except (msgspec.DecodeError, RecursionError) as error:
                     raise DataError(f"{self.path}, line {number}: {error}", "Restore the file.") from error
                 if kept.part == self.part:
                     yield f"line {number}", kept.question
@@ -103,7 +103,7 @@ class KeptQuestions:
     def _head(self, line: bytes) -> Head:
         try:
             head = msgspec.json.decode(line, type=Head)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise DataError(
                 f"{self.path}, line 1: {error}", "Files of this name hold the questions of a harness's answers."
             ) from error
