@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> N
 async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Escapes make a text slow to search; a body, a trace and a record are searched, each in the reading thread."""
+    """Escapes make a text slow to search; a reply and the request in its trace are searched, each in the reading thread."""
     threads: list[str] = []
 
     def noted(data: bytes) -> bytes:
@@ -143,12 +144,37 @@ async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(
     recorded = traces.Traces(tmp_path)
     with fast.running(texts=(long,)) as server:
         model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url))
-        response = await model.answer(Prompt((Text("?"),)))
+        response = await model.answer(Prompt((Text(long),)))
         await recorded.add("1", 0, 1, response.trace)
         await model.close()
     recorded.close()
     assert response.text == long
     assert [name.startswith("snellen-reading") for name in threads] == [True, True]
+
+
+async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[bytes] = []
+
+    def noted(data: bytes) -> bytes:
+        searched.append(data)
+        return redact_bytes(data)
+
+    for module in (transport, traces):
+        monkeypatch.setattr(module, "redact_bytes", noted)
+    recorded = traces.Traces(tmp_path)
+    with fast.running(texts=("It is a wren. Bearer 7e4b1c0d-f00d",)) as server:
+        model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url))
+        response = await model.answer(Prompt((Text("Which? Bearer 8f5c2d1e-beef"),)))
+        await recorded.add("1", 0, 1, response.trace)
+        await model.close()
+    recorded.close()
+    assert [b"wren" in data for data in searched] == [True, False]
+    line = (tmp_path / "00000.jsonl").read_bytes()
+    trace = json.loads(line)["trace"]
+    assert trace["reply"]["choices"][0]["message"]["content"] == "It is a wren. Bearer [redacted]"
+    assert trace["request"]["messages"][0]["content"] == "Which? Bearer [redacted]"
 
 
 async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised() -> None:

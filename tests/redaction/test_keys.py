@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from servers.echoing import FORMS
 from snellen import redaction
-from snellen.redaction import decoding
+from snellen.redaction import decoding, keys
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,23 @@ def test_a_secret_that_contains_another_one_goes_as_a_whole() -> None:
 def test_a_placeholder_key_does_not_strike_words_out_of_answers(placeholder: str) -> None:
     redaction.register(placeholder)
     assert redaction.redact("The box is EMPTY, none is x, a token.") == "The box is EMPTY, none is x, a token."
+
+
+def test_a_text_that_was_clear_is_struck_once_a_key_in_it_is_registered() -> None:
+    text = "The answer is Zx81Qr77Lm."
+    assert redaction.redact(text) is text
+    redaction.register("Zx81Qr77Lm")
+    assert redaction.redact(text) == "The answer is [redacted]."
+    redaction.forget()
+    assert redaction.redact(text) is text
+
+
+def test_few_short_texts_are_remembered_as_clear() -> None:
+    redaction.register(LONG)
+    for number in range(2_000):
+        redaction.redact(f"answer {number}")
+    assert len(keys._known.clear) <= 256
+    assert not any(len(text) > 64 for text in keys._known.clear)
 
 
 @given(st.binary())

@@ -71,3 +71,4 @@ def test_trigger_words_never_hide_a_turn_of_phrase(cue: Cue) -> None:
             for line in row["reply"].split("\n"):
                 full, gated = cue.pattern.search(line), cue.search(line)
                 assert (full and full.span()) == (gated and gated.span()), (line, full)
+                assert full is None or cue.parts_in(row["reply"]), (line, full)

@@ -18,6 +18,13 @@ LOOP = "loop"
 IMAGE_NEVER_SEEN = "image_never_seen"
 
 
+class Exchange(dict[str, msgspec.Raw]):
+    """A request and its reply as JSON, one line each: {"request": …, "reply": …}, pictures by digest.
+
+    Keys are struck from `reply` already: it is made of what the transport returned.
+    """
+
+
 class Step(Struct, frozen=True, omit_defaults=True):
     """One message of a conversation, or one tool call with its result.
 

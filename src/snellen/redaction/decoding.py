@@ -65,7 +65,7 @@ _UNICODE = re.compile(r"\\{1,16}u[0-9a-fA-F]{4}(?:\\{1,16}u[0-9a-fA-F]{4}){0,409
 _BACKSLASHES = re.compile(r"\\{2,16}")
 _PIECE = 1 << 16
 """Characters of a long text that markup is taken out of at once."""
-_COMMAND = re.compile(r"\\{1,8}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
+_COMMAND = re.compile(r"\\\\{0,7}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]))")
 """A command of LaTeX before its argument."""
 
 
@@ -113,8 +113,8 @@ def texts(text: str) -> Iterator[str]:
     """The texts of `readings` without their sources; quick where there is nothing to decode. May leave out rounds between."""
     yield text
     if _may_hold_commands(text):
-        plain = _COMMAND.sub("", text)
-        if plain is not text:
+        plain = _without(text, "\\", _COMMAND)
+        if len(plain) < len(text):
             yield plain
     decoded = text
     for _ in range(ROUNDS):
@@ -134,7 +134,7 @@ def texts(text: str) -> Iterator[str]:
     for mark, markup in _MARKUP:
         if mark in plain:
             plain = _without(plain, mark, markup)
-    if plain is not decoded:
+    if len(plain) < len(decoded):
         yield plain
 
 

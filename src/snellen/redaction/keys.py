@@ -33,6 +33,9 @@ from snellen.redaction.decoding import Reading, readings, replaced, source_spans
 
 REDACTED = "[redacted]"
 
+_SHORT, _MOST = 64, 256
+"""Characters of a text that is remembered as clear, and their number: replies repeat names, reasons and short answers."""
+
 # A shorter "key" is a placeholder (EMPTY, none, dummy); striking it out would alter the answers of models.
 _SHORTEST = 8
 # A key without digits may be words: `not-needed` must not be found in "it is not needed".
@@ -89,6 +92,7 @@ class _Known(NamedTuple):
     """What is searched for: every form, and strings of which a text with one of them holds at least one.
 
     Attributes:
+        clear: short texts that were searched and hold none of these.
         exact: keys as they are, also as JSON has them, longest first.
         words: those of `exact` that have no form without their punctuation.
         forms: all others.
@@ -96,6 +100,7 @@ class _Known(NamedTuple):
         rare: to be searched among the rare ones of these.
     """
 
+    clear: set[str]
     exact: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     forms: tuple[_Form, ...] = ()
@@ -104,7 +109,7 @@ class _Known(NamedTuple):
 
 
 _secrets: list[str] = []
-_known = _Known()
+_known = _Known(clear=set())
 
 
 def register(secret: str) -> None:
@@ -128,7 +133,7 @@ def forget() -> None:
     """Forget every registered secret; for tests, which register keys of their own."""
     global _known
     _secrets.clear()
-    _known = _Known()
+    _known = _Known(clear=set())
 
 
 def redact(text: str) -> str:
@@ -137,11 +142,16 @@ def redact(text: str) -> str:
     Works on JSON as on prose: the result of a redacted JSON document is a JSON document. Where there is nothing to
     replace it is the same object, after some microseconds a kilobyte and key.
     """
-    if _known.exact and _may_hold_key(text):
+    known, before = _known, text
+    if text in known.clear:
+        return text
+    if known.exact and _may_hold_key(text):
         text = _struck(text)
     for character, marker, pattern in _PATTERNS:
         if character in text and marker in text:
             text = pattern.sub(REDACTED, text)
+    if text is before and len(text) <= _SHORT and len(known.clear) < _MOST:
+        known.clear.add(text)
     return text
 
 
@@ -174,7 +184,9 @@ def _prepared(secrets: Sequence[str]) -> _Known:
             rare += chosen
     # Longest first: a secret that contains another one must go as a whole.
     exact.sort(key=len, reverse=True)
-    return _Known(tuple(exact), tuple(words), tuple(forms), tuple(dict.fromkeys(grams)), tuple(dict.fromkeys(rare)))
+    return _Known(
+        set(), tuple(exact), tuple(words), tuple(forms), tuple(dict.fromkeys(grams)), tuple(dict.fromkeys(rare))
+    )
 
 
 def _forms(secret: str, plain: str) -> Iterator[_Form]:

@@ -19,6 +19,7 @@ from snellen.models.api.reply import read_reply
 from snellen.models.api.temperature import check_temperature, warn_of_temperature
 from snellen.models.base import ModelOptions
 from snellen.models.shutdowns import announced
+from snellen.models.trace import Exchange
 from snellen.reading_thread import off_loop
 from snellen.types import Prompt, Response
 
@@ -174,13 +175,26 @@ def _refuse_local_options(options: ModelOptions) -> None:
             raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Leave {flag} out.")
 
 
-def _trace(body: Body, reply: bytes) -> dict[str, msgspec.Raw]:
-    """Both sides as they are, to be written without being parsed again; one line each, as the shards hold lines."""
-    if not reply.isascii() or b"\n" in reply or b"\r" in reply:
+def _trace(body: Body, reply: bytes) -> Exchange:
+    """Both sides as they are, to be written without being parsed again; one line each, as the shards hold lines.
+
+    Args:
+        body: what was sent.
+        reply: what `exchange` returned, keys struck out.
+    """
+    if b"\n" in reply or b"\r" in reply or not _is_utf8(reply):
         # Members that were skipped unread may hold anything; in the shard there is only UTF-8.
         text = reply.decode("utf-8", "replace")
         try:
             reply = msgspec.json.format(text, indent=-1).encode()
         except (msgspec.DecodeError, RecursionError):
             reply = msgspec.json.encode(text)
-    return {"request": msgspec.Raw(body.shown), "reply": msgspec.Raw(reply)}
+    return Exchange(request=msgspec.Raw(body.shown), reply=msgspec.Raw(reply))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

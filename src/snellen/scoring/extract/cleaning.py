@@ -121,9 +121,11 @@ _JSON_FIELD = re.compile(
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 _HTML = re.compile(r"<(?P<br>br|/p|/li|/div|/h\d|/tr)\s?/?>|</?[a-zA-Z][^<>\n]{0,80}>", re.IGNORECASE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{1,300}\)")
-_LINE_START = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>+[ \t]?|[•●▪◦‣·➢➤→☞✦*+][ \t]+|-{1,2}[ \t]+)+", re.MULTILINE)
+_LINE_START = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|>+[ \t]?|[•●▪◦‣·➢➤→☞✦*+][ \t]+|-{1,2}[ \t]+)+")
+_LINE_SIGNS = frozenset("#>•●▪◦‣·➢➤→☞✦*+-")
 _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]++(.{0,200}?[\w)*])[ \t]*$(?=\n\s{0,4}\S)", re.MULTILINE)
-_RULE = re.compile(r"^[ \t]*(?:[-*_=~][ \t]?){3,}$|^(?=[ \t:|-]++$).*---.*$", re.MULTILINE)
+_RULE = re.compile(r"[ \t]*(?:[-*_=~][ \t]?){3,}$|(?=[ \t:|-]++$).*---.*$")
+_RULE_SIGNS = frozenset("-*_=~:|")
 _RULE_PART = re.compile(r"[-*_=~][ \t]?[-*_=~]")
 _EMPHASIS = re.compile(r"\*+|__+|~~|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])")
 _LATEX_WORD = re.compile(
@@ -142,7 +144,7 @@ _LATEX_SIGNS = {
 _DOLLAR = re.compile(r"\$+(?!\d)|(?<=[^\s])\$")
 _LATEX = re.compile(r"\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ")
 _BLANK = re.compile(r"(?<![ \t])[ \t]{17,}")
-_MARKUP = frozenset("*_`#<>|~\\${}[]•●▪◦‣·➢➤→☞✦+-")
+_MARKUP = re.compile(r"[*_`#<>|~\\${}\[\]•●▪◦‣·➢➤→☞✦+\-]")
 
 
 def plain(text: str) -> str:
@@ -154,7 +156,7 @@ def plain(text: str) -> str:
 
 def unmark(text: str) -> str:
     """The text without markdown, HTML and LaTeX dress; the words and their order stay."""
-    if not _MARKUP.isdisjoint(text):
+    if _MARKUP.search(text) is not None:
         if "\\" in text:
             text = _FRAC.sub(r"(\1)/(\2)", text)
             text = _LATEX_WORD.sub(" ", text)
@@ -167,19 +169,27 @@ def unmark(text: str) -> str:
         if "```" in text or "~~~" in text:
             text = _FENCE.sub("", text)
         if _RULE_PART.search(text) is not None:
-            text = _RULE.sub("", text)
+            text = _without_start(text, _RULE_SIGNS, _RULE)
         if "#" in text:
             text = _HEADING.sub(r"\1:", text)
-        if "\n" in text:
-            text = _LINE_START.sub("", text)
-        elif (start := _LINE_START.match(text)) is not None:
-            text = text[start.end() :]
-        if "*" in text or "_" in text or "~~" in text:
+        text = _without_start(text, _LINE_SIGNS, _LINE_START)
+        if "_" in text:
             text = _EMPHASIS.sub("", text)
+        else:
+            text = text.replace("~~", "").replace("*", "")
         text = text.replace("`", "").replace("{", " ").replace("}", " ").replace("|", " | ")
         if "$" in text:
             text = _DOLLAR.sub("", text)
     return narrowed(text.strip())
+
+
+def _without_start(text: str, signs: frozenset[str], start: re.Pattern[str]) -> str:
+    """The text without what `start` matches at the head of each line; `signs` are what this may begin with, after blanks."""
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        if line.lstrip(" \t")[:1] in signs and (match := start.match(line)) is not None:
+            lines[index] = line[match.end() :]
+    return "\n".join(lines)
 
 
 def narrowed(text: str) -> str:
@@ -217,7 +227,7 @@ def take_apart(reply: str) -> Reply:
     text = head_and_tail(plain(head_and_tail(reply, SEARCHED)), max(2 * len(reply), LONGEST))
     if ".." in text or " Or" in text:
         text = _SECOND_THOUGHT.sub(", or", text)
-    if _MARKUP.isdisjoint(text):
+    if _MARKUP.search(text) is None:
         cut = head_and_tail(text, LONGEST)
         return Reply(narrowed(cut.strip()), omitted=max(0, len(text) - LONGEST))
     unfinished = False

@@ -95,7 +95,8 @@ def conclude(
         read = _once(read)
         marked = [i for i, sentence in enumerate(sentences) if FINAL.search(sentence)]
         if marked:  # what is said in the middle of a long reply weighs nothing beside an announced answer
-            corrected = [i for i in range(marked[-1]) if CORRECTION.search(sentences[i])]
+            corrects = CORRECTION.parts_in(text)  # what a text does not hold is in none of its sentences
+            corrected = [i for i in range(marked[-1]) if corrects and CORRECTION.search(sentences[i])]
             chosen = {0, *marked, *corrected, *range(marked[-1], len(sentences))}
             claims, denied, unsure = _collect([sentences[i] for i in sorted(chosen)], read)
             if any(claim.tier >= MARKED for claim in claims):

@@ -43,9 +43,14 @@ class Cue:
     def __init__(self, pattern: str, triggers: str, parts: str = "") -> None:
         self._source = pattern
         self.triggers = frozenset(word for word in triggers.split() if "+" not in word)
-        self._pairs: dict[str, list[str]] = {}
+        self._pairs: dict[str, frozenset[str]] = {}  # first word: second words
+        self._signed: dict[str, tuple[str, ...]] = {}  # first word: words with signs
         for first, _, second in (word.partition("+") for word in triggers.split() if "+" in word):
-            self._pairs.setdefault(first, []).append(second)
+            if second.isalpha():
+                self._pairs[first] = self._pairs.get(first, frozenset()) | {second}
+            else:
+                self._signed[first] = (*self._signed.get(first, ()), second)
+        self._firsts = frozenset((*self._pairs, *self._signed))
         self._parts = tuple(parts.split("|")) if parts else ()
         self._foreign = _FOLDED.union(char for char in pattern if not char.isascii())
         _ALL.append(self)
@@ -59,19 +64,32 @@ class Cue:
         """Return True where the text holds what the pattern needs."""
         if text.isascii():
             words = vocabulary(text)
-            if self.triggers.isdisjoint(words) and not self._pair_in(words, text):
+            if self.triggers.isdisjoint(words) and (self._firsts.isdisjoint(words) or not self._pair_in(words, text)):
                 return False
         elif not self._parts or not self._foreign.isdisjoint(text):
             return True
-        if not self._parts:
+        return self.parts_in(text)
+
+    def parts_in(self, text: str) -> bool:
+        """Return False where neither the text nor any piece of it holds a part of what the pattern finds.
+
+        A text with one of the pattern's own non-ASCII letters is not searched: its answer is True.
+        """
+        if not self._parts or not (text.isascii() or self._foreign.isdisjoint(text)):
             return True
         lowered = text.lower()
-        return any(part in lowered for part in self._parts)
+        for part in self._parts:  # noqa: SIM110 - a generator takes twice the time
+            if part in lowered:
+                return True
+        return False
 
     def _pair_in(self, words: frozenset[str], text: str) -> bool:
-        for first in self._pairs.keys() & words:
-            if any(second in words if second.isalpha() else second in text.lower() for second in self._pairs[first]):
+        for first in self._firsts & words:
+            if first in self._pairs and not words.isdisjoint(self._pairs[first]):
                 return True
+            for second in self._signed.get(first, ()):
+                if second in text.lower():
+                    return True
         return False
 
     def search(self, text: str) -> re.Match[str] | None:

@@ -20,11 +20,11 @@ _END = re.compile(
     r"[\n.!?;=\-→⇒。！？；](?:(?<=\n)\n*+|(?<=[.!?])(?<![.!?][.!?])[.!?]*+[\"')\]]*+(?=\s|$)|(?<=[=\-])>|(?<=[→⇒])"
     r"|(?<=[。！？；;])[\"')\]]*+)"
 )
+_SHORTENED = "eg ie etc vs approx ca cf no nr fig mr mrs ms dr st sp spp var cv ssp subsp al inc resp"
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|approx|ca|cf|no|nr|fig|mr|mrs|ms|dr|st|sp|spp|var|cv|ssp|subsp|al|inc|resp)|\b[A-Za-z]"
-    r"|(?:^|\n)\s*\(?\d{1,2})$",
-    re.IGNORECASE,
+    rf"(?:\b(?:e\.g|i\.e|{_SHORTENED.replace(' ', '|')})|\b[A-Za-z]|(?:^|\n)\s*\(?\d{{1,2}})$", re.IGNORECASE
 )
+_ENDINGS = frozenset(word[-2:] for word in _SHORTENED.split())
 LONGEST_SENTENCE = 2_000
 """Characters of a sentence; a longer one is read in pieces."""
 BACK = 400
@@ -75,7 +75,7 @@ def split(text: str) -> list[str]:
         at, end = match.span()
         if text[at : at + 1] == "." and end - at == 1:
             before = text[max(start, at - 12) : at]
-            if _ABBREVIATION.search(before) and not _closes(text, start, at, end):
+            if _may_be_shortened(before) and _ABBREVIATION.search(before) and not _closes(text, start, at, end):
                 continue
         if text[at:end] == "..." and text[end : end + 2].strip().islower():
             continue  # `A... or maybe C`, `nine... no, ten`
@@ -90,6 +90,12 @@ def split(text: str) -> list[str]:
         cut = LONGEST_SENTENCE
         found = [piece[i : i + cut].strip() or "." for piece in found for i in range(0, len(piece), cut)]
     return found if len(found) <= MOST else found[:40] + found[40 - MOST :]
+
+
+def _may_be_shortened(text: str) -> bool:
+    """False where the text ends with two letters that no abbreviation ends with."""
+    ending = text[-2:]
+    return not (len(ending) == 2 and ending.isascii() and ending.isalpha()) or ending.lower() in _ENDINGS
 
 
 def _closes(text: str, start: int, at: int, end: int) -> bool:
