@@ -116,10 +116,12 @@ def simulate(
     says: Callable[[float], float | None],
     seed: int,
     load_s: float = 0.0,
+    linger_s: float = 0.0,
 ) -> Figures:
     """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for.
 
     `load_s`: the machine is loaded. Each step of client and server is late by so much on average, now and then ten times.
+    `linger_s`: the server counts a request as in flight for so long, on average, after it has answered.
     """
     chance = random.Random(seed)
 
@@ -151,8 +153,13 @@ def simulate(
             else:
                 plan(now + NETWORK_S + late(), "refused", ticket, asks)
         elif what == "ends":
-            busy -= 1
+            if linger_s:
+                plan(now + chance.expovariate(1.0 / linger_s), "free")
+            else:
+                busy -= 1
             plan(now + NETWORK_S + late(), "answered", ticket)
+        elif what == "free":
+            busy -= 1
         elif what == "answered" and ticket is not None:
             pacer.answered(ticket, now)
             answered, last = answered + 1, now

@@ -58,6 +58,38 @@ def test_at_most_five_percent_are_refused_and_95_percent_of_the_allowed_rate_are
     assert min(each.reached for each in figures) >= 0.8
 
 
+@pytest.mark.parametrize(
+    "make, latency_s",
+    [
+        (lambda: Bucket(3, 3), 0.4),
+        (lambda: Bucket(2, 2), 0.7),
+        (lambda: FixedWindow(3, 1), 0.7),
+        (lambda: SlidingWindow(3, 1), 0.7),
+        (lambda: FixedWindow(6, 1), 1.0),
+    ],
+    ids=["bucket of 3", "bucket of 2", "3 in each second", "3 in any second", "6 in each second"],
+)
+def test_a_rate_that_looks_like_a_limit_in_number_is_told_apart_by_a_second_refusal(make, latency_s):
+    """The window is used up just when as many answers come: two or three in flight were taken for all that is allowed."""
+    figures = [
+        simulate(make(), 900, concurrency=64, latency_s=latency_s, says=silent, seed=seed) for seed in range(5)
+    ]
+    assert statistics.median(each.refused for each in figures) <= 0.05
+    assert statistics.median(each.reached for each in figures) >= 0.95
+    assert min(each.reached for each in figures) >= 0.7
+
+
+@pytest.mark.parametrize("late", [{"load_s": 0.001}, {"linger_s": 0.0002}], ids=["late client", "late server"])
+@pytest.mark.parametrize("most", [2, 4, 8])
+def test_a_limit_in_number_is_not_taken_for_a_rate_where_one_side_is_late(most, late):
+    figures = [
+        simulate(Slots(most, 0.4), 600, concurrency=64, latency_s=0.4, says=silent, seed=seed, **late)
+        for seed in range(5)
+    ]
+    assert statistics.median(each.refused for each in figures) <= 0.05
+    assert statistics.median(each.reached for each in figures) >= 0.85
+
+
 @pytest.mark.parametrize("name", ["token bucket, burst 20", "token bucket, burst 5", "fixed window of a second"])
 @pytest.mark.parametrize("concurrency", [16, 64])
 def test_a_machine_under_load_keeps_the_pace(name, concurrency):

@@ -7,7 +7,8 @@ A server refuses for one of two reasons, and says so with the same status: too m
 period. The first refusal closes the gate. One probe at a time goes out, and its fate tells the two apart: a probe that is
 taken while as many requests are in flight as before proves a limit in time; one that is taken only after another request
 ended suggests a limit in number. Against the first, requests are spaced evenly at the measured rate; against the second,
-`limit` is lowered. Both are raised again in small steps, which shrink each time that a step is refused.
+`limit` is lowered. Both are raised again in small steps, which shrink each time that a step is refused. A limit in number
+that refuses what it took before is checked by one more probe: refused again, it was a limit in time.
 """
 
 from __future__ import annotations
@@ -153,6 +154,8 @@ class Pacer:
         self._closed_s = 0.0
         self._window = math.inf
         self._soft = 0
+        self._most_sent = self._most_taken = 0
+        self._checking = False
         self._step_taken = False
         self._believed = 1.0
         self._hinted = False
@@ -207,6 +210,7 @@ class Pacer:
         ticket = Ticket(self._sent, now, self.active, tokens)
         self.active += 1
         self._epoch_sent += 1
+        self._most_sent = max(self._most_sent, ticket.others)
         if self._epoch_at is None:
             self._epoch_at = now
         if self._ramped_at is None:
@@ -246,6 +250,8 @@ class Pacer:
             return
         self._soft = 0
         self._ramp += 0.5
+        if ticket.number > self._last_refused:
+            self._most_taken = max(self._most_taken, ticket.others)
         seconds = now - ticket.sent_at
         self._least_s = min(self._least_s, seconds)
         if seconds < max(UNHURRIED * self._timeout_s, 1.2 * self._least_s):
@@ -269,19 +275,26 @@ class Pacer:
             self.silent_since = now
         probe = ticket is self._probe
         long_wait = wait_s is not None and wait_s > ROUNDED_UP_S
+        if self._checking and probe:  # twice, with no more in flight than were taken before
+            self._streak, self._checking = 0, False
+            if not (down or long_wait):
+                self._take_for_a_rate(now)
+                return
         if self._limited and not (down or long_wait) and self._streak == 0 and self._soft < 3 and ticket.others:
             if ticket.number > self._last_refused:
+                contradicts = self._most_sent <= ticket.others <= self._most_taken
                 self._last_refused = self._sent
-                self._slow_growth()
+                self._most_sent = self._most_taken = 0
+                if contradicts:  # a limit in time, or the server counts a request whose answer is on its way
+                    self._checking, self._streak, self._closed_until = True, 1, now + self._grace_s
+                    self._down = self._ends_open = False
+                    self._grown, self._step_taken = 0, False
+                else:
+                    self._slow_growth()
             self._soft += 1
-            # One less at most: a server may count a request whose answer is on its way.
             self.limit = max(1.0, min(self.limit, max(self.limit - 1.0, float(ticket.others))))
-            if self.limit < min(0.8 * self._believed, self._believed - 1.5) and self._epoch_at is not None:
-                # A limit in number would have stayed where it was.
-                self.limit, self._limited = float(self.most), False
-                self.interval_s = max(1e-4, (now - self._epoch_at) / max(1, self._epoch_sent))
-                self._gain = SEARCH_GAIN / 4
-                self._next_at = now + self.interval_s
+            if self.limit < min(0.8 * self._believed, self._believed - 1.5):
+                self._take_for_a_rate(now)
         elif probe or ticket.number > self._last_refused:
             self._close(ticket, now, down)
         else:  # sent before the refusal was known to which we have reacted
@@ -364,6 +377,15 @@ class Pacer:
             pause = min(self._longest_pause_s, OPEN_PAUSE_S * 2.0 ** (self._streak - 1))
         self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
 
+    def _take_for_a_rate(self, now: float) -> None:
+        """What was taken for a limit in number did not stay where it was: it is one in time."""
+        self.limit, self._limited = float(self.most), False
+        self._streak, self._probe, self._checking = 0, None, False
+        began = now if self._epoch_at is None else self._epoch_at
+        self.interval_s = max(1e-4, (now - began) / max(1, self._epoch_sent))
+        self._gain = SEARCH_GAIN / 4
+        self._next_at = now + self.interval_s
+
     def _next_window(self, now: float) -> float:
         """When a limit of a second or a minute would begin anew: by the first request since it opened, or by the clock."""
         at = math.inf
@@ -377,6 +399,10 @@ class Pacer:
 
     def _reopen(self, probe: Ticket) -> None:
         streak, self._streak, self._probe = self._streak, 0, None
+        if self._checking:  # the server had still counted a request that it had answered
+            self._checking = False
+            self._slow_growth()
+            return
         self._ends_open = False
         start, sent = self._epoch_at, self._epoch_sent - 1
         self._epoch_at, self._epoch_sent = probe.sent_at, 1
@@ -391,6 +417,7 @@ class Pacer:
         if not (self.interval_s or self._hinted) and (0 < fell_by <= 2 or (fell_by > 0 and streak == 1)):
             self.limit = max(1.0, min(self.limit, self._least_others))
             self._limited, self._believed = True, self.limit
+            self._most_sent = self._most_taken = 0
             self._window = self.active + 1.0
             self._slow_growth()
             return
