@@ -117,11 +117,13 @@ def simulate(
     seed: int,
     load_s: float = 0.0,
     linger_s: float = 0.0,
+    resets: float = 0.0,
 ) -> Figures:
     """Send requests until all are answered. A refused one is sent again, after the wait that the server asks for.
 
     `load_s`: the machine is loaded. Each step of client and server is late by so much on average, now and then ten times.
     `linger_s`: the server counts a request as in flight for so long, on average, after it has answered.
+    `resets`: share of the requests whose connection breaks before anything is answered.
     """
     chance = random.Random(seed)
 
@@ -145,7 +147,9 @@ def simulate(
         assert now < start + 50.0 * requests, "the requests do not come to an end"
         if what == "look" and number != alarm:
             continue
-        if what == "arrives":
+        if what == "arrives" and resets and chance.random() < resets:
+            plan(now + latency_s * chance.uniform(0.0, 1.0), "reset", ticket)
+        elif what == "arrives":
             asks = limit.take(now, busy)
             if asks is None:
                 busy += 1
@@ -168,6 +172,10 @@ def simulate(
             hint = says(wait_s)
             pacer.refused(ticket, now, hint)
             plan(now + (hint or 0.0), "again")
+        elif what == "reset" and ticket is not None:
+            refused += 1
+            pacer.refused(ticket, now, None, down=True)
+            waiting += 1
         elif what == "again":
             waiting += 1
         while waiting:

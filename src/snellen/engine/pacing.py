@@ -32,6 +32,9 @@ COMMON_WINDOWS_S = (1.0, 60.0)
 ROUNDED_UP_S = 1.0
 """`Retry-After: 1` is the least that the header can say. It holds for the refused request alone, not for all others."""
 
+BREAKS = 4
+"""So many broken connections without an answer between them are a server that is down; fewer are accidents."""
+
 GROW_EVERY, LONGEST_GROW_EVERY = 5, 320
 
 SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.06, 3e-4, 0.02
@@ -140,6 +143,7 @@ class Pacer:
         self._probe: Ticket | None = None
         self._ends_open = False
         self._down = False
+        self._breaks = 0
         self._least_others = self._most_others = 0
         self._last_refused = 0
         self._lag_s: float | None = None
@@ -233,6 +237,7 @@ class Pacer:
         """The server answered, be it by an error of the request's own. `tokens`: used, where the answer says so."""
         self.active -= 1
         self.silent_since = None
+        self._breaks = 0
         self._most_others = max(self._most_others, ticket.others)
         self._answered_at.append(now)
         while self._lost and self._lost[0][0] < ticket.sent_at:
@@ -273,6 +278,10 @@ class Pacer:
             self._tokens.take(-ticket.tokens, now)
         if self.silent_since is None:
             self.silent_since = now
+        if down and self._streak == 0 and self._answered_at:
+            self._breaks += 1
+            if self._breaks < BREAKS:
+                return
         probe = ticket is self._probe
         long_wait = wait_s is not None and wait_s > ROUNDED_UP_S
         if self._checking and probe:  # twice, with no more in flight than were taken before
