@@ -17,14 +17,12 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from snellen.errors import UsageError
+from snellen.engine.chance_refusals import MORE, ChanceRefusals
+from snellen.engine.quotas import LATE_S, Quota
 
 RAMP_FROM, RAMP_EACH_S, RAMP_STEPS = 4, 0.004, 2
 """A run begins with 4 requests in flight, one more each 4 ms and for every second answer: a refusal arrives before much
 was sent in vain. At most 2 are added at a time, so that a client that is late reads replies before it sends more."""
-
-LATE_S = 0.02
-"""At more than 50 requests a second, one that is late by a timer's tick may be followed sooner, so that the rate is kept."""
 
 OPEN_PAUSE_S, DOWN_PAUSE_S = 0.1, 0.25
 LONGEST_PAUSE_S, LONGEST_DOWN_PAUSE_S = 20.0, 5.0
@@ -52,17 +50,6 @@ QUIET, QUIET_S = 200, 60.0
 """After so many requests and seconds without a refusal the gain rises again."""
 
 
-def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:
-    """Refuse limits that cannot be kept.
-
-    Raises:
-        UsageError: one of them is not a number, or not positive.
-    """
-    for option, value, least in (("--patience", patience_s, 0.0), ("--rpm", rpm, 1e-3), ("--tpm", tpm, 1.0)):
-        if value is not None and not least <= value < math.inf:
-            raise UsageError(f"{option} is {value:g}; it must be a number of at least {least:g}.")
-
-
 class Ticket:
     """One request in flight. `others` were in flight when it was sent; `tokens` is what it is expected to use."""
 
@@ -73,19 +60,6 @@ class Ticket:
         self.sent_at = sent_at
         self.others = others
         self.tokens = tokens
-
-
-class Quota:
-    """An even flow of `per_minute` units: whatever was let through late is not made up for by a burst."""
-
-    def __init__(self, per_minute: float) -> None:
-        self._seconds = 60.0 / per_minute
-        self.free_at = -math.inf
-
-    def take(self, units: float, now: float) -> None:
-        """Use units from `now` on; negative ones give back."""
-        start = max(self.free_at, now - LATE_S) if units >= 0 else self.free_at
-        self.free_at = start + units * self._seconds
 
 
 class Waiting(NamedTuple):
@@ -144,6 +118,8 @@ class Pacer:
         self._ends_open = False
         self._down = False
         self._breaks = 0
+        self._chance = ChanceRefusals()
+        self._interval_before_chance_s = 0.0
         self._least_others = self._most_others = 0
         self._last_refused = 0
         self._lag_s: float | None = None
@@ -278,7 +254,10 @@ class Pacer:
             self._tokens.take(-ticket.tokens, now)
         if self.silent_since is None:
             self.silent_since = now
-        if down and self._streak == 0 and self._answered_at:
+        if self._chance.active and not down and self._chance.refused(self._sent):
+            self.interval_s, self._gain = self._interval_before_chance_s, LEAST_GAIN
+            self._next_at = now + self.interval_s
+        if self._streak == 0 and self._answered_at and (down or self._chance.active):
             self._breaks += 1
             if self._breaks < BREAKS:
                 return
@@ -419,6 +398,8 @@ class Pacer:
         if self._down:
             self._ramp_up(probe.sent_at)
             return
+        if self._refuses_by_chance(streak):
+            return
         # Refused with fewer in flight than were taken before: no limit in number. By two less, an answer was on its way.
         fits = self._least_others >= self._most_others - 2
         self._least_others = max(self._least_others, self._most_others)
@@ -434,6 +415,18 @@ class Pacer:
             self.limit, self._limited = float(self.most), False
         self._slow_down(probe.sent_at - (probe.sent_at if start is None else start), sent, streak)
         self._next_at = probe.sent_at + self.interval_s
+
+    def _refuses_by_chance(self, streak: int) -> bool:
+        """Count `streak` refusals in a row that ended; True where they say nothing about the pace."""
+        if self._chance.active:
+            return True
+        if not self.interval_s or self._gain > 4.0 * LEAST_GAIN:
+            return False
+        if not self._chance.passed(2 if self._hinted else streak, self._sent):
+            return False
+        self._interval_before_chance_s = self.interval_s
+        self.interval_s, self._gain = self.interval_s / MORE, SEARCH_GAIN
+        return True
 
     def _slow_down(self, seconds: float, sent: int, streak: int) -> None:
         """Learn from `sent` requests that were taken in `seconds`, up to the end of `streak` refusals in a row.

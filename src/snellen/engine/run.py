@@ -20,9 +20,10 @@ from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import Journal
 from snellen.engine.limits import Budget, Failing, Stop, require_price
 from snellen.engine.live import LiveScores
-from snellen.engine.pacing import Pacer, check_pace
+from snellen.engine.pacing import Pacer
 from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
+from snellen.engine.quotas import check_pace
 from snellen.engine.retry import Asker, Backoff
 from snellen.engine.state import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.traces import Traces
