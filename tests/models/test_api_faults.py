@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from email.utils import formatdate
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.hostile import KIND, HostileServer
-from snellen.errors import ModelError, RateLimitError
+from snellen.errors import ModelError, ModelTimeoutError, RateLimitError
 from snellen.models.api import ApiModel
 from snellen.models.api.faults import excerpt, from_status, retry_after
 from snellen.models.base import ModelOptions
@@ -77,6 +79,18 @@ async def test_nobody_listening_is_a_connection_error() -> None:
     with pytest.raises(ModelError, match=r"Cannot connect to http://127\.0\.0\.1:9/v1") as caught:
         await ask("http://127.0.0.1:9/v1")
     assert caught.value.kind == "connection"
+
+
+async def test_a_connection_that_is_not_made_in_time_is_told_from_a_slow_answer() -> None:
+    """A host that is gone drops packets: it took no request, and an attempt is not used up."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as clients:
+        for _ in range(3):  # more than the queue of connections holds: the next ones hear nothing
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        with pytest.raises(ModelTimeoutError, match="No connection to") as caught:
+            await ask(f"http://127.0.0.1:{server.getsockname()[1]}/v1", 1.0)
+    assert caught.value.unavailable
 
 
 async def test_a_name_that_does_not_exist_is_a_connection_error() -> None:

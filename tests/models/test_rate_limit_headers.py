@@ -43,6 +43,10 @@ NAMES = (
         ({"Retry-After": "6m0s"}, 360.0),
         ({"Retry-After": "١٢"}, None),
         ({"retry-after-ms": "nan", "Retry-After": "3"}, 3.0),
+        ({"retry-after-ms": "-5", "Retry-After": "3"}, 3.0),
+        ({"Retry-After": "-5"}, None),
+        ({"Retry-After": "0"}, 0.0),
+        ({"Retry-After": formatdate(NOW - 40, usegmt=True)}, 0.0),
     ],
 )
 def test_retry_after_is_measured_by_the_clock_of_the_server(headers, seconds):
@@ -69,6 +73,13 @@ def test_retry_after_is_measured_by_the_clock_of_the_server(headers, seconds):
         ({"RateLimit": '"default";r=0;t=30'}, 30.0),
         ({"RateLimit": '"burst";r=5;t=600, "day";r=0;t=12'}, 12.0),
         ({"RateLimit-Policy": '"default";q=100;w=60'}, None),
+        ({"x-ratelimitbysize-reset-minute": "35", "x-ratelimitbysize-remaining-minute": "0"}, 35.0),
+        ({"x-ratelimit-remaining-requests-day": "9000", "x-ratelimit-reset-requests-day": "33011.38",
+          "x-ratelimit-remaining-tokens-minute": "90", "x-ratelimit-reset-tokens-minute": "11.38"}, 11.38),
+        ({"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "33011.38",
+          "x-ratelimit-remaining-tokens-minute": "0", "x-ratelimit-reset-tokens-minute": "11.38"}, 33011.38),
+        ({"x-ratelimit-reset-requests": "6ms", "x-ratelimit-remaining-requests": "0"}, 0.006),
+        ({"password-reset": "60", "x-ratelimit-limit-requests": "60"}, None),
         ({"x-ratelimit-reset-requests": "-1"}, None),
         ({"x-ratelimit-reset-requests": "0"}, None),
         ({"x-ratelimit-reset-requests": "3650d"}, None),
@@ -110,6 +121,8 @@ def test_the_wait_of_geminis_error_object_and_of_a_sentence_is_read():
     assert from_status(429, {}, info).retry_after_s == 17.0
     words = b'{"error":{"message":"Rate limit reached. Please try again in 1.898s. Visit x"}}'
     assert from_status(429, {}, words).retry_after_s == pytest.approx(1.898)
+    azure = b'{"error":{"message":"Requests have exceeded the call rate limit. Please retry after 26 seconds."}}'
+    assert from_status(429, {}, azure).retry_after_s == 26.0
 
 
 def test_limits_in_the_headers_of_an_error_that_is_no_refusal_are_no_wait():

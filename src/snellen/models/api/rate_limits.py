@@ -23,8 +23,11 @@ _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0,
 _DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?(?:ns|us|µs|ms|s|m|h|d))+", re.ASCII)
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-_RESET = re.compile(r"(?:x-rate-?limit-reset(?:-.+)?|anthropic-ratelimit-.+-reset|ratelimit-reset)")
-_TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ((?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h))+)\b", re.IGNORECASE)
+_TRY_AGAIN = re.compile(
+    r"(?:try again|retry) (?:in|after) "
+    r"(?:((?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h))+)|(\d{1,9}(?:\.\d{1,9})?) (second|minute|hour)s?)\b",
+    re.IGNORECASE,
+)
 _LONGEST_HEADER = 500
 
 
@@ -48,13 +51,17 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 def reset_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Seconds, more than 0 and at most 86,400, until the limits of a refused request begin anew; None: not known.
 
-    Of several limits the latest counts, among those with nothing remaining if there are such. Servers send these
-    headers with every reply: they say something about a wait only where a request was refused. `now` as above.
+    Of several limits the latest counts, among those with nothing remaining if there are such. Where something remains
+    of each, too little for this request remains of one: the earliest counts, because a day may be the latest. Servers
+    send these headers with every reply: they say something about a wait only where a request was refused. `now` as above.
     """
     lower, now = _read(headers, now)
     resets = list(_resets(lower, now))
     exhausted = [seconds for seconds, remaining in resets if remaining is not None and remaining <= 0]
-    return max(exhausted or [seconds for seconds, _ in resets], default=None)
+    unknown = [seconds for seconds, remaining in resets if remaining is None]
+    if exhausted or unknown:
+        return max(exhausted or unknown)
+    return min((seconds for seconds, _ in resets), default=None)
 
 
 def retry_in_body(error: Any, message: str) -> float | None:
@@ -65,7 +72,9 @@ def retry_in_body(error: Any, message: str) -> float | None:
         if isinstance(delay, str) and (seconds := _duration(delay[:50])) is not None:
             return seconds
     words = _TRY_AGAIN.search(message[:2000])
-    return None if words is None else _duration(words[1].lower())
+    if words is None:
+        return None
+    return _duration(words[1].lower()) if words[1] else _duration(words[2] + words[3][0].lower())
 
 
 def _read(headers: Mapping[str, str], now: float | None) -> tuple[dict[str, str], float]:
@@ -86,6 +95,8 @@ def _seconds(text: str, now: float, scale: float = 1.0) -> float | None:
         return None
     if _NUMBER.fullmatch(text):
         number = float(text)
+        if number < 0.0:
+            return None
         if number > 1e9:  # a time of day: seconds since the epoch, or milliseconds
             return _bounded(number / (1000.0 if number > 1e11 else 1.0) - now)
         return _bounded(number * scale)
@@ -117,7 +128,7 @@ def _resets(lower: Mapping[str, str], now: float) -> Iterator[tuple[float, float
     for name, value in lower.items():
         if name == "ratelimit":
             yield from _structured(value, now)
-        elif _RESET.fullmatch(name) is not None:
+        elif "reset" in name.split("-") and "ratelimit" in name.replace("-", ""):
             seconds = _seconds(value, now)
             if seconds:
                 yield seconds, _number(lower.get(name.replace("reset", "remaining", 1), ""))

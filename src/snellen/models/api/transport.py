@@ -57,12 +57,14 @@ class Transport:
                 headers["api-key"] = key  # Azure's name for it
         self._endpoint = endpoint
         self._timeout_s = timeout_s
+        # Sooner than the whole request, so that a server that is not there is told from one that is slow.
+        self._connect_s = min(CONNECT_S, 0.9 * timeout_s)
         self._session = aiohttp.ClientSession(
             # Many servers close idle connections after 5 s; letting go first avoids requests into a closing socket.
             connector=TCPConnector(limit=0, keepalive_timeout=4.0, ttl_dns_cache=300),
             headers=headers,
             cookie_jar=DummyCookieJar(),
-            timeout=ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s)),
+            timeout=ClientTimeout(total=timeout_s, sock_connect=self._connect_s),
             proxy=find_proxy(endpoint),
             trust_env=False,
         )
@@ -82,7 +84,8 @@ class Transport:
         """One exchange, whole or not at all.
 
         Raises:
-            ModelTimeoutError: not finished within the timeout, counted from the call to the last byte.
+            ModelTimeoutError: not finished within the timeout, counted from the call to the last byte; `unavailable`
+                where there was not even a connection.
             NetworkError: no connection, or it broke before the reply was whole.
             BadReplyError: not HTTP, or a reply of more than 8 MiB.
         """
@@ -94,11 +97,10 @@ class Transport:
             # Here, before anything is read, so that a key that the server sends back is in no answer or error.
             return HttpReply(response.status, response.headers, await off_loop(len(body), redact_bytes, body))
         except TimeoutError as error:
-            raise ModelTimeoutError(
-                f"No connection to {self._endpoint} within {min(CONNECT_S, self._timeout_s):g} s."
-                if isinstance(error, aiohttp.ConnectionTimeoutError)
-                else f"No whole reply within {self._timeout_s:g} s.",
-            ) from None
+            if isinstance(error, aiohttp.ConnectionTimeoutError):
+                message = f"No connection to {self._endpoint} within {self._connect_s:g} s."
+                raise ModelTimeoutError(message, unavailable=True) from None
+            raise ModelTimeoutError(f"No whole reply within {self._timeout_s:g} s.") from None
         except aiohttp.InvalidURL as error:
             raise BadRequestError(f"{self._endpoint} is not an address: {error}") from None
         except aiohttp.ClientConnectorCertificateError as error:
