@@ -30,9 +30,11 @@ from simulated_limits import Bucket, FixedWindow, SlidingWindow, Slots
 import snellen
 from servers.limited import (
     LimitedServer,
+    by_chance,
     no_headers,
     openai_reset,
     refuses_for,
+    retry_after,
     retry_after_date,
     retry_after_seconds,
 )
@@ -87,7 +89,27 @@ CASES = (
         lambda: LimitedServer(refuses_for(45.0, 100), latency_s=0.05, headers=retry_after_seconds),
         500,
     ),
-    Case("503 for 20 s", lambda: LimitedServer(refuses_for(20.0, 100), latency_s=0.05, status=503), 500),
+    Case(
+        "429 for 20 s, Retry-After: 0",
+        lambda: LimitedServer(refuses_for(20.0, 100), latency_s=0.05, headers=retry_after("0")),
+        500,
+    ),
+    Case(
+        "429 for 20 s, Retry-After: -1",
+        lambda: LimitedServer(refuses_for(20.0, 100), latency_s=0.05, headers=retry_after("-1")),
+        500,
+    ),
+    Case(
+        "429 for 20 s, Retry-After: 9999999999999",
+        lambda: LimitedServer(refuses_for(20.0, 100), latency_s=0.05, headers=retry_after("9999999999999")),
+        500,
+    ),
+    Case("503 for 30 s", lambda: LimitedServer(refuses_for(30.0, 100), latency_s=0.05, status=503), 500),
+    Case("529 for 30 s", lambda: LimitedServer(refuses_for(30.0, 100), latency_s=0.05, status=529), 500),
+    Case("503 to one in 10", lambda: LimitedServer(by_chance(0.1), latency_s=0.4, status=503), 2000, 160.0),
+    Case("reset of one in 20", lambda: LimitedServer(resets=0.05, latency_s=0.4), 2000, 160.0),
+    Case("bucket 3/s, burst 3, 400 ms", limited(lambda: Bucket(3, 3), 0.4), 300, 3.0),
+    Case("3 in each second, 700 ms", limited(lambda: FixedWindow(3, 1), 0.7), 300, 3.0),
     Case("bucket 20/s, burst 20", limited(lambda: Bucket(20, 20)), 600, 20.0),
     Case("bucket 20/s, Retry-After", limited(lambda: Bucket(20, 20), headers=retry_after_seconds), 600, 20.0),
     Case("bucket 20/s, burst 1", limited(lambda: Bucket(20, 1)), 600, 20.0),
@@ -152,19 +174,20 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
                 concurrency=case.concurrency,
                 timeout_s=case.timeout_s,
             )
-        except SnellenError as error:
-            failure = str(error)
+        except SnellenError as error:  # the figures are those of the answers up to then
+            failure = f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - began
     counts = json.loads(report.read_text())
-    records = [json.loads(line) for line in (folder / "run" / "results.jsonl").read_text().splitlines()]
+    journal = folder / "run" / "results.jsonl"
+    records = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
     ok = {record["sample_id"] for record in records if record["status"] == "ok"}
     return {
         "questions": case.questions,
         "lost": case.questions - len(ok),
         "requests": counts["requests"],
-        "refused": counts["refused"] / counts["requests"],
+        "refused": counts["refused"] / max(1, counts["requests"]),
         "twice": counts["twice"],
-        "reached": None if case.rate is None else case.questions / counts["span_s"] / case.rate,
+        "reached": None if case.rate is None else len(ok) / max(1e-9, counts["span_s"]) / case.rate,
         "seconds": seconds,
         "failure": failure,
         "refused_at": counts["refused_at"],

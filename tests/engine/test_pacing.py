@@ -130,6 +130,28 @@ def test_after_an_outage_the_old_rate_is_soon_reached(name):
     assert figures.refused < 0.12
 
 
+@pytest.mark.parametrize("says", [silent, exact, whole_seconds], ids=lambda says: says.__name__)
+@pytest.mark.parametrize("before", [0, 1, 3, 8, 20])
+def test_an_outage_after_a_few_requests_is_not_taken_for_a_low_rate(before, says):
+    """A run that begins in an outage of 45 s. Before, up to 800 s went by after it until 400 requests were answered."""
+
+    class Outage:
+        rate = 320.0
+        taken, began = 0, 0.0
+
+        def take(self, now: float, active: int) -> float | None:
+            if self.taken == before:
+                self.began = self.began or now
+                if now < self.began + 45.0:
+                    return self.began + 45.0 - now
+            else:
+                self.taken += 1
+            return None
+
+    figures = simulate(Outage(), 400, concurrency=16, latency_s=0.05, says=says, seed=1)
+    assert figures.seconds < 45.0 + 45.0
+
+
 class Unlimited:
     """Takes what it gets, but for a share of the requests that it refuses by chance."""
 

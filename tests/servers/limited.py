@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
 import time
 from collections import Counter
@@ -35,6 +36,11 @@ def retry_after_seconds(wait_s: float) -> Mapping[str, str]:
     return {"Retry-After": str(max(1, -int(-wait_s // 1)))}
 
 
+def retry_after(value: str) -> Headers:
+    """Always the same, whatever the wait."""
+    return lambda wait_s: {"Retry-After": value}
+
+
 def retry_after_date(wait_s: float) -> Mapping[str, str]:
     """A date by a server's clock that is a day behind."""
     now = time.time() - 86_400
@@ -55,6 +61,7 @@ class LimitedServer:
         latency_s: time to answer; `slots` questions are worked on at once, the others wait in a queue.
         status: of a refusal.
         body: of a refusal.
+        resets: share of the requests whose connection is reset before anything is answered.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class LimitedServer:
         slots: int | None = None,
         status: int = 429,
         body: Mapping[str, Any] | None = None,
+        resets: float = 0.0,
     ) -> None:
         self.received = 0
         self.refused = 0
@@ -80,6 +88,8 @@ class LimitedServer:
         self._latency_s = latency_s
         self._slots = slots
         self._status = status
+        self._resets = resets
+        self._chance = random.Random(0)
         self._body = dict(body or {"error": {"message": "Slow down", "code": "rate_limit_exceeded"}})
         self._active = 0
         self._loop = asyncio.new_event_loop()
@@ -152,6 +162,11 @@ class LimitedServer:
             self.taken.append(False)
             self._leave.set()
             await asyncio.sleep(60)  # cancelled with all that is under way when the port is closed
+        if self._chance.random() < self._resets and request.transport is not None:
+            self.taken.append(False)
+            self.refused += 1
+            request.transport.abort()
+            return web.Response()
         wait_s = None if self._take is None else self._take(now, self._active)
         self.taken.append(wait_s is None)
         if wait_s is not None:
@@ -168,6 +183,12 @@ class LimitedServer:
             self._active -= 1
         self.answered[str(body["messages"][-1]["content"])[-80:]] += 1
         return web.Response(body=completion("ANSWER: A"), content_type="application/json")
+
+
+def by_chance(share: float) -> Take:
+    """Refuse so many of the requests, however fast they come."""
+    chance = random.Random(0)
+    return lambda now, active: 1.0 if chance.random() < share else None
 
 
 def refuses_for(seconds: float, after: int = 0) -> Take:

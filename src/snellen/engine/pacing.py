@@ -35,17 +35,18 @@ BREAKS = 4
 
 GROW_EVERY, LONGEST_GROW_EVERY = 5, 320
 
-SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.06, 3e-4, 0.02
-"""Each request shortens the interval by the gain: 6 % where the rate is hardly known, in the end 0.03 %, against 2 %
-longer after a refusal. In balance that is a refusal for about 65 requests."""
+OUTAGE_GAIN, SEARCH_GAIN, LEAST_GAIN, SLOWER = 0.25, 0.06, 3e-4, 0.02
+"""Each request shortens the interval by the gain: 25 % after an outage, 6 % where the rate is hardly known, in the end
+0.03 %, against 2 % longer after a refusal. In balance that is a refusal for about 65 requests."""
 LEAST_INTERVAL_S = 2e-4
 EXACT = 8
 """So many requests between two refusals measure the rate."""
 IN_TIME, UNHURRIED = 0.7, 0.6
 """After a timeout as many are in flight as the server answers in 0.7 of the timeout. One more is tried while answers take
 less than 0.6 of it."""
-LONG_STREAK = 5
-"""So many refusals in a row are an outage, or a long window that was used up early: a second time, at the same rate."""
+LONG_STREAK, OUTAGE_S = 5, 5.0
+"""So many refusals in a row, or the first ones for so long, are an outage, or a long window that was used up early: a
+second time, at the same rate."""
 QUIET, QUIET_S = 200, 60.0
 """After so many requests and seconds without a refusal the gain rises again."""
 
@@ -436,13 +437,15 @@ class Pacer:
         gain, which begins high.
         """
         measured_s = max(1e-4, seconds / max(1, sent))
-        if not self.interval_s:
-            self.interval_s, self._gain, self._measured_s = measured_s, SEARCH_GAIN, measured_s
-            self._recent_sent = self._recent_s = 0.0
-            return
-        long = streak >= LONG_STREAK
-        if long and sent < EXACT and not self._was_out:  # an outage: the rate is what it was
+        long = streak >= LONG_STREAK if self.interval_s else self._closed_s >= OUTAGE_S
+        if long and sent < EXACT and not self._was_out:  # too few to be a measure: an outage, the rate is what it was
             self._was_out = True
+            if not self.interval_s:
+                self._ramp_up(self._epoch_at or 0.0)
+            return
+        if not self.interval_s:
+            self.interval_s, self._gain, self._measured_s = measured_s, OUTAGE_GAIN if long else SEARCH_GAIN, measured_s
+            self._recent_sent = self._recent_s = 0.0
             return
         self._was_out = False
         self._recent_sent, self._recent_s = self._recent_sent / 2 + sent, self._recent_s / 2 + seconds
