@@ -285,7 +285,7 @@ async def _execute(
     failing.check(folder)
     if stop.interrupted:
         raise InterruptedRunError(
-            f"stopped after {progress.done:,} of {progress.total or '?'} answers; all of them are recorded in {folder.path}",
+            f"stopped after {progress.done:,} of {progress.total or '?'} samples; all of them are recorded in {folder.path}",
             "Run the same command again to go on.",
         )
 
