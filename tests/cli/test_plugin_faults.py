@@ -144,3 +144,38 @@ def test_a_benchmark_that_raises_at_its_first_sample_is_a_failure_in_json_beside
     failed = next(run for run in runs if run["state"] == "failed")
     assert failed["benchmark"].endswith(":SET") and "KeyError" in failed["error"]["message"]
     assert len(runs) == 2
+
+
+READS_A_KEY = """
+import os
+from snellen import Benchmark
+
+
+def samples(data):
+    key = os.environ["SERVICE_API_KEY"]
+    raise KeyError(key + " " + key[::-1] + " x" + key)
+    yield
+
+
+SET = Benchmark(
+    name="set", version="1", samples=samples, score={"s": None}, summarize=lambda scores, profile: [], profiles={"s": "s"}
+)
+"""
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_a_key_that_a_plug_in_reads_by_itself_is_struck_from_its_errors(
+    debug, tmp_path, monkeypatch, capsys, forget_keys
+):
+    key = "qv8N3xT7bL2mR5wY9kD4hJ6z"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "reads_a_key", raising=False)
+    monkeypatch.setenv("SERVICE_API_KEY", key)
+    monkeypatch.setenv("SNELLEN_DEBUG", debug)
+    (tmp_path / "reads_a_key.py").write_text(READS_A_KEY)
+    assert main(["run", "reads_a_key:SET", "-m", "embedded", "--out", "run"]) != 0
+    printed = "".join(capsys.readouterr())
+    assert "[redacted]" in printed and "reads_a_key.py:8" in printed
+    assert key not in printed and key[::-1] not in printed
+    assert not any(key in path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file())

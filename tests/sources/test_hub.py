@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,16 @@ def test_a_token_that_a_hub_echoes_is_struck(hub, tmp_path, monkeypatch, forget_
     with pytest.raises(DataError):
         download("a/gated", cache=tmp_path / "hub")
     assert redact("The hub said: TOKEN 7f3a9c51e2.") == "The hub said: [redacted]."
+
+
+def test_the_password_of_a_proxy_that_the_proxy_echoes_is_struck(hub, tmp_path, monkeypatch, forget_keys):
+    monkeypatch.setenv("HTTPS_PROXY", "http://bob:pass%2Bword-7f3a9c51e2@127.0.0.1:9")
+    with pytest.raises(DataError):
+        download("a/gone", cache=tmp_path / "hub")
+    header = b64encode(b"bob:pass+word-7f3a9c51e2").decode()
+    for echoed in (f"407 Basic {header}", "407 pass+word-7f3a9c51e2", "407 pass%2Bword-7f3a9c51e2"):
+        assert "7f3a9c51e2" not in redact(echoed) and header[8:] not in redact(echoed)
+        assert "[redacted]" in redact(echoed)
 
 
 @pytest.mark.parametrize(

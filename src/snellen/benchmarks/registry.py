@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -12,6 +13,7 @@ from typing import Any
 from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
 from snellen.plugin_faults import plugin_fault
+from snellen.redaction import register_environment
 
 GROUP = "snellen.benchmarks"
 BUILT_IN = {
@@ -87,6 +89,8 @@ def find(name: str) -> Benchmark:
     Raises:
         UsageError: there is none; the message names near ones.
     """
+    if is_code(name):
+        register_environment(os.environ)  # its code may read any key
     if name in BUILT_IN or is_code(name):
         found = _load(BUILT_IN.get(name, name))
     elif is_built_set(name):
@@ -99,6 +103,7 @@ def find(name: str) -> Benchmark:
             from snellen.benchmarks.name_hints import unknown_name  # only for a name that is wrong
 
             raise unknown_name(name, near, names())
+        register_environment(os.environ)
         found = _loaded(points[name].load, f"benchmark {name!r}")
     if not isinstance(found, Benchmark):
         raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")

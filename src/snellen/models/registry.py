@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any, cast
 from snellen.errors import SnellenError, UsageError
 from snellen.models.base import Model, ModelOptions
 from snellen.plugin_faults import plugin_fault
+from snellen.redaction import register_environment
 
 GROUP = "snellen.models"
 _KIND_THEN = re.compile(r"\s*(api|local|agent|tools|replay)\s*[:/=]\s*(\S.*)", re.IGNORECASE)
@@ -143,6 +145,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         found = {point.name: point for point in entry_points(group=GROUP)}
         if kind not in found:
             raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
+        register_environment(os.environ)  # a plug-in may read any key, and its server may echo it
         factory = _of_plugin(found[kind].load, kind)
         return cast(Model, _of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))

@@ -23,6 +23,14 @@ The writers that call `strike` for a restricted benchmark, unless the user asks 
 
 from __future__ import annotations
 
-from snellen.redaction.keys import REDACTED, forget, redact, redact_bytes, register, register_environment
+from snellen.redaction.keys import (
+    REDACTED,
+    forget,
+    redact,
+    redact_bytes,
+    register,
+    register_environment,
+    register_proxies,
+)
 
-__all__ = ["REDACTED", "forget", "redact", "redact_bytes", "register", "register_environment"]
+__all__ = ["REDACTED", "forget", "redact", "redact_bytes", "register", "register_environment", "register_proxies"]

@@ -28,6 +28,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from snellen.redaction.decoding import Reading, readings, replaced, source_spans, texts
 
@@ -123,10 +124,23 @@ def register(secret: str) -> None:
 
 
 def register_environment(environment: Mapping[str, str]) -> None:
-    """Register the values of variables whose names are those of keys, before they are passed on to another program."""
+    """Register what variables with names of keys hold, and passwords of proxies, before other programs' code gets them."""
     for name, value in environment.items():
         if _VARIABLE.search(name):
             register(value)
+    register_proxies(environment)
+
+
+def register_proxies(environment: Mapping[str, str]) -> None:
+    """Register the passwords in HTTPS_PROXY and its like: a proxy may echo them."""
+    for name, value in environment.items():
+        if name.lower().endswith("_proxy") and "@" in value:
+            try:
+                password = urlsplit(value).password or ""
+            except ValueError:  # the address is no URL
+                continue
+            register(password)
+            register(unquote(password))
 
 
 def forget() -> None:

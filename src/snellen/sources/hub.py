@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.redaction import register
+from snellen.redaction import register, register_proxies
 from snellen.sources.confine import member_name
 from snellen.sources.trees import FolderTree
 
@@ -197,10 +197,11 @@ def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | N
 
 
 def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
-    """What the client answers; its errors as ours, with what to do. A hub may echo the token, so it is registered first."""
+    """What the client answers; its errors as ours, with what to do. A hub may echo the token, and a proxy its password."""
     from huggingface_hub import errors, get_token
 
     register(get_token() or "")
+    register_proxies(os.environ)
     what = f"{kind} {repo}"
     try:
         return ask()
