@@ -80,7 +80,7 @@ def judge(
         max_attempts, max_cost, max_tokens_total: limits, as of RunSpec.
 
     Raises:
-        JudgeError: no judge, no key, no such rubric, no reply that a judge decides; nothing was asked.
+        JudgeError: no judge, no key, no such rubric, no reply, or none that a judge decides; nothing was asked.
         SnellenError: see snellen.errors; verdicts that were given are on disk.
     """
     opened = load_run(run, benchmark=benchmark, trust=trust).moved(data, images)
@@ -88,6 +88,12 @@ def judge(
     if about.spec.benchmark in (JUDGED, LABELLED):
         held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
+    lost = opened.request_errors()
+    if lost.nothing_answered:
+        raise JudgeError(
+            f"{run} holds no reply to judge: {lost.text.removeprefix('no score: ')}",
+            f"Mend the cause, then ask the samples again: snellen rerun {run}",
+        )
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--model")
     asked = opened.benchmark
@@ -106,6 +112,11 @@ def judge(
             "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
         )
     folder = RunFolder(out if out is not None else returning.default_folder(source.path))
+    if folder.path.resolve() == source.path.resolve():
+        raise UsageError(
+            f"--out {folder.path} is the run that is judged; verdicts are a run of their own",
+            f"Omit --out: they then lie in {returning.default_folder(source.path)}.",
+        )
     judging = who.opened()
     spec = RunSpec(
         benchmark=JUDGED,

@@ -190,3 +190,59 @@ def test_https_and_http_on_the_others_port_are_answered_with_the_address_to_writ
     finally:
         server.shutdown()
         server.server_close()
+
+
+RUBRIC = 'system = "s"\ntemplate = """\n{question} {gold} {reply}\n"""\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "answer"),
+    [
+        ("mine.toml", b'system = "s"\ntemplate = [', "rubric mine.toml: "),
+        ("mine.toml", (RUBRIC + "max_tokens = 'many'\n").encode(), "rubric mine.toml, line 5: "),
+        ("mine.toml", (RUBRIC + "nonsense = 1\n").encode(), "rubric mine.toml, line 5: "),
+        ("mine.toml", b"\xff\xfe", "rubric mine.toml: cannot be read"),
+        ("mine.txt", RUBRIC.encode(), "rubric mine.txt is a file that does not end in .toml"),
+        ("taken", None, "rubric taken is a folder"),
+    ],
+)
+def test_a_broken_rubric_is_named_with_its_line_before_any_request(folder, stub, capsys, name, content, answer):
+    made(folder)
+    if content is not None:
+        Path(name).write_bytes(content)
+    assert main(["judge", "run", "-m", "api:stub-vlm", "--base-url", stub.url, "--rubric", name]) == 4
+    assert answer in told(capsys)
+    assert stub.stats()["served"] == 0
+
+
+@pytest.mark.parametrize("option", ["--prices", "--tools", "--extra-body"])
+@pytest.mark.parametrize("name", ["taken", "prices.tml", "nowhere/prices.toml"])
+def test_a_file_of_settings_that_is_none_is_answered_with_what_to_do(folder, stub, capsys, option, name):
+    (folder / "taken").mkdir()
+    (folder / "prices.toml").write_text("[x]\ninput = 1\noutput = 1\n")
+    model = "tools:stub-vlm" if option == "--tools" else "api:stub-vlm"
+    value = f"@{name}" if option == "--extra-body" else name
+    assert main(["run", "chart", "-m", model, "--base-url", stub.url, option, value, "-q"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert len(err) > 1 and err[1].startswith("  "), err  # a second line says what to do
+    assert stub.stats()["served"] == 0
+
+
+def test_a_run_without_any_reply_is_not_judged_and_is_no_whole_run(folder, capsys):
+    made(folder)
+    Path("none.jsonl").write_text('{"id": 1, "reply": "The digit is 5."}\n{"id": 0, "reply": null}\n')
+    line = ["run", "chart/digits", "-m", "replay:none.jsonl", "--id-is", "position", "--limit", "1", "--out", "lost"]
+    assert main(line) != 0
+    capsys.readouterr()
+    assert main(["judge", "lost", "-m", "embedded"]) == 4
+    said = told(capsys)
+    assert "lost holds no reply to judge: none of 1 samples was answered" in said and "snellen rerun lost" in said
+    assert not (folder / "lost_judged").exists()
+    assert main(["query", "SELECT state, coverage, value FROM runs", "lost", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [["failed", 0.0, None]]
+
+
+def test_verdicts_are_not_written_into_the_run_that_is_judged(folder, capsys):
+    made(folder)
+    assert main(["judge", "run", "-m", "embedded", "--out", "./run"]) == 2
+    assert "Omit --out: they then lie in run_judged" in told(capsys)

@@ -144,7 +144,9 @@ def failures(
         if not away and not room.save(run, found):
             note(f"{run.path} cannot be written: there is no failures.jsonl of these labels")
         whose = room.whose_decisions(run, found, decided.get(name))
-        notes = [*remarks[name], *([] if judged is None else [_by(judged)]), *filter(None, [whose, away])]
+        lost_requests = run.request_errors()
+        unanswered = [lost_requests.text] if lost_requests.nothing_answered else []
+        notes = [*unanswered, *remarks[name], *([] if judged is None else [_by(judged)]), *filter(None, [whose, away])]
         told.append(Told(run, found, view(found, notes), judged, away))
     index = None
     if pages is not None:

@@ -18,6 +18,7 @@ AGENTS = "Agents (agent:)"
 SCALE = "Several GPUs or hosts"
 LOCAL, BUDGET, SHOWING = "Local models (local:, embedded)", "Limits", "What is shown"
 
+FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
 MOST_IN_FLIGHT, MOST_REPEATS, MOST_WORKERS = 65_536, 1_000_000, 65_536
 MOST_SECONDS = 31_536_000.0  # a year
 
@@ -376,7 +377,7 @@ def json_object(given: str | None, option: str) -> dict[str, Any]:
         text = Path(given[1:]).read_bytes() if given.startswith("@") else given.encode()
         return msgspec.json.decode(text, type=dict[str, Any])
     except OSError as error:
-        raise UsageError(f"{option} {given}: cannot read the file: {error.strerror}") from None
+        raise UsageError(f"{option} {given}: cannot read the file: {error.strerror}", FILE_HINT) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(
             f"{option} is not a JSON object: {error}", "Example: '{\"top_k\": 1}', or @body.json."

@@ -416,9 +416,9 @@ def _opened(path: Path) -> IO[bytes]:
         raise RunError(f"{path} cannot be read: {error.strerror or error}", "Check its permissions.") from error
 
 
-def storage_error(path: Path, error: OSError) -> StorageError:
-    """The user's words for a write that failed."""
+def storage_error(path: Path, error: OSError, option: str = "--out") -> StorageError:
+    """The user's words for a write that failed; `option` names the folder."""
     return StorageError(
         f"cannot write {path}: {error.strerror or error}",
-        "What was recorded is intact. Make room or choose another folder with --out, then run the same command to go on.",
+        f"What was recorded is intact. Make room or choose another folder with {option}, then run the same command to go on.",
     )

@@ -30,6 +30,7 @@ from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
+    BUILT_IN,
     SOURCE,
     Rubric,
     Schema,
@@ -95,6 +96,11 @@ def load_rubric(name: str) -> Rubric:
     """
     path = Path(name)
     if path.suffix != ".toml":
+        if name not in BUILT_IN and path.exists():
+            kind = "a folder" if path.is_dir() else "a file that does not end in .toml"
+            raise JudgeError(
+                f"rubric {name} is {kind}; a rubric file is TOML", "Name it with its ending: --rubric FILE.toml"
+            )
         return built_in(name)
     try:
         if path.stat().st_size > RUBRIC_BYTES:

@@ -43,7 +43,12 @@ class Overview(Struct, frozen=True):
 
     @property
     def coverage(self) -> float | None:
-        """Samples with a record of those of the whole benchmark, 0 to 1; None where their number is not known."""
+        """Samples with a record of those of the whole benchmark, 0 to 1; None where their number is not known.
+
+        Of a run in which nothing was answered it is 0, so that such a run never stands among whole ones.
+        """
+        if self.questions and not self.totals.done:
+            return 0.0
         recorded = self.totals.done + self.totals.error + self.totals.timeout
         return min(1.0, recorded / self.questions) if self.questions else None
 

@@ -33,7 +33,7 @@ class LogFile:
                 self.path = folder / f"easi_{stamp}_{number}.log"
             self._file: IO[str] = self.path.open("x", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            raise storage_error(self.path, error) from error
+            raise storage_error(self.path, error, "--output-dir") from error
         self._last: dict[str, float] = {}
         self._handler = _Handler(self)
         self._handler.setLevel(logging.DEBUG if verbose else logging.WARNING)

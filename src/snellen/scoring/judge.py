@@ -113,6 +113,10 @@ def parse_rubric(text: str, name: str) -> Rubric:
 
     try:
         parts = msgspec.convert(tomllib.loads(text), _Parts)
+    except msgspec.ValidationError as error:
+        raise JudgeError(
+            f"rubric {name}{_line_of(text, str(error))}: {error}", "docs/judge.md shows what a rubric file holds."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
@@ -135,6 +139,15 @@ def parse_rubric(text: str, name: str) -> Rubric:
     return Rubric(
         name, parts.about, parts.system.strip(), parts.template.strip(), schema, _digest(parts), parts.max_tokens
     )
+
+
+def _line_of(text: str, message: str) -> str:
+    """`, line 3`: where the member that the message names stands in the file; "" where it is not there."""
+    names = re.findall(r"unknown field `([^`]+)`", message) or re.findall(r"\.(\w+)(?:\[\.\.\.\])?`", message)
+    if not names:
+        return ""
+    member = re.compile(rf"\s*(?:{re.escape(names[-1])}\s*=|\[(?:\w+\.)*{re.escape(names[-1])}\])")
+    return next((f", line {number}" for number, line in enumerate(text.splitlines(), 1) if member.match(line)), "")
 
 
 def _marker_faults(schema: Schema) -> list[str]:

@@ -97,6 +97,10 @@ def missing_hint(path: Path) -> str:
         return "A pattern is not expanded; quotes keep the shell from it. Name one file, or the folder of the files."
     parent = path.parent
     try:
+        if path.is_dir():
+            return f"{path} is a folder; name a file in it."
+        if parent.is_file():
+            return f"{parent} is a file; a folder was expected."
         if not parent.is_dir():
             there = next(place for place in parent.parents if place.is_dir())
             return f"There is no folder {parent}; {there.absolute()} is the last one of the path that there is."

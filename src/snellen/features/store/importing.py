@@ -152,6 +152,11 @@ def _read(file: Path, asked: Mapping[str, str]) -> Columns:
 
 def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
     try:
+        with file.open("rb") as beginning:
+            if beginning.read(2) != b"PK" and beginning.seek(0) == 0 and beginning.read(6) != b"\x93NUMPY":
+                raise DataError(
+                    f"{file} is no .npz file: it does not begin as one", "Save the arrays with numpy.savez."
+                )
         if zipfile.is_zipfile(file):
             check_npz(file)
         archive = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import UsageError
+from snellen.sources.confine import missing_hint
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +39,7 @@ def load_price(path: str | Path, model: str) -> Price:
         decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
         prices = decode(data, type=dict[str, Price])
     except OSError as error:
-        raise UsageError(f"cannot read the price file {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the price file {path}: {error.strerror}", missing_hint(Path(path))) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(f"the price file {path} is not as expected: {error}", f"It must hold {form}.") from None
     price = prices.get(model)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from snellen.errors import PreflightError, UsageError
+from snellen.sources.confine import missing_hint
 
 VARIABLE = "SNELLEN_TOOLS"
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
@@ -128,7 +129,7 @@ def load(path: Path | str) -> Settings:
     try:
         settings = msgspec.json.decode(path.read_bytes(), type=Settings)
     except OSError as error:
-        raise UsageError(f"cannot read the tool settings {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the tool settings {path}: {error.strerror}", missing_hint(Path(path))) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(
             f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
