@@ -174,3 +174,24 @@ def test_a_command_that_is_proposed_holds_no_key(capsys, monkeypatch, tmp_path):
         f"run chrat -m api:x --base-url http://h/v1?api_key={secret}",
     ):
         assert secret not in refused(capsys, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "better"),
+    [
+        ("run -m chart api:x -c 4", "Type: snellen run -m api:x chart -c 4"),
+        ("run chart api:x", "Type: snellen run chart --model api:x"),
+        ("run api:x", "Type: snellen run BENCHMARK --model api:x"),
+        ("judge api:x -m taken", "Type: snellen judge taken -m api:x"),
+        ("judge taken api:x", "Type: snellen judge taken --model api:x"),
+        ("score chart taken --json", "Type: snellen score taken --json --benchmark chart"),
+        ("query taken", "Type: snellen query 'SELECT run, state, value FROM runs' taken"),
+    ],
+)
+def test_arguments_in_each_others_place_are_answered_with_the_command_to_type(
+    capsys, monkeypatch, tmp_path, line, better
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "run_meta.json").write_text("{}")
+    assert better in refused(capsys, line)

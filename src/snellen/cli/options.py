@@ -328,7 +328,9 @@ def generation(
     stop: Sequence[str] | None,
     seed: int | None = None,
 ) -> Generation:
-    """The sampling settings of a run."""
+    """The sampling settings of a run. Raises UsageError for an empty text to stop at."""
+    if "" in (stop or ()):
+        raise UsageError("--stop '' is empty; a text at which replies end was expected", "Omit it, or name a text.")
     return Generation(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=tuple(stop or ()))
 
 

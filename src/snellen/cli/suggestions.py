@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from snellen.cli.app import COMMANDS
+from snellen.cli.argument_order import check_order
 from snellen.cli.declared import own_options, tell_apart
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction.arguments import key_among
@@ -406,6 +407,8 @@ def _check_options(command: Any, path: Words, rest: Words) -> None:
         if found.misspelt == found.refused:
             raise UsageError(f"No such option: {many}", f"Type: {line}")
         raise UsageError(f"snellen {' '.join(path)} has no option {many}", hint)
+    if told.positional and not told.unknown and not told.asks_help:
+        check_order(path, _without_keys(rest), told.positional)
     if path == ["rerun"] and told.unknown:
         _refuse_settings([rest[number].partition("=")[0] for number in told.unknown])
     if path == ["run"] and not told.positional and not told.unknown and not told.asks_help:
