@@ -20,7 +20,7 @@ from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.grown import go_on
 from snellen.engine.progress import Display
 from snellen.engine.rescore import Scored
-from snellen.errors import JudgeError, PreflightError, UsageError
+from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.evaluation import JUDGED, LABELLED, Run, load_run, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
@@ -88,6 +88,8 @@ def judge(
     if about.spec.benchmark in (JUDGED, LABELLED):
         held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
+    if not source.results.exists():
+        raise RunError(f"{run} holds no answers: {source.results} is not there", f"Ask them again: snellen rerun {run}")
     lost = opened.request_errors()
     if lost.nothing_answered:
         raise JudgeError(

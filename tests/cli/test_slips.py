@@ -240,6 +240,9 @@ def test_a_run_without_any_reply_is_not_judged_and_is_no_whole_run(folder, capsy
     assert not (folder / "lost_judged").exists()
     assert main(["query", "SELECT state, coverage, value FROM runs", "lost", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [["failed", 0.0, None]]
+    (folder / "run" / "results.jsonl").unlink()
+    assert main(["judge", "run", "-m", "embedded"]) == 5
+    assert "run holds no answers" in told(capsys)
 
 
 def test_verdicts_are_not_written_into_the_run_that_is_judged(folder, capsys):

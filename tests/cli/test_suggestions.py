@@ -131,6 +131,7 @@ def test_an_option_that_nobody_knows_is_left_to_the_parser(capsys):
         ("run chart -m apii:x -c 4", "Type: snellen run chart -m api:x -c 4"),
         ("run chart --model=m -c 4", "Type: snellen run chart --model=api:m -c 4"),
         ("run chart -m api:x --profil strict", "Type: snellen run chart -m api:x --profile strict"),
+        ("run 'chart ' -m api:x", "Type: snellen run chart -m api:x"),
         ("run chart --modle embedded", "Type: snellen run chart --model embedded"),
         ("run chart -m api:x --profile exact,strct", "Type: snellen run chart -m api:x --profile exact,strict"),
         ("run chart -m api:x -o sise=96", "Type: snellen run chart -m api:x -o size=96"),

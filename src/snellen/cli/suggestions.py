@@ -202,7 +202,9 @@ def with_command(error: SnellenError, words: Words) -> SnellenError:
     head, sign, value = (
         better[places[0]].rpartition("=") if better[places[0]].startswith("--") else ("", "", words[places[0]])
     )
-    better[places[0]] = head + sign + ",".join(meant if one.strip() == typed else one for one in value.split(","))
+    better[places[0]] = (
+        head + sign + ",".join(meant if typed in (one, one.strip()) else one for one in value.split(","))
+    )
     line = shlex.join(["snellen", *_without_keys(better)])
     if f"Type: {line}" not in error.hint:
         error.hint = f"Type: {line}\n{error.hint}".rstrip()
@@ -249,7 +251,7 @@ def _refuse_command(name: str, rest: Words) -> None:
     near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.6)
     found = COMMAND_OF.get(name.lower().lstrip("-"))
     if found is not None:
-        better, remarks = _for(found.ours, rest), []
+        better, remarks = _for(found.ours, rest), list[str]()
         if found.ours == "run":
             better, remarks = _with_known([word.removeprefix("inspect_evals/") for word in better])
         arguments = shlex.join(better) or found.example
