@@ -274,3 +274,9 @@ def test_time_grows_with_the_text_and_not_with_the_number_of_answers() -> None:
     for hostile in ("golden ", "g ", "<", "&", "%25", "\\u00", "é", "金", "[a](", "ab/"):
         size = 40_000 // len(hostile)
         assert seconds(hostile * 8 * size, many) < 24 * max(seconds(hostile * size, many), 0.005), hostile
+
+
+def test_gold_in_tag_characters_that_no_font_draws_is_struck():
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "Golden Eagle")
+    assert hidden not in strike(f"It is a bird.{hidden} Or not.", ("golden eagle",))
+    assert strike(f"It is a {hidden[:6]}.", ("golden eagle",)) == f"It is a {hidden[:6]}."

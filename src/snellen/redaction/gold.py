@@ -68,8 +68,10 @@ class _Plain(dict[int, str]):
 
 
 def _base(character: str) -> str:
-    """A character without compatible forms and case; of a letter in a square or a flag the letter."""
+    """A character without compatible forms and case; of a letter in a square, flag or tag the letter."""
     code = ord(character)
+    if 0xE0020 <= code <= 0xE007E:  # tag characters: ASCII that no font draws
+        return chr(code - 0xE0000).lower()
     for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6):
         if first <= code < first + 26:
             return chr(code - first + ord("a"))
