@@ -21,6 +21,7 @@ from snellen.errors import PluginError
 _HERE = str(Path(__file__).parent)
 _GROUPS = ("snellen.benchmarks", "snellen.models")
 _INSTALLED = {"site-packages", "dist-packages"}
+_COMPILED = (".pyx", ".pxd", ".pxi")
 _REQUIRED = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -73,8 +74,11 @@ def _is_foreign(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     if file.startswith((_HERE, "<")):
         return False
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     if _INSTALLED & set(Path(file).parts):
-        return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _plugin_packages()
+        return package in _plugin_packages()
+    if Path(file).suffix in _COMPILED and package in metadata.packages_distributions():
+        return package in _plugin_packages()  # its path is the one at which it was compiled, such as uvloop/loop.pyx
     if Path(file).parent == Path(sys.argv[0]).parent and Path(file).stem == Path(sys.argv[0]).stem:
         return False  # the program that was started
     return not file.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")))

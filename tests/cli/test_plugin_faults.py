@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from snellen.cli import main
+from snellen.plugin_faults import place_of
 
 BENCHMARK = """
 from snellen import Benchmark, Prompt, Sample, Score, Text
@@ -120,6 +121,20 @@ def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):
     status = main(["version"])
     assert "fault in snellen" in capsys.readouterr().err
     assert status == 70
+
+
+def test_a_fault_of_snellen_below_a_compiled_package_is_no_fault_of_a_benchmark():
+    inside: dict[str, object] = {"__name__": "uvloop.loop", "raises": {}.__getitem__}
+    exec(compile("def run(): raises('mine')", "uvloop/loop.pyx", "exec"), inside)
+    mine: dict[str, object] = {"__name__": "mine.loop", "raises": {}.__getitem__}
+    exec(compile("def run(): raises('mine')", "mine/loop.pyx", "exec"), mine)
+    with pytest.raises(KeyError) as of_a_dependency:
+        inside["run"]()
+    with pytest.raises(KeyError) as of_the_user:
+        mine["run"]()
+    # The first frame is this test's own, which is a user's code.
+    assert place_of(of_a_dependency.value.with_traceback(of_a_dependency.tb.tb_next)) == ""
+    assert place_of(of_the_user.value.with_traceback(of_the_user.tb.tb_next)) == "mine/loop.pyx:1"
 
 
 @pytest.mark.parametrize("part", ["samples", "score", "summarize", "digest", "size", "headline"])
