@@ -278,6 +278,14 @@ def test_a_run_without_an_answer_still_has_a_page():
     assert "–" in page
 
 
+def test_a_headline_without_a_value_says_why():
+    reason = "No value: the metric, or a part of it, has no answer that it counts."
+    none = {"strict": [Metric("overall", None, 0), Metric("usable_rate", 0.0, 1, (0.0, 0.8))]}
+    assert reason in render([answers_run([answer(1)], metrics=none)])
+    zero = {"strict": [Metric("overall", 0.0, 1, (0.0, 0.8))]}
+    assert reason not in render([answers_run([answer(1)], metrics=zero)])
+
+
 def test_two_runs_of_one_name_are_refused(run):
     with pytest.raises(UsageError, match="different names"):
         render([run, run])
