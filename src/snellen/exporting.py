@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import rescore
 from snellen.engine.caveats import caveats
@@ -78,12 +77,9 @@ def export(
     answers = in_order(moved)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".part-", dir=target))
-        try:
+        with part_folder(target) as folder:
             written = known[format].write(answers, folder, file_name(moved.meta.spec.model), stamp)
             files = tuple(_moved(path, folder, target) for path in written.files)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise storage_error(Path(error.filename or target), error) from error
     state = present_state(moved.path, moved.meta)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snellen import __version__
+from snellen.atomic_write import part_folder
 from snellen.benchmarks.manifest import CARD, MANIFEST, PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo
 from snellen.build.card import card
 from snellen.build.plan import Part
@@ -59,18 +58,17 @@ def write(what: Written) -> Manifest:
     Raises:
         StorageError: the folder cannot be written. Whatever is raised, nothing half-written stays.
     """
-    part = what.out.with_name(f".{what.out.name}.{os.getpid()}.part")
     try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.mkdir()
-        manifest = _fill(part, what)
-        if what.out.exists():
-            what.out.rmdir()
-        part.rename(what.out)
+        what.out.parent.mkdir(parents=True, exist_ok=True)
+        with part_folder(what.out.parent, f".{what.out.name}.part-") as folder:
+            part = folder / what.out.name
+            part.mkdir()
+            manifest = _fill(part, what)
+            if what.out.exists():
+                what.out.rmdir()
+            part.rename(what.out)
     except OSError as error:
         raise StorageError(f"cannot write {what.out}: {error.strerror or error}", "Name another --out.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return manifest
 
 

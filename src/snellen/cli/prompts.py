@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from snellen.atomic_write import replacing
 from snellen.cli.output import note
-from snellen.errors import UsageError
+from snellen.errors import StorageError, UsageError
 
 group = typer.Typer(help="Ask in the words of another harness.", no_args_is_help=True)
 
@@ -50,7 +51,11 @@ def import_words(
     found = lmms_words.read(path, model_key)
     for remark in found.remarks:
         note(f"note: {remark}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(lmms_words.toml(found), encoding="utf-8")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out) as part:
+            part.write_text(lmms_words.toml(found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
     print(f"{out}: words of {found.source} for {', '.join(found.words)}")
     print(f"Ask with them: snellen run vsi-bench --prompts {out} ...")

@@ -13,6 +13,7 @@ import filelock
 import msgspec
 from msgspec import Struct, field, structs
 
+from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
 from snellen.engine import journal, ownership
 from snellen.engine.run_files import META_BYTES, check_files, check_values
@@ -172,17 +173,12 @@ class RunFolder:
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the run by rename, so that a crash never leaves half of it. Keys are struck from it."""
-        part = path.with_name(path.name + ".part")
         try:
-            part.unlink(missing_ok=True)  # what lies there may be a link to somewhere else
-            with part.open("xb") as file:
+            with replacing(path) as part, part.open("wb") as file:
                 file.write(redact_bytes(data))
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(path)
         except OSError as error:
-            with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
-                part.unlink(missing_ok=True)
             raise journal.storage_error(path, error) from error
 
     def records(self) -> Iterator[Record]:

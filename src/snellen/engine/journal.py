@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import threading
@@ -13,6 +12,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.engine.damage import RESULTS, Damage
 from snellen.errors import RunChangedError, RunError, StorageError
 from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal, sealed
@@ -342,13 +342,11 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
     if not damage and not left_out:
         return False
     places.sort(key=lambda place: place[0])
-    part = path.with_name(path.name + ".part")
     try:
         if damage:
             places = list(_once_answered(places))
             _put_aside(path, sorted((at, size) for _, at, size, _ in places))
-        part.unlink(missing_ok=True)  # it may be a second name of another file
-        with path.open("rb") as old, part.open("wb") as new:
+        with replacing(path) as part, path.open("rb") as old, part.open("wb") as new:
             count = 0
             for _, at, size, _ in places:
                 old.seek(at)
@@ -359,10 +357,7 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
                 new.write(content)
             new.flush()
             os.fsync(new.fileno())
-        part.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
         raise storage_error(path, error) from error
     return True
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.atomic_write import SUFFIX
 from snellen.benchmarks.fika import reply as replies
 from snellen.engine import failed, journal
 from snellen.engine.caveats import GOLD_HELD_BACK
@@ -39,6 +40,8 @@ from snellen.scoring.judge import gold_forms
 from snellen.types import Record
 
 INDEX, PAGES = "index.html", "pages"
+CUT_PAGE = re.compile(r"-[0-9a-f]{12}\.html\.part$")
+"""The name of a page that a killed process did not finish."""
 MARK = b'<meta name="generator" content="snellen failures">'
 HELD_BACK = "[held back: without the data it cannot be told whether this quotes the gold answer; --show-gold shows it]"
 MOST_EVIDENCE = 50
@@ -89,8 +92,8 @@ def write(told: Sequence[Told], out: str | Path, *, show_gold: bool = False) -> 
     title = " and ".join(dict.fromkeys(one.run.meta.spec.benchmark for one in told))
     index = written(render_index(title, rows, columns, labels()), folder / INDEX)
     kept = {row.file for row in rows}
-    for page in (folder / PAGES).glob("*.html"):
-        if page.name not in kept:
+    for page in _pages(folder):
+        if page.name not in kept and (page.suffix == ".html" or CUT_PAGE.search(page.name)):
             page.unlink()
     return index
 
@@ -103,14 +106,18 @@ def _require_free(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"--pages {folder}: a folder is needed", hint)
     found = sorted(path.name for path in folder.iterdir())
-    strange = [name for name in found if name not in (INDEX, PAGES)]
+    strange = [name for name in found if name not in (INDEX, INDEX + SUFFIX, PAGES)]
     try:
-        pages = sorted((folder / PAGES).iterdir()) if (folder / PAGES).is_dir() else []
+        pages = [path for path in _pages(folder) if not CUT_PAGE.search(path.name)]
         own = all(MARK in path.read_bytes()[:8192] for path in [folder / INDEX, *pages] if path.exists())
     except OSError as error:
         raise StorageError(f"--pages {folder}: cannot be read: {error.strerror}", hint) from error
-    if strange or not own or (pages and any(path.suffix != ".html" for path in pages)):
+    if strange or not own or any(path.suffix != ".html" for path in pages):
         raise UsageError(f"--pages {folder}: it holds {(strange or found)[0]}, which was not written by this", hint)
+
+
+def _pages(folder: Path) -> list[Path]:
+    return sorted((folder / PAGES).iterdir()) if (folder / PAGES).is_dir() else []
 
 
 class _Head(Struct):

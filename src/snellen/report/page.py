@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.report import plots, tables
@@ -218,14 +218,11 @@ def write_report(
 
 def written(page: str, out: Path) -> Path:
     """Write a page to `out`, free of keys, whole or not at all, and return `out`. Raises StorageError."""
-    part = out.with_name(out.name + ".part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(redact(page), encoding="utf-8", newline="\n")
-        part.replace(out)
+        with replacing(out) as part:
+            part.write_text(redact(page), encoding="utf-8", newline="\n")
     except OSError as error:
-        with suppress(OSError):  # the same disk may refuse this too; the first error is the one to tell
-            part.unlink(missing_ok=True)
         raise StorageError(
             f"cannot write the report to {out}: {error.strerror}", "Free space, or choose --out."
         ) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.sources.confine import regular_file
 
@@ -165,11 +166,7 @@ def _recall(note: Path) -> _Remembered | None:
 
 
 def _remember(note: Path, entry: _Remembered) -> None:
-    part = note.with_suffix(f".{os.getpid()}.part")
-    try:
+    with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(entry))
-        part.replace(note)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
+        with replacing(note) as part:
+            part.write_bytes(msgspec.json.encode(entry))

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.redaction import register, register_proxies
 from snellen.sources.confine import member_name
@@ -191,9 +192,8 @@ def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | N
     member_name(name, f"{kind} {repo}")
     note = Path(cache or constants.HF_HUB_CACHE) / f"{kind}s--{repo.replace('/', '--')}" / "refs" / name
     note.parent.mkdir(parents=True, exist_ok=True)
-    part = note.with_name(f"{note.name}.{os.getpid()}.part")
-    part.write_text(commit, encoding="ascii")
-    part.replace(note)
+    with replacing(note) as part:
+        part.write_text(commit, encoding="ascii")
 
 
 def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:

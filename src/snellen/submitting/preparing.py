@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from snellen import __version__
+from snellen.atomic_write import part_folder
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError
@@ -97,15 +96,12 @@ def prepare(
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=target))
+        with part_folder(target) as folder:
+            part = folder / "submission"
+            part.mkdir()
+            return _prepared(found, details, profile, target, part, mention)
     except OSError as error:
-        raise storage_error(target, error) from error
-    try:
-        return _prepared(found, details, profile, target, part, mention)
-    except OSError as error:
-        raise storage_error(Path(error.filename or part), error) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        raise storage_error(Path(error.filename or target), error) from error
 
 
 def _prepared(

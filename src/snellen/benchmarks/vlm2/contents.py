@@ -7,7 +7,6 @@ remembered in the cache folder under its size, modification time and inode, unle
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, ZipBlob, cache_folder
 from snellen.sources.blobs import stream
@@ -94,11 +94,7 @@ def _recall(place: Path) -> dict[str, Known]:
 
 
 def _remember(place: Path, known: dict[str, Known]) -> None:
-    part = place.with_suffix(f".{os.getpid()}.part")
-    try:
+    with suppress(OSError, UnicodeEncodeError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(known))
-        part.replace(place)
-    except (OSError, UnicodeEncodeError):
-        with suppress(OSError):
-            part.unlink()
+        with replacing(place) as part:
+            part.write_bytes(msgspec.json.encode(known))

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.mentions import find
@@ -157,9 +158,8 @@ async def _fetch_one(work: Work, url: str, fetch: Fetch) -> Fetched:
     path = snapshot(work, digest)
     path.parent.mkdir(exist_ok=True)
     if not path.exists():
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(page.body)
-        part.replace(path)
+        with replacing(path) as part:
+            part.write_bytes(page.body)
     return structs.replace(answer, sha256=digest)
 
 

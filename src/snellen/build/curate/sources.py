@@ -7,7 +7,6 @@ the pictures are asked only where the settings name them.
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from io import BytesIO
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from snellen.atomic_write import replacing
 from snellen.build.curate.evidence import Fetch, Page, Unavailable
 from snellen.build.curate.leaks import Search
 from snellen.build.curate.looks import Looks, nearest
@@ -116,9 +116,8 @@ class Album:
             vectors = encoder.held(within(Path(pages), row.path).read_bytes() for row in self._rows)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as part:
-                    np.save(part, vectors)
-                Path(part.name).replace(path)
+                with replacing(path) as part, part.open("wb") as file:
+                    np.save(file, vectors)
             except OSError as error:
                 raise StorageError(f"vectors cannot be written to {path.parent}: {error.strerror}") from error
         self._held = np.load(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
+from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.sources.npz_bounds import check_npz
 
@@ -127,8 +127,7 @@ class Head(Struct, frozen=True, eq=False):
     def save(self, path: Path) -> Path:
         """Write the file, by rename; a folder gets `probe.npz`. Returns the file's path."""
         file = path / FILE if path.is_dir() else path
-        beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        with beside.open("wb") as out:
+        with replacing(file) as part, part.open("wb") as out:
             np.savez(
                 out,
                 weights=self.weights,
@@ -141,7 +140,6 @@ class Head(Struct, frozen=True, eq=False):
                 several=np.array(self.several),
                 settings=np.array(msgspec.json.encode(self.settings, enc_hook=str).decode()),
             )
-        beside.replace(file)
         return file
 
 

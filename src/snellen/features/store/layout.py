@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
+from snellen.atomic_write import replacing
 from snellen.engine.fingerprint import digest
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError
@@ -121,9 +122,8 @@ def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: L
             "labels": pa.array(labels.ids(), pa.list_(pa.int64())),
         }
     )
-    part = path.with_name(path.name + ".part")
-    pq.write_table(table, part, compression="zstd")
-    part.replace(path)
+    with replacing(path) as part:
+        pq.write_table(table, part, compression="zstd")
 
 
 def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Labels]:

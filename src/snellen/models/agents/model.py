@@ -15,6 +15,7 @@ import msgspec
 from msgspec import structs
 
 from snellen import redaction
+from snellen.atomic_write import replacing
 from snellen.errors import (
     AgentAbortedError,
     AgentLimitError,
@@ -244,11 +245,10 @@ def session_name(sample_id: str, repeat: int) -> str:
 def _keep(path: Path, head: dict[str, Any], record: Transcript) -> None:
     """Write a session: its head, then the agent's own record, keys and pictures taken out."""
     path.parent.mkdir(exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(
-        b"".join(redaction.redact_bytes(line) + b"\n" for line in (msgspec.json.encode(head), *record.raw))
-    )
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_bytes(
+            b"".join(redaction.redact_bytes(line) + b"\n" for line in (msgspec.json.encode(head), *record.raw))
+        )
 
 
 def _outcome(record: Transcript, ran: Ran, question: Question) -> str:

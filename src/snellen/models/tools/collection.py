@@ -9,9 +9,7 @@ folder: a folder that changed gets an index of its own.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -20,6 +18,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from snellen.atomic_write import part_folder
 from snellen.errors import DataError, MediaError, StorageError
 from snellen.media import open_image
 from snellen.models.tools.base import Page
@@ -72,18 +71,17 @@ def build(folder: Path) -> Path:
         return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix="building-", dir=place.parent))
+        with part_folder(place.parent, "building-") as building:
+            part = building / "index"
+            part.mkdir()
+            write_index(folder, part)
+            try:
+                part.rename(place)
+            except OSError:
+                if not (place / "pages.sqlite").exists():  # otherwise somebody else was faster, with the same index
+                    raise
     except OSError as error:
         raise StorageError(f"the index cannot be written to {place.parent}: {error.strerror}") from error
-    try:
-        write_index(folder, part)
-        try:
-            part.rename(place)
-        except OSError:
-            if not (place / "pages.sqlite").exists():  # otherwise somebody else was faster, with the same index
-                raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return place
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from snellen.atomic_write import replacing
 from snellen.errors import PreflightError, UsageError
 from snellen.sources.confine import missing_hint
 
@@ -156,7 +157,10 @@ def write(settings: Settings, path: Path) -> None:
         for field in ("pages", "index", "record")
         if (place := getattr(settings, field)) is not None
     }
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(structs.replace(settings, **places)), indent=2) + b"\n")
+    with replacing(path) as part:
+        part.write_bytes(
+            msgspec.json.format(msgspec.json.encode(structs.replace(settings, **places)), indent=2) + b"\n"
+        )
 
 
 def prepare(settings: Settings) -> Settings:
