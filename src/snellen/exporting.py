@@ -12,6 +12,7 @@ from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import rescore
 from snellen.engine.caveats import caveats
+from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
 from snellen.engine.overview import present_state
 from snellen.engine.state import Key, key
@@ -107,7 +108,7 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
         DataError: a record's id is not one of the benchmark's.
     """
     spec = run.meta.spec
-    records = rescore.final_records(run.folder.results)
+    records = final_records(run.folder.results)
     waiting: dict[Key, Record] = {}
     ended = False
     for sample in run.benchmark.samples(spec.data):

@@ -296,12 +296,13 @@ class Run:
         that `live` holds the score of are not read again.
         """
         from snellen.engine import rescore
+        from snellen.engine.final_records import final_records
 
         benchmark = self.benchmark
         newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
-        records = rescore.final_records(self.folder.results)
+        records = final_records(self.folder.results)
         pairs = rescore.match(benchmark, spec.data, records, repeats=spec.repeats)
         summary = rescore.summarize(
             benchmark,

@@ -13,12 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.reference import average, faults, published
-from snellen.benchmarks.spatial.reference.average import Average
+from snellen.benchmarks.spatial.reference.average import Average, Figures, points
 from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, Status, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.engine.caveats import conditions
 from snellen.errors import UsageError
-from snellen.interop.easi_payload import Figures, points
-from snellen.reporting import conditions
 from snellen.submitting.given import Given, given, models
 from snellen.submitting.standing import Standing, standing
 from snellen.types import Metric
@@ -209,7 +208,7 @@ def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Stand
     half = str(whole.made.get("half") or "")
     runs = [one.run for one in several if one.run is not None]
     # "only ...": how much of the set was asked is among the standing's faults already.
-    said = [line for run in runs for line in conditions(run) if not line.startswith("only ")]
+    said = [line for run in runs for line in conditions(run.meta, run.benchmark) if not line.startswith("only ")]
     sources = whole.made["sources"]
     judges = {source["judge"]["model"] for source in sources if source.get("judge")}
     said += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.comparing import compare
-from snellen.engine.caveats import GOLD_HELD_BACK, sentence
+from snellen.engine.answer_view import AnswerView, answer_view, run_names
+from snellen.engine.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.engine.costs import recorded
 from snellen.engine.costs import sentence as sentence_of
+from snellen.engine.final_records import final_records
 from snellen.engine.overview import present_state
-from snellen.engine.rescore import final_records, match, profiles_of, scores_of
+from snellen.engine.rescore import match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
 from snellen.evaluation import Run
 from snellen.failures.counted import saved_view
-from snellen.report.view import AnswerView, Limits, PairedView, RunView, answer_view, run_names
-from snellen.types import Generation, MediaSettings
+from snellen.report.view import Limits, PairedView, RunView
 
 
 def write(
@@ -86,7 +87,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         profiles=dict(benchmark.profiles),
         notes=notes(run, show_target=show_target),
         published=[table for table in benchmark.published if table.profile in scorers],
-        conditions=conditions(run),
+        conditions=conditions(run.meta, run.benchmark),
         labels=saved_view(run),
         media=spec.options.media,
     )
@@ -120,43 +121,6 @@ def facts(run: Run) -> dict[str, str]:
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
     }
     return {label: text for label, text in found.items() if text}
-
-
-def conditions(run: Run) -> list[str]:
-    """How this run asked, where that is not how the benchmark asks: what must be said beside published figures.
-
-    Values of the benchmark's options that look like a path are not shown: a report is sent around.
-    """
-    spec, coverage = run.meta.spec, run.meta.coverage
-    found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
-    whole = max((table.questions or 0 for table in run.benchmark.published), default=0)
-    if coverage.of is not None and coverage.of < whole:
-        found.append(f"only {coverage.of:,} of the {whole:,} questions of the whole set")
-    revision = run.benchmark.gold(spec.data, str(run.meta.identity.get("data") or ""))
-    theirs = dict.fromkeys(name for table in run.benchmark.published for _, name in table.gold if name != revision)
-    if theirs:
-        mine = revision or "gold answers of an unknown revision"
-        found.append(f"{mine}; the published figures rest on {', '.join(theirs)}")
-    found += [
-        f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
-        for name, value in spec.data.options.items()
-    ]
-    if spec.options.media.blank:
-        found.append("blind control")
-    if spec.repeats > 1:
-        found.append(f"asked {spec.repeats} times")
-    changed = _changed(spec.options.media, MediaSettings(), but="blank")
-    changed += _changed(spec.options.generation, Generation(), but="seed")
-    return found + changed
-
-
-def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
-    before = structs.asdict(usual)
-    return [
-        f"{name} = {value}"
-        for name, value in structs.asdict(given).items()
-        if name != but and value != before.get(name) and isinstance(value, (str, int, float))
-    ]
 
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:

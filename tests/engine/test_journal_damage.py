@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from snellen.engine import journal
 from snellen.engine.damage import Damage
+from snellen.engine.final_records import final_records
 from snellen.engine.journal import Journal
-from snellen.engine.rescore import final_records
 from snellen.errors import RunError
 from snellen.types import Failure, Record, Response
 

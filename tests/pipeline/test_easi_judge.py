@@ -15,10 +15,10 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run, submitting
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.errors import JudgeError, UsageError
-from snellen.interop.easi_payload import metadata
 from snellen.pipeline import Row
 from snellen.pipeline.board import whole_runs
 from snellen.pipeline.judged import checked
+from snellen.submitting.payload import metadata
 from snellen.types import Metric
 
 PROSE = "It is hard to see, though I settle on the option named first."

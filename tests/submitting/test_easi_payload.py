@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snellen.benchmarks.spatial.reference.average import Figures, average, points
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import UsageError
-from snellen.interop.easi_payload import FIELDS, Figures, average, metadata, payload, points
+from snellen.submitting.payload import (
+    FIELDS,
+    metadata,
+    payload,
+)
 from snellen.submitting.standing import sub_keys
 
 GOOD = {"modelName": "org/model", "modelType": "instruction", "precision": "bfloat16"}

@@ -14,9 +14,9 @@ from pipeline.easi_stubs import GradingServer
 from snellen import Run, evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.engine.progress import Silent
-from snellen.interop.easi_payload import metadata
 from snellen.pipeline.judged import ask
 from snellen.submitting import Prepared, prepare
+from snellen.submitting.payload import metadata
 from snellen.types import Prompt, Response
 
 DETAILS = metadata({"modelName": "org/prose", "modelType": "rl", "precision": "int8"})

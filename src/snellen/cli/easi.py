@@ -14,7 +14,7 @@ from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.backends import Settings as BackendSettings
-    from snellen.interop.easi_payload import Metadata
+    from snellen.submitting.payload import Metadata
 
 PEERS = "Another back end"
 CHOICE, JUDGING, SENDING = "What is asked", "Judge", "Submission"
@@ -319,8 +319,11 @@ def _details(
         if configs is not None:
             raise UsageError("--submission-configs is for --submit, which was not given.", "Write both, or neither.")
         return None
-    from snellen.interop.easi_payload import is_model_name, metadata
     from snellen.submitting import hub_token
+    from snellen.submitting.payload import (
+        is_model_name,
+        metadata,
+    )
 
     named = {"modelName": name} if is_model_name(name) else {}
     details = metadata({}, configs, defaults={"backend": backend, **named})

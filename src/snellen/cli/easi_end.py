@@ -14,9 +14,9 @@ import typer
 from snellen.errors import FingerprintError, SnellenError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.interop.easi_payload import Metadata
     from snellen.pipeline import Board, Watch
     from snellen.pipeline.journal import LogFile
+    from snellen.submitting.payload import Metadata
 
 
 def end(

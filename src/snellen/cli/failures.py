@@ -88,12 +88,12 @@ def failures(
     from snellen import failures as room
     from snellen.cli.output import note
     from snellen.cli.preview import require_run_folder, require_writable
+    from snellen.engine.answer_view import run_names
     from snellen.engine.progress import display
     from snellen.evaluation import load_run
     from snellen.failures import judging
     from snellen.failures.counted import view
     from snellen.failures.pages import Told
-    from snellen.report.view import run_names
 
     if judge is None and rubric is not None:
         raise UsageError("--rubric is about a judge", "Name one with --judge.")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
-from snellen.engine.rescore import Scored, final_records
+from snellen.engine.rescore import Scored
 from snellen.types import Metric, Record, Score
 
 if TYPE_CHECKING:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from msgspec import Struct, structs
+
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.folder import RunMeta
+from snellen.types import Generation, MediaSettings
 
 GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not shown."
 
@@ -55,3 +58,40 @@ def sentence(text: str) -> str:
     """A caveat's text as it stands on a page."""
     begins_with_file = "." in text.split(" ", 1)[0].rstrip(".")  # a file is called as it is on disk
     return f"{text[:1] if begins_with_file else text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
+    """How this run asked, where that is not how the benchmark asks: what must be said beside published figures.
+
+    Values of the benchmark's options that look like a path are not shown: a report is sent around.
+    """
+    spec, coverage = meta.spec, meta.coverage
+    found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
+    whole = max((table.questions or 0 for table in benchmark.published), default=0)
+    if coverage.of is not None and coverage.of < whole:
+        found.append(f"only {coverage.of:,} of the {whole:,} questions of the whole set")
+    revision = benchmark.gold(spec.data, str(meta.identity.get("data") or ""))
+    theirs = dict.fromkeys(name for table in benchmark.published for _, name in table.gold if name != revision)
+    if theirs:
+        mine = revision or "gold answers of an unknown revision"
+        found.append(f"{mine}; the published figures rest on {', '.join(theirs)}")
+    found += [
+        f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
+        for name, value in spec.data.options.items()
+    ]
+    if spec.options.media.blank:
+        found.append("blind control")
+    if spec.repeats > 1:
+        found.append(f"asked {spec.repeats} times")
+    changed = _changed(spec.options.media, MediaSettings(), but="blank")
+    changed += _changed(spec.options.generation, Generation(), but="seed")
+    return found + changed
+
+
+def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
+    before = structs.asdict(usual)
+    return [
+        f"{name} = {value}"
+        for name, value in structs.asdict(given).items()
+        if name != but and value != before.get(name) and isinstance(value, (str, int, float))
+    ]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import judge, rescore, verdicts
 from snellen.engine.caveats import caveats
+from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.overview import present_state
@@ -39,7 +40,7 @@ class Side:
     def pairs(self) -> Iterator[tuple[Sample, Record]]:
         """(sample, record) in the order of the journal."""
         spec = self.meta.spec
-        records = rescore.final_records(self.folder.results)
+        records = final_records(self.folder.results)
         return rescore.match(self.benchmark, spec.data, records, repeats=spec.repeats)
 
     def scores(self, profile: str) -> Scores:

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import rescore
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted
@@ -109,7 +109,7 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
     model = folder.meta().spec.model
     price = load_price(prices, _priced(model))
     dollars, answers, without = 0.0, 0, 0
-    for record in rescore.final_records(folder.results):
+    for record in final_records(folder.results):
         if record.response is None:
             continue
         usage = record.response.usage
@@ -140,7 +140,7 @@ def _priced(model: str) -> str:
 def _answered(folder: RunFolder) -> set[tuple[str, int]]:
     if not folder.results.is_file():
         return set()
-    return {(one.sample_id, one.repeat) for one in rescore.final_records(folder.results) if one.response is not None}
+    return {(one.sample_id, one.repeat) for one in final_records(folder.results) if one.response is not None}
 
 
 def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.rescore import final_records, match, profiles_of, rubric_for, scores_of
+from snellen.engine.rescore import match, profiles_of, rubric_for, scores_of
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.types import Record, Sample, Score

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import rescore
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
 from snellen.engine.places import located
@@ -143,7 +144,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
         return len(found), kinds[0] if len(kinds) == 1 else blake2b(" ".join(kinds).encode(), digest_size=8).hexdigest()
 
     def samples(settings: Data) -> Iterator[Sample]:
-        records = rescore.final_records(folder.results)
+        records = final_records(folder.results)
         for sample, record in rescore.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
             rubric = rubric_of(sample)
             if rubric is not None:

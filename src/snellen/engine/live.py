@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from snellen.benchmarks.base import Scorer
-from snellen.engine.rescore import score_record
+from snellen.scoring.record import score_record
 from snellen.types import Record, Sample, Score
 
 AT_ONCE = 2_000

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import rescore
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.judge import NAME
 from snellen.engine.verdicts import Verdicts, default_folder, read
 from snellen.errors import RunError
 from snellen.scoring.judge import SOURCE, Schema, built_in, read_verdict
+from snellen.scoring.record import score_record
 from snellen.scoring.statistics import with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.sources.digests import digest
@@ -95,7 +97,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
     builder = ScoreBuilder()
     replies = without = 0
     grades = dict.fromkeys(schema.labels, 0)
-    records = rescore.final_records(source.results)
+    records = final_records(source.results)
     for sample, record in rescore.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
         score = regraded(benchmark, sample, record, said, schema)
         builder.add(sample, score, record.repeat)
@@ -126,7 +128,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
     """
     rule = benchmark.score[PROFILE]
     if record.status != "ok" or record.response is None:
-        return rescore.score_record(sample, record, rule)
+        return score_record(sample, record, rule)
     reply = said.get(rescore.judged_name(sample, record))
     if reply is None:
         return Score(None, None, "unscored", "the judge gave no verdict")

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
-from snellen.engine.rescore import final_records
 from snellen.redaction.gold import strike
 
 TEXTS_KEPT = 500

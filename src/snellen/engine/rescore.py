@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Scorer
-from snellen.engine import journal
-from snellen.engine.damage import Damage
-from snellen.engine.state import ANSWERED, Key, key
+from snellen.engine.state import ANSWERED
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
 from snellen.scoring.judge import Rubric, gold_forms, score_verdict
+from snellen.scoring.record import score_record
 from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
@@ -66,15 +64,6 @@ class Summary:
                     f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {shown}{more}"
                 )
         return lines
-
-
-def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
-    """The score of one record: a failed sample is worth 0 and stays in the denominator, a refusal is no answer."""
-    if record.status == "ok" and record.response is not None:
-        return score(sample, record.response.text)
-    if record.status == "refused":
-        return Score(0.0, None, "invalid", "refused")
-    return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)
 
 
 NOT_JUDGED = "not judged yet: snellen judge RUN"
@@ -268,45 +257,6 @@ def count(benchmark: Benchmark, data: Data) -> int:
     """How many samples the benchmark has, by its own word or by counting."""
     size = benchmark.size(data)
     return size if size is not None else sum(1 for _ in benchmark.samples(data))
-
-
-class _Head(Struct, frozen=True, gc=False):
-    sample_id: str
-    status: str
-    repeat: int = 0
-
-
-def final_records(path: Path) -> Iterator[Record]:
-    """The journal without records that another one replaces: each sample (and repeat) once, in file order.
-
-    An answer replaces failures, a later failure an earlier one; of two answers the first counts. What is no intact record is passed over, with a warning
-    that names line and sample.
-    """
-    damage = Damage(path, journal.expected_last(path))
-    counting: dict[Key, int] = {}  # of samples that have failed: where the record begins that counts
-    answered: set[Key] = set()
-    for at, head in journal.placed(path, _Head, damage, whole=Record):
-        which = key(head.sample_id, head.repeat)
-        if head.status not in ANSWERED and which not in answered:
-            counting[which] = at
-        elif which in counting and which not in answered:
-            counting[which] = at
-            answered.add(which)
-    damage.tell()
-    # Numbers tell a line that was written once from one that something else wrote; without them only the sample does.
-    every = bool(damage) or bool(damage.unnumbered) or not damage.highest
-    given: set[Key] = set()
-    for at, record in journal.placed(path, Record, Damage(path)):
-        which = key(record.sample_id, record.repeat) if counting or every else ""
-        if which in given:
-            continue
-        if which not in counting:
-            yield record
-        elif counting[which] == at or record.status in ANSWERED:
-            given.add(which)
-            yield record
-        if every and which not in counting:
-            given.add(which)
 
 
 def differing(scores: Mapping[str, Score]) -> bool:

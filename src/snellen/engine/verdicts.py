@@ -10,10 +10,11 @@ from msgspec import Struct
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.answers import keyed
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
 from snellen.engine.judge import NAME, OWN
 from snellen.engine.ownership import NOT_OWN, is_own
-from snellen.engine.rescore import Summary, final_records
+from snellen.engine.rescore import Summary
 from snellen.errors import DataError, RunError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.fields import id_of, text_of

@@ -19,9 +19,10 @@ from msgspec import Struct, structs
 from snellen.atomic_write import SUFFIX
 from snellen.benchmarks.fika import reply as replies
 from snellen.engine import failed, journal
+from snellen.engine.answer_view import AnswerView, answer_view, run_names
 from snellen.engine.caveats import GOLD_HELD_BACK
 from snellen.engine.failed import Key
-from snellen.engine.rescore import final_records
+from snellen.engine.final_records import final_records
 from snellen.engine.verdicts import beside
 from snellen.errors import StorageError, UsageError
 from snellen.evaluation import Run
@@ -35,7 +36,7 @@ from snellen.report import labels as counted
 from snellen.report.canvas import SERIES
 from snellen.report.failures_page import Evidence, FailureView, Row, render_answer, render_index, row_of
 from snellen.report.page import written
-from snellen.report.view import AnswerView, LabelsView, answer_view, run_names
+from snellen.report.view import LabelsView
 from snellen.scoring.judge import gold_forms
 from snellen.types import Record
 

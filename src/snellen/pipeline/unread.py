@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from snellen.engine import rescore
+from snellen.engine.final_records import final_records
 from snellen.engine.regraded import PROFILE
 from snellen.evaluation import Run
 from snellen.types import Score
@@ -44,7 +45,7 @@ def unread(run: Run) -> Unread:
     meta = run.meta
     rule = run.benchmark.score[PROFILE]
     counts: dict[str, list[int]] = {}
-    records = rescore.final_records(run.folder.results)
+    records = final_records(run.folder.results)
     for sample, record in rescore.match(run.benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
         if record.status == "ok" and record.response is not None:
             half = str(sample.meta["task"]) if run.benchmark.members else WHOLE

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from snellen.engine.answer_view import AnswerView
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.report.labels import Labelled, label_rows, spoken
@@ -19,7 +20,7 @@ from snellen.report.page import asset, filled
 from snellen.report.pictures import Album
 from snellen.report.plots import draw_labels
 from snellen.report.text import clipped, json_for_page, plain, visible
-from snellen.report.view import AnswerView, Limits
+from snellen.report.view import Limits
 from snellen.types import MediaSettings, Text
 
 LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)

@@ -1,6 +1,6 @@
 """A submission to EASI's leaderboard, from Python; `snellen submit easi` and `snellen easi --submit` call this.
 
-`metadata` (of `snellen.interop.easi_payload`) checks what is said about the model before anything else is done; `hub_token`
+`metadata` (of `snellen.submitting.payload`) checks what is said about the model before anything else is done; `hub_token`
 finds who submits; `prepare` makes the files, `require_whole` says whether they may go, `post` sends them. `submit` does the last
 three.
 """
@@ -17,11 +17,15 @@ from msgspec import Struct
 
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
-from snellen.interop.easi_payload import Metadata, is_model_name, metadata
 from snellen.models.api.keys import find_key
 from snellen.redaction import redact_bytes
 from snellen.submitting.given import backend, given, models
 from snellen.submitting.leaderboard import ENDPOINT, WAITS_S, Reply, check_endpoint, send
+from snellen.submitting.payload import (
+    Metadata,
+    is_model_name,
+    metadata,
+)
 from snellen.submitting.preparing import OUT, PROFILE, Prepared, prepare
 from snellen.submitting.standing import Standing
 

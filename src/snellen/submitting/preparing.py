@@ -15,14 +15,18 @@ from msgspec import structs
 
 from snellen import __version__
 from snellen.atomic_write import part_folder
+from snellen.benchmarks.spatial.reference.average import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError
-from snellen.interop.easi_payload import Figures, Metadata, average, payload
 from snellen.redaction import redact_bytes
 from snellen.submitting.archive import readable, slim
 from snellen.submitting.given import Given, given
 from snellen.submitting.leaderboard import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
+from snellen.submitting.payload import (
+    Metadata,
+    payload,
+)
 from snellen.submitting.standing import Standing, file_stem, standing
 from snellen.types import Record, Sample, Score
 
@@ -82,7 +86,7 @@ def prepare(
 
     Args:
         results: run folders of Snellen, folders of such, or folders and files of lmms-eval's or VLMEvalKit's results.
-        details: who answered (`interop.easi_payload.metadata`).
+        details: who answered (`payload.metadata`).
         profile: under whose rules the figures are made.
         out: what the folder is made in.
         mention: append to the remarks how the figures were made.

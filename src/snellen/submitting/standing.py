@@ -17,6 +17,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial.reference.average import Figures
 from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS
@@ -28,8 +29,8 @@ from snellen.errors import DataError
 from snellen.evaluation import Run
 from snellen.exporting import in_order
 from snellen.interop.answers import Problems
-from snellen.interop.easi_payload import Figures
 from snellen.scoring.judge import built_in
+from snellen.scoring.record import score_record
 from snellen.scoring.statistics import with_cluster
 from snellen.scoring.table import ScoreBuilder
 from snellen.submitting.given import Given
@@ -155,12 +156,12 @@ def _scored(
             if pairs is None:
                 raise DataError(f"{path}: no answers of lmms-eval or VLMEvalKit are in it")
             for sample, record in pairs:
-                yield (*_in_half(one.half, sample, record), rescore.score_record(sample, record, score))
+                yield (*_in_half(one.half, sample, record), score_record(sample, record, score))
 
 
 def _of_rules(one: Given, run: Run, profile: str) -> Iterator[tuple[Sample, Record, Score]]:
     for sample, record in in_order(run):
-        score = rescore.score_record(sample, record, run.benchmark.score[profile])
+        score = score_record(sample, record, run.benchmark.score[profile])
         yield (*_in_half(one.half, sample, record), score)
 
 

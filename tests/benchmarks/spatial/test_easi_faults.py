@@ -9,10 +9,10 @@ import pytest
 
 from snellen.benchmarks.spatial.exchange import aggregated
 from snellen.benchmarks.spatial.reference import average
+from snellen.benchmarks.spatial.reference.average import Figures, points
 from snellen.benchmarks.spatial.reference.faults import FAULTS, OF_FIGURES, with_faults
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.errors import UsageError
-from snellen.interop.easi_payload import Figures, points
 
 FIGURES = {task.id: Figures(0.283, dict.fromkeys(task.keys, 0.25)) for task in TASKS.values()}
 FIGURES["3dsrbench"] = Figures(0.5, {**FIGURES["3dsrbench"].parts, "overall": 0.5, "circ_eval_overall": 0.25})

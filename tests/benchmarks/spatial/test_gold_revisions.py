@@ -17,8 +17,8 @@ from snellen.benchmarks.spatial.benchmarks import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
 from snellen.benchmarks.spatial.reference.gold import Correction, corrections
 from snellen.cli import main
+from snellen.engine.caveats import conditions
 from snellen.evaluation import load_run
-from snellen.reporting import conditions
 from snellen.submitting.given import given
 from snellen.submitting.standing import standing
 from snellen.types import Prompt, Response
@@ -125,8 +125,8 @@ def test_a_comparison_across_revisions_says_so(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_run_beside_published_rows_and_in_a_submission_says_which_answers_it_has(tmp_path: Path) -> None:
     old, new = (load_run(folder) for folder in runs(tmp_path))
-    assert not any("rest on" in line for line in conditions(old))
-    assert any(f"the published figures rest on {BEFORE}" in line for line in conditions(new))
+    assert not any("rest on" in line for line in conditions(old.meta, old.benchmark))
+    assert any(f"the published figures rest on {BEFORE}" in line for line in conditions(new.meta, new.benchmark))
     for run, name in ((old, BEFORE), (new, OLD.name("other"))):
         (several,) = given([run.path]).values()
         (source,) = standing(several, "easi", lambda *row: None).made["sources"]

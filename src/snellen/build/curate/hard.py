@@ -20,10 +20,12 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.work import Decision, Work
 from snellen.engine import rescore
+from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
 from snellen.engine.state import ANSWERED
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
+from snellen.scoring.record import score_record
 from snellen.scoring.table import Scores
 from snellen.sources import FileBlob
 from snellen.types import Image, Metric, Prompt, Sample, Score, Text
@@ -122,10 +124,10 @@ def tries(
     right: Counter[str] = Counter()
     answered: Counter[str] = Counter()
     unknown: list[str] = []
-    records = rescore.final_records(folder.results)
+    records = final_records(folder.results)
     for sample, record in rescore.match(asked, Data(), records, repeats=repeats, unknown=unknown):
         answered[sample.id] += record.status in ANSWERED
-        right[sample.id] += rescore.score_record(sample, record, strict).verdict == "correct"
+        right[sample.id] += score_record(sample, record, strict).verdict == "correct"
     found = work.candidates if candidates is None else candidates
     return {one.id: Tries(model, repeats, right[one.id], repeats - answered[one.id]) for one in found}
 

@@ -7,10 +7,18 @@ mean over benchmarks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from snellen.interop.easi_payload import Figures, average
+DECIMALS = 4
+
+
+class Figures(NamedTuple):
+    """The figures of one benchmark as fractions; None where it was not evaluated."""
+
+    overall: float | None
+    parts: Mapping[str, float | None] = {}
 
 
 class Average(Struct, frozen=True):
@@ -46,3 +54,15 @@ def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Avera
     known = tuple(name for name in columns if fractions.get(name) is not None)
     value, _ = average({name: Figures(fractions[name]) for name in known}, known)
     return Average(value, known, tuple(name for name in columns if name not in known))
+
+
+def points(fraction: float | None) -> float | None:
+    """A fraction in points, to four decimals."""
+    return None if fraction is None else round(fraction * 100, DECIMALS) + 0.0  # + 0.0: no negative zero
+
+
+def average(scores: Mapping[str, Figures], ids: Sequence[str]) -> tuple[float | None, int]:
+    """The mean in points over those of `ids` that were evaluated, and how many these are."""
+    values = [points(scores[name].overall) for name in ids if name in scores]
+    known = [value for value in values if value is not None]
+    return (sum(known) / len(known) if known else None), len(known)

@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.spatial.reference.average import Figures
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import UsageError
-from snellen.interop.easi_payload import Figures
 
 HALVES = ("site/image", "site/video")
 """The ids of figures over one half of SITE."""

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.spatial.reference.average import Figures, points
 from snellen.errors import UsageError
 
 MODEL_TYPES = ("pretrained", "finetuned", "instruction", "rl")
 PRECISIONS = ("bfloat16", "float16", "float32", "int8")
 WEIGHT_TYPES = ("Original", "Delta", "Adapter")
 BACKENDS = ("vlmevalkit", "lmmseval", "others")
-DECIMALS = 4
 _NAME = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
 _LONGEST = 10_000
 
@@ -48,13 +48,6 @@ class Metadata(Struct, frozen=True, rename="camel"):
     base_model: str = ""
     backend: str = "others"
     remarks: str = ""
-
-
-class Figures(NamedTuple):
-    """The figures of one benchmark as fractions; None where it was not evaluated."""
-
-    overall: float | None
-    parts: Mapping[str, float | None] = {}
 
 
 FIELDS: tuple[str, ...] = Metadata.__struct_encode_fields__
@@ -160,15 +153,3 @@ def payload(details: Metadata, scores: Mapping[str, Figures]) -> dict[str, Any]:
             if scores[name].parts
         },
     }
-
-
-def points(fraction: float | None) -> float | None:
-    """A fraction in points, to four decimals."""
-    return None if fraction is None else round(fraction * 100, DECIMALS) + 0.0  # + 0.0: no negative zero
-
-
-def average(scores: Mapping[str, Figures], ids: Sequence[str]) -> tuple[float | None, int]:
-    """The mean in points over those of `ids` that were evaluated, and how many these are."""
-    values = [points(scores[name].overall) for name in ids if name in scores]
-    known = [value for value in values if value is not None]
-    return (sum(known) / len(known) if known else None), len(known)
