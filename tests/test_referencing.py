@@ -14,9 +14,9 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate, reporting
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
+from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
 from snellen.evaluation import load_run
-from snellen.referencing import beside_easi
 from snellen.types import Prompt, Response
 
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from snellen.backends import Settings
+from snellen.easi.external import Settings
 
 HERE = Path(__file__).parent
 Row = dict[str, Any]

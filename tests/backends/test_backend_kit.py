@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from backends import drawn_answers as drawn
-from snellen.backends import kit, run_backend
+from snellen.easi.external import run_backend, vlmevalkit
 from snellen.errors import DataError, JudgeError, MissingExtraError, UsageError
 from snellen.evaluation import load_run
 
@@ -72,7 +72,7 @@ def test_several_processes_are_started_by_torchrun(tmp_path):
     (tmp_path / "VLMEvalKit").mkdir()
     run = tmp_path / "VLMEvalKit" / "run.py"
     run.touch()
-    argv = kit.command(settings, [MMSI], tmp_path)
+    argv = vlmevalkit.command(settings, [MMSI], tmp_path)
     at = argv.index("--nproc-per-node=4")
     assert argv[at + 1] == str(run)
     assert argv[at - 1].endswith(("torchrun", "torch.distributed.run"))
@@ -218,7 +218,7 @@ def test_files_are_found_in_dated_folders_with_and_without_links(tmp_path):
     (newer / "exact_matching_backup").mkdir()
     (newer / "exact_matching_backup" / "Qwen3-VL_BLINK_acc.csv").touch()
     (tmp_path / "Qwen3-VL" / "Qwen3-VL_BLINK.xlsx").symlink_to(newer / "Qwen3-VL_BLINK.xlsx")
-    found = kit.written(tmp_path, settings, "BLINK")
+    found = vlmevalkit.written(tmp_path, settings, "BLINK")
     assert found.answers is not None and found.answers.resolve() == newer / "Qwen3-VL_BLINK.xlsx"
     assert found.scored == newer / "Qwen3-VL_BLINK_exact_matching_result.xlsx"
     assert found.figures == newer / "Qwen3-VL_BLINK_acc.csv"
@@ -237,7 +237,7 @@ def test_files_are_found_in_dated_folders_with_and_without_links(tmp_path):
 )
 def test_each_name_of_the_kit_s_has_its_meaning(tmp_path, name, kind):
     (tmp_path / name).touch()
-    found = kit.written(tmp_path, drawn.kit_settings(tmp_path, model="org/m"), "VSI-Bench_32frame")
+    found = vlmevalkit.written(tmp_path, drawn.kit_settings(tmp_path, model="org/m"), "VSI-Bench_32frame")
     assert getattr(found, kind) == tmp_path / name
     assert sum(getattr(found, field) is not None for field in found.__struct_fields__) == 1
 
@@ -245,14 +245,14 @@ def test_each_name_of_the_kit_s_has_its_meaning(tmp_path, name, kind):
 def test_3dsrbench_s_table_with_all_settings_goes_before_the_short_one(tmp_path):
     for name in ("m_3DSRBench_acc.csv", "m_3DSRBench_full_acc.csv"):
         (tmp_path / name).touch()
-    found = kit.written(tmp_path, drawn.kit_settings(tmp_path, model="m"), "3DSRBench")
+    found = vlmevalkit.written(tmp_path, drawn.kit_settings(tmp_path, model="m"), "3DSRBench")
     assert found.figures == tmp_path / "m_3DSRBench_full_acc.csv"
 
 
 def test_files_of_other_models_are_not_taken(tmp_path):
     for model in ("a", "b"):
         (tmp_path / f"{model}_BLINK.xlsx").touch()
-    found = kit.written(tmp_path, drawn.kit_settings(tmp_path, model="a"), "BLINK")
+    found = vlmevalkit.written(tmp_path, drawn.kit_settings(tmp_path, model="a"), "BLINK")
     assert found.answers == tmp_path / "a_BLINK.xlsx"
     with pytest.raises(DataError, match="several models"):
-        kit.written(tmp_path, drawn.kit_settings(tmp_path, model="c"), "BLINK")
+        vlmevalkit.written(tmp_path, drawn.kit_settings(tmp_path, model="c"), "BLINK")

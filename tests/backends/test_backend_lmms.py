@@ -8,8 +8,8 @@ import re
 import pytest
 
 from backends import drawn_answers as drawn
-from snellen.backends import Outcome, run_backend
-from snellen.backends.lmms import model_folder
+from snellen.easi.external import Outcome, run_backend
+from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError
 from snellen.evaluation import load_run
 from snellen.reporting import write

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends import drawn_answers as drawn
-from snellen.backends import process, run_backend
+from snellen.easi.external import process, run_backend
 from snellen.errors import PreflightError, StorageError
 
 TESTS = Path(__file__).parent.parent
@@ -55,7 +55,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from backends import drawn_answers as drawn
-from snellen.backends import run_backend
+from snellen.easi.external import run_backend
 from snellen.errors import InterruptedRunError
 
 try:

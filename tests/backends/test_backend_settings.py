@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.backends import BACKENDS, Settings, run_backend
-from snellen.backends.settings import jobs
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.easi.external import BACKENDS, Settings, run_backend
+from snellen.easi.external.settings import jobs
 from snellen.errors import UsageError
 
 

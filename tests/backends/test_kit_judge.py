@@ -7,11 +7,10 @@ import json
 import pytest
 
 from backends import drawn_answers as drawn
-from snellen.backends import run_backend
+from snellen.easi.external import run_all, run_backend
+from snellen.easi.log_file import line
+from snellen.easi.status import entry
 from snellen.engine.folder import RunFolder
-from snellen.pipeline import peers
-from snellen.pipeline.board import entry
-from snellen.pipeline.journal import line
 
 MMSI = "MMSIBench_wo_circular"
 JUDGE = "gpt-4o-1120"
@@ -35,8 +34,8 @@ def judged(tmp_path, monkeypatch):
     def ask(plan, name="mmsi-bench"):
         drawn.environment(tmp_path, monkeypatch, plan)
         settings = drawn.kit_settings(tmp_path, judge_model=JUDGE)
-        board = peers.plan("vlmevalkit", settings, (name,))
-        peers.work("vlmevalkit", settings, board, Silent(), tmp_path / "log.txt")
+        board = run_all.plan("vlmevalkit", settings, (name,))
+        run_all.work("vlmevalkit", settings, board, Silent(), tmp_path / "log.txt")
         return run_backend("vlmevalkit", settings, [name])[name], board.rows[0]
 
     return ask

@@ -18,8 +18,6 @@ from msgspec import structs
 
 from benchmarks.spatial.official_drawn import draw
 from servers import fast
-from snellen.backends import Settings, run_backend
-from snellen.backends.settings import HALVES
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.exchange import results
 from snellen.benchmarks.spatial.layouts import lmms_rows, official
@@ -27,6 +25,8 @@ from snellen.benchmarks.spatial.layouts.where import source
 from snellen.benchmarks.spatial.question import sample
 from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.easi.external import Settings, run_backend
+from snellen.easi.external.settings import HALVES
 from snellen.evaluation import load_run
 from snellen.interop.answers import Problems
 from snellen.interop.lines import table_rows

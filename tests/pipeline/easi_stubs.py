@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from servers.fast import completion
+from snellen.easi import Board, Row, Settings, plan, prepare, run, work
+from snellen.easi.names import chosen
 from snellen.errors import PreflightError
 from snellen.models.base import ModelOptions
-from snellen.pipeline import Board, Row, Settings, phases, plan, prepare, work
-from snellen.pipeline.keys import chosen
 from snellen.types import Prompt, Response, Text
 
 
@@ -71,7 +71,7 @@ def done(monkeypatch: Any, model: Speaker, asked: Settings) -> tuple[Board, Told
         model.opened += 1
         return model
 
-    monkeypatch.setattr(phases, "open_scattered", opened)
+    monkeypatch.setattr(run, "open_scattered", opened)
     board, told = plan(asked), Told()
     prepare(asked, board, told)
     work(asked, board, told)

@@ -142,9 +142,9 @@ def test_what_the_submission_lacks_is_told_before_the_data_is_touched(data: Path
 
 
 def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Path, tmp_path: Path, capsys, monkeypatch):
-    from snellen import submitting
+    from snellen.easi import submit
+    from snellen.easi.submit.client import Reply
     from snellen.errors import SubmissionError
-    from snellen.submitting.leaderboard import Reply
 
     monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdefghij")
     calls: list[tuple[Any, ...]] = []
@@ -158,7 +158,7 @@ def test_only_what_is_complete_is_sent_and_its_failure_is_the_commands(data: Pat
             raise SubmissionError("the leaderboard says no", "Ask it why.")
         return Made(), Reply(200, '{"success": true}')
 
-    monkeypatch.setattr(submitting, "submit", send)
+    monkeypatch.setattr(submit, "submit", send)
     where = ("--dataset-dir", data, "--output-dir", tmp_path, "--no-rich", "--benchmarks", "embspatial", "--submit")
     configs = ("--submission-configs", '{"modelName": "a/b", "modelType": "rl", "precision": "float32"}')
     assert easi(*where, *configs, "--limit", 1) == 9 and not calls
@@ -276,7 +276,7 @@ def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that
     code = f"""
 import os, signal, sys
 from snellen.cli import main
-from snellen.pipeline import phases
+from snellen.easi import run as phases
 before = phases.{moment}
 def ended(*words):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -12,13 +12,13 @@ import pytest
 from easi_stubs import GradingServer, Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
-from snellen import load_run, submitting
+from snellen import load_run
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.easi import Row, submit
+from snellen.easi.judge import checked
+from snellen.easi.status import whole_runs
+from snellen.easi.submit.payload import metadata
 from snellen.errors import JudgeError, UsageError
-from snellen.pipeline import Row
-from snellen.pipeline.board import whole_runs
-from snellen.pipeline.judged import checked
-from snellen.submitting.payload import metadata
 from snellen.types import Metric
 
 PROSE = "It is hard to see, though I settle on the option named first."
@@ -99,7 +99,7 @@ def test_a_submission_has_the_judges_figure_under_the_official_id(judge, tmp_pat
         judge="api:grader",
     )
     details = metadata({"modelName": "a/b", "modelType": "rl", "precision": "float32"})
-    prepared = submitting.prepare(whole_runs(blink.folder.parent), details, out=tmp_path / "submissions")
+    prepared = submit.prepare(whole_runs(blink.folder.parent), details, out=tmp_path / "submissions")
     scores = prepared.payload["scores"]
     assert scores["blink"] == 100.0 and scores["embspatial"] == round(100 * (overall(embspatial).value or 0.0), 4)
     assert set(scores) == {task.id for task in TASKS.values() if task.name in EIGHT}, "no id with a judge's name in it"
@@ -193,7 +193,7 @@ def test_ended_while_the_judge_was_asked_the_figures_are_the_rules(judge, tmp_pa
     def ended(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snellen.pipeline.judged.judge", ended)
+    monkeypatch.setattr("snellen.easi.judge.judge", ended)
     blink, embspatial = run(monkeypatch, tmp_path, "blink,embspatial", lambda text: PROSE, judge="api:grader")
     assert (blink.state, embspatial.state) == ("complete", "complete") and not judge.asked
     assert overall(blink).value == 0.0 and blink.wants_judge and blink.judgement is None

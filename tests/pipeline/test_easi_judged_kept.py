@@ -12,10 +12,10 @@ from easi_stubs import GradingServer, Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.cli import main
-from snellen.pipeline import Row
-from snellen.pipeline.board import entry
-from snellen.pipeline.journal import line
-from snellen.referencing import beside_easi
+from snellen.easi import Row
+from snellen.easi.log_file import line
+from snellen.easi.reference import beside_easi
+from snellen.easi.status import entry
 
 PROSE = "It is hard to see, though I settle on the option named first."
 

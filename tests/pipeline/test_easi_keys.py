@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.easi.locate_data import data_of
+from snellen.easi.names import chosen
 from snellen.errors import UsageError
-from snellen.pipeline.keys import chosen
-from snellen.pipeline.places import data_of
 
 
 def test_the_eight_are_asked_unless_more_or_others_are_named():

@@ -15,9 +15,10 @@ from easi_stubs import Speaker, done, settings
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
 from snellen.cli import main
+from snellen.easi import Settings, plan
+from snellen.easi import run as phases
 from snellen.errors import BadRequestError, UsageError
 from snellen.models.base import ModelOptions
-from snellen.pipeline import Settings, phases, plan
 
 THREE = "mmsi_bench, blink, embspatial"
 

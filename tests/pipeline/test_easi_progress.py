@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from snellen.cli import easi_screen
+from snellen.easi import Board, Row, Settings, plan
 from snellen.models.base import ModelOptions
-from snellen.pipeline import Board, Row, Settings, plan
 
 
 @pytest.fixture

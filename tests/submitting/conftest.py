@@ -14,7 +14,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
-from snellen.submitting import standing
+from snellen.easi.submit import score
 from snellen.types import Prompt, Response, Text
 
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
@@ -60,7 +60,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sets that were drawn are all there is."""
     for name, task in list(TASKS.items()):
         monkeypatch.setitem(TASKS, name, structs.replace(task, rows=(drawn.count(name),)))  # type: ignore[arg-type]
-    monkeypatch.setattr(standing, "LEAST", {})
+    monkeypatch.setattr(score, "LEAST", {})
 
 
 @pytest.fixture

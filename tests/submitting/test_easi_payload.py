@@ -11,13 +11,9 @@ from hypothesis import strategies as st
 
 from snellen.benchmarks.spatial.reference.average import Figures, average, points
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.easi.submit.payload import FIELDS, metadata, payload
+from snellen.easi.submit.score import sub_keys
 from snellen.errors import UsageError
-from snellen.submitting.payload import (
-    FIELDS,
-    metadata,
-    payload,
-)
-from snellen.submitting.standing import sub_keys
 
 GOOD = {"modelName": "org/model", "modelType": "instruction", "precision": "bfloat16"}
 

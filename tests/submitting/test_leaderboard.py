@@ -2,8 +2,8 @@ import pytest
 
 from servers.leaderboard import Answer, leaderboard
 from snellen import redaction
+from snellen.easi.submit.client import check_endpoint, multipart, send
 from snellen.errors import SubmissionError, UsageError
-from snellen.submitting.leaderboard import check_endpoint, multipart, send
 
 TOKEN = "hf_abcdefghijklmnopqrstuv"
 REQUEST = multipart(b'{"modelName": "org/model"}', b"PK\x03\x04" + bytes(range(256)) * 8)

@@ -13,8 +13,7 @@ import pytest
 from benchmarks.spatial import official_drawn as drawn
 from servers.leaderboard import Answer, leaderboard
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.submitting import leaderboard as client
-from snellen.submitting import masked, preparing
+from snellen.easi.submit import client, masked, package
 from submitting.conftest import ABOUT, TOKEN
 
 
@@ -186,15 +185,15 @@ def test_payload_and_zip_together_stay_below_what_the_platform_takes(
 ) -> None:
     full = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
     assert full["reply_characters"] is None
-    for limit in (full["request_bytes"] + preparing.ENVELOPE, full["request_bytes"] - 200):
-        monkeypatch.setattr(preparing, "LARGEST_REQUEST", limit)
+    for limit in (full["request_bytes"] + package.ENVELOPE, full["request_bytes"] - 200):
+        monkeypatch.setattr(package, "LARGEST_REQUEST", limit)
         remarks = "x" * 2_000 if limit < full["request_bytes"] else ""
         said = snellen("submit", "easi", runs, *ABOUT, "--remarks", remarks, "--dry-run", "--json")
         if said.status == 0:
             assert json.loads(said.out)["request_bytes"] <= limit
         else:
             assert said.status == 10 and "by hand" in said.err
-    monkeypatch.setattr(preparing, "LARGEST_REQUEST", 9_000)
+    monkeypatch.setattr(package, "LARGEST_REQUEST", 9_000)
     said = snellen("submit", "easi", runs, *ABOUT, "--dry-run")
     assert said.status == 10 and "even without the replies" in said.err and "by hand" in said.err
     assert not [path for path in Path("results/submissions").iterdir() if path.name.startswith(".part")]

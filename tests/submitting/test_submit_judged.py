@@ -13,10 +13,10 @@ from benchmarks.spatial import official_drawn as drawn
 from pipeline.easi_stubs import GradingServer
 from snellen import Run, evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.easi.judge import ask
+from snellen.easi.submit import Prepared, prepare
+from snellen.easi.submit.payload import metadata
 from snellen.engine.progress import Silent
-from snellen.pipeline.judged import ask
-from snellen.submitting import Prepared, prepare
-from snellen.submitting.payload import metadata
 from snellen.types import Prompt, Response
 
 DETAILS = metadata({"modelName": "org/prose", "modelType": "rl", "precision": "int8"})

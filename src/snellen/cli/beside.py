@@ -12,7 +12,7 @@ from snellen.scoring.interval_text import span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.referencing import Beside, Held, Result
+    from snellen.easi.reference import Beside, Held, Result
 
 REFERENCES = ("easi",)
 HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
@@ -22,9 +22,9 @@ HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
 def beside(
     results: Sequence[Path], model: str | None, faults: str | None, *, as_json: bool, trust: bool = False
 ) -> None:
-    """Print what `snellen.referencing.beside_easi` finds."""
+    """Print what `snellen.easi.reference.beside_easi` finds."""
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
-    from snellen.referencing import beside_easi
+    from snellen.easi.reference import beside_easi
 
     names = [name.strip() for name in (faults or "").split(",") if name.strip()]
     found = beside_easi(results, model=model, fault_names=names, trust=trust)

@@ -13,8 +13,8 @@ from snellen.cli.easi_end import again, end, foreseen, shown, typed
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.backends import Settings as BackendSettings
-    from snellen.submitting.payload import Metadata
+    from snellen.easi.external import Settings as BackendSettings
+    from snellen.easi.submit.payload import Metadata
 
 PEERS = "Another back end"
 CHOICE, JUDGING, SENDING = "What is asked", "Judge", "Submission"
@@ -188,15 +188,15 @@ def easi(
     is not asked again, and a benchmark that fails does not stop the others. The exit status is 0 only if every
     benchmark is complete.
     """
+    from snellen.easi import Settings, plan, prepare, work
+    from snellen.easi.log_file import LogFile
+    from snellen.easi.names import chosen
     from snellen.models.base import ModelOptions
-    from snellen.pipeline import Settings, plan, prepare, work
-    from snellen.pipeline.journal import LogFile
-    from snellen.pipeline.keys import chosen
 
     names = chosen(benchmarks, extra=include_extra)
     if backend != "native":
-        from snellen.backends import Settings as BackendSettings
-        from snellen.pipeline.peers import PAYLOAD_NAMES
+        from snellen.easi.external import Settings as BackendSettings
+        from snellen.easi.external.run_all import PAYLOAD_NAMES
 
         driven = BackendSettings(
             model=model,
@@ -293,8 +293,8 @@ def _by_peer(
     dry_run: bool,
 ) -> None:
     """The whole command where another harness asks."""
-    from snellen.pipeline import peers
-    from snellen.pipeline.journal import LogFile
+    from snellen.easi.external import run_all
+    from snellen.easi.log_file import LogFile
 
     _only(
         context,
@@ -302,12 +302,12 @@ def _by_peer(
         "Snellen's own back end",
         "Give the harness its own arguments behind --, or in --model-args.",
     )
-    board = peers.plan(backend, settings, names)
+    board = run_all.plan(backend, settings, names)
     with LogFile(board.folder, verbose=settings.verbose) as log:
         log.said(again(context, drop=()))
         with shown(board, log, plain=plain, as_json=as_json) as watch:
             if not dry_run:
-                peers.work(backend, settings, board, watch, board.folder / f"{backend}.log")
+                run_all.work(backend, settings, board, watch, board.folder / f"{backend}.log")
         end(context, board, details, log, as_json=as_json, dry_run=dry_run)
 
 
@@ -319,11 +319,8 @@ def _details(
         if configs is not None:
             raise UsageError("--submission-configs is for --submit, which was not given.", "Write both, or neither.")
         return None
-    from snellen.submitting import hub_token
-    from snellen.submitting.payload import (
-        is_model_name,
-        metadata,
-    )
+    from snellen.easi.submit import hub_token
+    from snellen.easi.submit.payload import is_model_name, metadata
 
     named = {"modelName": name} if is_model_name(name) else {}
     details = metadata({}, configs, defaults={"backend": backend, **named})

@@ -14,9 +14,9 @@ import typer
 from snellen.errors import FingerprintError, SnellenError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.pipeline import Board, Watch
-    from snellen.pipeline.journal import LogFile
-    from snellen.submitting.payload import Metadata
+    from snellen.easi import Board, Watch
+    from snellen.easi.log_file import LogFile
+    from snellen.easi.submit.payload import Metadata
 
 
 def end(
@@ -43,8 +43,8 @@ def _sent(
     context: typer.Context, board: Board, details: Metadata, log: LogFile, status: int, *, dry_run: bool
 ) -> _Sent:
     """Send what is there, if all that was asked for is complete."""
-    from snellen import submitting
-    from snellen.pipeline.board import whole_runs
+    from snellen.easi import submit
+    from snellen.easi.status import whole_runs
 
     if dry_run:
         why = foreseen(board, context.params["limit"])
@@ -61,8 +61,8 @@ def _sent(
         )
     else:
         try:
-            token = submitting.hub_token()
-            prepared, reply = submitting.submit(
+            token = submit.hub_token()
+            prepared, reply = submit.submit(
                 whole_runs(board.folder),
                 details,
                 token,
@@ -81,7 +81,7 @@ def _sent(
 def foreseen(board: Board, limit: int | None) -> str:
     """Why the leaderboard would be sent nothing at the end, as far as options and data tell; empty where nothing says so."""
     from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-    from snellen.pipeline.board import whole_runs
+    from snellen.easi.status import whole_runs
 
     there = {row.name for row in board.rows} | {path.name for path in whole_runs(board.folder)}
     left_out = [name for name in EIGHT if name not in there]
@@ -104,10 +104,10 @@ def foreseen(board: Board, limit: int | None) -> str:
 
 
 def _judged(board: Board) -> list[str]:
-    from snellen.engine import regraded
+    from snellen.easi import judged_scores
     from snellen.engine.folder import RunFolder
 
-    return [row.name for row in board.rows if regraded.beside(RunFolder(row.folder)) is not None]
+    return [row.name for row in board.rows if judged_scores.beside(RunFolder(row.folder)) is not None]
 
 
 @contextlib.contextmanager
@@ -127,7 +127,7 @@ def _tell(
     """The table that stays and what it cannot hold, or one JSON object."""
     from snellen.cli.easi_screen import final, listed, remarks
     from snellen.cli.output import show, show_json
-    from snellen.pipeline.board import entry
+    from snellen.easi.status import entry
 
     left = [] if dry_run else board.unfinished
     # Runs with other settings refuse the same command again; each says what to do.

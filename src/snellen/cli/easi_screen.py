@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.benchmarks.spatial.tasks import EIGHT
+from snellen.easi.log_file import line
+from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
 from snellen.engine.progress import clock
-from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
-from snellen.pipeline.journal import line
 from snellen.scoring.interval_text import legend, mark, span
 
 if TYPE_CHECKING:

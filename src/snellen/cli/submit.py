@@ -16,7 +16,7 @@ from snellen.scoring.interval_text import mark, span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.submitting import Prepared
+    from snellen.easi.submit import Prepared
 
 group = typer.Typer(help="Send results to a leaderboard.", no_args_is_help=True)
 ABOUT = "About the model"
@@ -107,17 +107,17 @@ def easi(
     The token is HF_TOKEN, of the environment or of .env in the working folder; it is checked first, then what is said about
     the model, then whether the results are whole. Everything that is sent lies in a folder of its own before it is sent.
     """
-    from snellen import submitting
+    from snellen.easi import submit
 
-    address = submitting.check_endpoint(endpoint or submitting.ENDPOINT)
+    address = submit.check_endpoint(endpoint or submit.ENDPOINT)
     try:
-        token = submitting.hub_token()
+        token = submit.hub_token()
     except PreflightError as error:
         if not dry_run:
             raise
         token = ""
         note(f"note: {error.message}; nothing can be sent before that")
-    details = submitting.metadata(
+    details = submit.metadata(
         {
             "modelName": model_name,
             "modelType": model_type,
@@ -129,22 +129,22 @@ def easi(
             "remarks": remarks,
         },
         submission_configs,
-        defaults=submitting.said_by(results, trust=trust),
+        defaults=submit.said_by(results, trust=trust),
     )
-    prepared = submitting.prepare(results, details, profile=profile, out=out, mention=mention, trust=trust)
+    prepared = submit.prepare(results, details, profile=profile, out=out, mention=mention, trust=trust)
     if not as_json:
         show(_table(prepared), _sending(prepared, address, token, profile))
-    submitting.require_whole(prepared, allow_incomplete=allow_incomplete)
+    submit.require_whole(prepared, allow_incomplete=allow_incomplete)
     faults = prepared.faults()
     for line in faults:
         note(f"note: {line}")
-    if before := submitting.taken_before(prepared):
+    if before := submit.taken_before(prepared):
         note(f"note: the leaderboard took these very files on {before}")
     reply = None
     if not dry_run:
         if not yes and sys.stdin.isatty():
             typer.confirm("Send it?", abort=True)
-        reply = submitting.post(prepared, token, endpoint=address, say=lambda line: note(f"note: {line}"))
+        reply = submit.post(prepared, token, endpoint=address, say=lambda line: note(f"note: {line}"))
     if as_json:
         show_json(_json(prepared, address, None if reply is None else reply._asdict()))
     else:
@@ -192,7 +192,7 @@ def _sending(prepared: Prepared, address: str, token: str, profile: str) -> str:
     """What would be sent, where to, and by whom."""
     from rich.markup import escape
 
-    from snellen.submitting import masked
+    from snellen.easi.submit import masked
 
     kept = "whole replies" if prepared.kept is None else f"the last {prepared.kept:,} characters of each reply"
     said = {name: value for name, value in prepared.payload.items() if isinstance(value, str) and value}

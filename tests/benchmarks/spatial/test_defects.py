@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
-from snellen.backends.lmms import free_port
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.reference.faults import FAULTS
+from snellen.easi.external.lmms_eval import free_port
 from snellen.types import Text
 
 ROOT = Path(__file__).parents[3]

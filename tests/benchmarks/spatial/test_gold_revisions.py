@@ -17,10 +17,10 @@ from snellen.benchmarks.spatial.benchmarks import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
 from snellen.benchmarks.spatial.reference.gold import Correction, corrections
 from snellen.cli import main
+from snellen.easi.submit.results import given
+from snellen.easi.submit.score import standing
 from snellen.engine.caveats import conditions
 from snellen.evaluation import load_run
-from snellen.submitting.given import given
-from snellen.submitting.standing import standing
 from snellen.types import Prompt, Response
 
 OLD = corrections()["blink"]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from snellen.backends import kit, lmms
-from snellen.backends.keeping import Answers
-from snellen.backends.settings import Job
 from snellen.benchmarks.spatial.exchange import aggregated, results
 from snellen.benchmarks.spatial.exchange.aggregated import Theirs
 from snellen.benchmarks.spatial.layouts import lmms_rows
+from snellen.easi.external import lmms_eval, vlmevalkit
+from snellen.easi.external.import_run import Answers
+from snellen.easi.external.settings import Job
 from snellen.engine.rescore import Scored
 from snellen.evaluation import Run
 from snellen.interop.answers import Problems
@@ -26,7 +26,7 @@ MRA = "MRA:.5:.95:.05"
 CHARACTERS = 80
 
 
-def of_lmms(job: Job, written: Mapping[str, lmms.Written], problems: Problems) -> Theirs | None:
+def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Problems) -> Theirs | None:
     """lmms-eval's figures of a benchmark; SITE's from its rows, as EASI takes it. None: it has written none."""
     if job.task.name == "site":
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
@@ -35,7 +35,9 @@ def of_lmms(job: Job, written: Mapping[str, lmms.Written], problems: Problems) -
     return aggregated.of_lmms(job.task, read_all_lmms_results(one.results, problems))
 
 
-def of_kit(job: Job, written: Mapping[str, kit.Written], problems: Problems, *, judged: bool = False) -> Theirs | None:
+def of_kit(
+    job: Job, written: Mapping[str, vlmevalkit.Written], problems: Problems, *, judged: bool = False
+) -> Theirs | None:
     """VLMEvalKit's figures of a benchmark, by rules or by a judge. None: it has written none."""
     if job.task.name == "site":
         scored = [one.judged if judged else one.scored for one in written.values()]
@@ -44,7 +46,7 @@ def of_kit(job: Job, written: Mapping[str, kit.Written], problems: Problems, *, 
     (one,) = written.values()
     path = one.figures
     if judged:
-        by_rules = path is not None and any(tag in path.name for tag in kit.RULE_TAGS)
+        by_rules = path is not None and any(tag in path.name for tag in vlmevalkit.RULE_TAGS)
         path = one.judged_figures or (None if by_rules else path)
     return None if path is None else aggregated.of_kit(job.task, read_kit_acc(path))
 
@@ -68,7 +70,7 @@ def differences(
 
     summary = run.summarize("all", each=each)
     # EASI pools SITE without rows whose options nobody knows; the kit's own table gives them four.
-    pooled = "easi" if job.task.name == "site" and profile == kit.PROFILE else profile
+    pooled = "easi" if job.task.name == "site" and profile == vlmevalkit.PROFILE else profile
     metrics = {metric.name: metric for metric in summary.metrics[pooled]}
     overall = _points(metrics.get("overall"))
     if theirs is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from snellen.engine import regraded
+from snellen.easi import judged_scores
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Display
 from snellen.engine.verdicts import default_folder
@@ -67,7 +67,7 @@ def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)
         said.append(f"verdicts that were there were {why}; they lie in {aside}")
-    judge(run.path, who, rubric=regraded.RUBRIC, out=folder.path, benchmark=run.benchmark, display=display)
+    judge(run.path, who, rubric=judged_scores.RUBRIC, out=folder.path, benchmark=run.benchmark, display=display)
     return said
 
 
@@ -77,11 +77,11 @@ def _stale(run: Run, folder: RunFolder, who: str) -> str:
         meta = folder.meta()
     except RunError:
         return "unreadable"
-    if meta.spec.data.options.get("rubric") != regraded.RUBRIC:
+    if meta.spec.data.options.get("rubric") != judged_scores.RUBRIC:
         return "by another rubric"
     if meta.spec.model != who:
         return f"by {meta.spec.model}"
-    return "" if regraded.about(run.folder) == meta.identity.get("data") else "about other answers"
+    return "" if judged_scores.about(run.folder) == meta.identity.get("data") else "about other answers"
 
 
 def set_aside(folder: RunFolder, aside: Path) -> None:

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from snellen.benchmarks import registry
-from snellen.engine import regraded
+from snellen.easi import judge as judged
+from snellen.easi import judged_scores
+from snellen.easi.locate_data import data_of, on_hub
+from snellen.easi.shared_model import Kept
+from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
+from snellen.easi.unparsed import unread
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.loop import in_loop
 from snellen.engine.progress import Progress
@@ -22,11 +27,6 @@ from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.evaluation import Run, given_data
 from snellen.models.base import Model, ModelOptions
-from snellen.pipeline import judged
-from snellen.pipeline.board import NOT_JUDGED, Board, Row, State, Watch
-from snellen.pipeline.kept import Kept
-from snellen.pipeline.places import data_of, on_hub
-from snellen.pipeline.unread import unread
 
 log = logging.getLogger(__name__)
 FAULT = 70
@@ -240,16 +240,16 @@ def _figures(settings: Settings, board: Board, row: Row, watch: Watch, aside: Pa
         return
     if not done.summary_is_current():
         done.summarize("all")
-    row.metrics = done.figures(regraded.PROFILE)[regraded.PROFILE]
+    row.metrics = done.figures(judged_scores.PROFILE)[judged_scores.PROFILE]
     row.unread = unread(done)
     row.wants_judge = row.unread.over(settings.threshold)
     if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
         show = _Shown(row, watch)
         row.notes += judged.ask(done, board.judge, show, aside)
-    found = regraded.beside(done.folder) if settings.judging else None
+    found = judged_scores.beside(done.folder) if settings.judging else None
     if found is not None:
-        row.judgement = regraded.judgement(done.folder, done.meta, done.benchmark, found)
+        row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, found)
         row.metrics, row.judging = row.judgement.metrics, row.judgement.text
     elif settings.judging and row.wants_judge and board.judge is not None:
         row.judging = f"not judged: {board.judge} has not given a verdict on every reply; the score is by rules"

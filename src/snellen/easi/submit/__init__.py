@@ -1,6 +1,6 @@
 """A submission to EASI's leaderboard, from Python; `snellen submit easi` and `snellen easi --submit` call this.
 
-`metadata` (of `snellen.submitting.payload`) checks what is said about the model before anything else is done; `hub_token`
+`metadata` (of `snellen.easi.submit.payload`) checks what is said about the model before anything else is done; `hub_token`
 finds who submits; `prepare` makes the files, `require_whole` says whether they may go, `post` sends them. `submit` does the last
 three.
 """
@@ -15,19 +15,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from snellen.easi.submit.client import ENDPOINT, WAITS_S, Reply, check_endpoint, send
+from snellen.easi.submit.package import OUT, PROFILE, Prepared, prepare
+from snellen.easi.submit.payload import Metadata, is_model_name, metadata
+from snellen.easi.submit.results import backend, given, models
+from snellen.easi.submit.score import Standing
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
 from snellen.models.api.keys import find_key
 from snellen.redaction import redact_bytes
-from snellen.submitting.given import backend, given, models
-from snellen.submitting.leaderboard import ENDPOINT, WAITS_S, Reply, check_endpoint, send
-from snellen.submitting.payload import (
-    Metadata,
-    is_model_name,
-    metadata,
-)
-from snellen.submitting.preparing import OUT, PROFILE, Prepared, prepare
-from snellen.submitting.standing import Standing
 
 __all__ = [
     "ENDPOINT",

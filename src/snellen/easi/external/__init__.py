@@ -4,7 +4,7 @@
 profiles, and its own figure stands beside ours.
 """
 
-from snellen.backends.drive import BACKENDS, run_backend
-from snellen.backends.settings import Outcome, Settings
+from snellen.easi.external.run import BACKENDS, run_backend
+from snellen.easi.external.settings import Outcome, Settings
 
 __all__ = ["BACKENDS", "Outcome", "Settings", "run_backend"]

@@ -11,13 +11,13 @@ import msgspec
 
 from snellen import stopping
 from snellen.benchmarks.spatial.tasks import EIGHT
+from snellen.easi.judged_scores import PROFILE, Judgement
+from snellen.easi.names import HALVES, ORDER, task_of
+from snellen.easi.unparsed import Unread
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Progress
-from snellen.engine.regraded import PROFILE, Judgement
 from snellen.errors import FingerprintError, SnellenError
 from snellen.evaluation import Run
-from snellen.pipeline.keys import HALVES, ORDER, task_of
-from snellen.pipeline.unread import Unread
 from snellen.types import Metric
 
 MANIFEST = "easi.json"

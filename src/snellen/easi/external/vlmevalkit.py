@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.backends.settings import Settings, no_keys
+from snellen.easi.external.settings import Settings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.lines import separated_rows

@@ -21,7 +21,9 @@ from snellen.benchmarks.spatial.reference.average import Figures
 from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS
-from snellen.engine import regraded, rescore
+from snellen.easi import judged_scores
+from snellen.easi.submit.results import Given
+from snellen.engine import rescore
 from snellen.engine.folder import RunFolder
 from snellen.engine.overview import present_state
 from snellen.engine.verdicts import Verdicts, read
@@ -33,7 +35,6 @@ from snellen.scoring.judge import built_in
 from snellen.scoring.record import score_record
 from snellen.scoring.statistics import with_cluster
 from snellen.scoring.table import ScoreBuilder
-from snellen.submitting.given import Given
 from snellen.types import Metric, Record, Sample, Score
 
 LEAST = {"3dsrbench": 2772}
@@ -166,17 +167,17 @@ def _of_rules(one: Given, run: Run, profile: str) -> Iterator[tuple[Sample, Reco
 
 
 def _of_judged(one: Given, run: Run) -> Iterator[tuple[Sample, Record, Score]]:
-    judged = regraded.beside(run.folder)
+    judged = judged_scores.beside(run.folder)
     said = read(judged, run.folder) if judged is not None else Verdicts({}, "")
-    schema = built_in(regraded.RUBRIC).verdict
+    schema = built_in(judged_scores.RUBRIC).verdict
     for sample, record in in_order(run):
-        score = regraded.regraded(run.benchmark, sample, record, said, schema)
+        score = judged_scores.regraded(run.benchmark, sample, record, said, schema)
         yield (*_in_half(one.half, sample, record), score)
 
 
 def _judged(one: Given, profile: str) -> RunFolder | None:
     """The whole judged run beside a run, where the profile is the one that a judge works for."""
-    return regraded.beside(one.run.folder) if one.run is not None and profile == regraded.PROFILE else None
+    return judged_scores.beside(one.run.folder) if one.run is not None and profile == judged_scores.PROFILE else None
 
 
 def _in_half(half: str, sample: Sample, record: Record) -> tuple[Sample, Record]:
@@ -240,8 +241,12 @@ def _judge(one: Given, profile: str) -> dict[str, str] | None:
     if folder is None:
         return None
     meta = folder.meta()
-    rubric = built_in(regraded.RUBRIC)
-    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{regraded.RUBRIC} {rubric.digest}"}
+    rubric = built_in(judged_scores.RUBRIC)
+    return {
+        "model": meta.spec.model,
+        "fingerprint": meta.fingerprint,
+        "rubric": f"{judged_scores.RUBRIC} {rubric.digest}",
+    }
 
 
 def _judging(one: Given, profile: str, replies: int, verdicts: int) -> str:

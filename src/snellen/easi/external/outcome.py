@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.backends import figures, keeping, kit, lmms
-from snellen.backends.keeping import Answers, Read
-from snellen.backends.settings import Job, Outcome, Settings
 from snellen.benchmarks.spatial.exchange.aggregated import Theirs
+from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
+from snellen.easi.external.import_run import Answers, Read
+from snellen.easi.external.settings import Job, Outcome, Settings
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunError
@@ -33,7 +33,11 @@ class Harness(Struct, frozen=True):
     @property
     def model(self) -> str:
         """Who answers, for people."""
-        given = lmms.model_folder(self.settings).replace("__", "/") if self.name == lmms.NAME else self.settings.model
+        given = (
+            lmms_eval.model_folder(self.settings).replace("__", "/")
+            if self.name == lmms_eval.NAME
+            else self.settings.model
+        )
         return f"{self.name}:{given}"
 
 
@@ -57,7 +61,7 @@ def asked(harness: Harness, job: Job) -> dict[str, Any]:
     """What a benchmark's fingerprint is made of; how many processes share the work is not part of it."""
     given = harness.settings
     told = {"model": given.model, "model_args": given.model_args, "extra": list(given.extra)}
-    return keeping.identity(job, harness.name, harness.version, told)
+    return import_run.identity(job, harness.name, harness.version, told)
 
 
 def folder_of(harness: Harness, job: Job) -> RunFolder:
@@ -107,10 +111,10 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
     said: tuple[str, ...] = ()
     was = folder.meta().fingerprint if folder.exists() else None
     if was is not None and (harness.settings.rerun or was != fingerprint.digest(what)):
-        said = (f"an earlier run of it now lies in {keeping.aside(folder.path)}",)
+        said = (f"an earlier run of it now lies in {import_run.aside(folder.path)}",)
     expected = _expected(job, found.expected)
     try:
-        read = keeping.keep(
+        read = import_run.keep(
             folder,
             job,
             found.answers,
@@ -137,7 +141,7 @@ def made(harness: Harness, job: Job, base: Outcome, found: Found, problems: Prob
     except DataError as error:
         problems.add("its figures", error.message)
     run = load_run(folder.path)
-    ours, lines = figures.differences(run, job, theirs, found.scored, harness.profile)
+    ours, lines = compare.differences(run, job, theirs, found.scored, harness.profile)
     outcome = structs.replace(
         base,
         state="complete" if _is_whole(harness, job, read, expected, run.meta.state) else "partial",
@@ -190,7 +194,7 @@ def _is_whole(harness: Harness, job: Job, read: Read, expected: Mapping[str, int
         return False
     if None in expected.values() and job.task.rows and not job.is_half and read.total not in job.task.rows:
         return False
-    return harness.name != kit.NAME or not read.empty
+    return harness.name != vlmevalkit.NAME or not read.empty
 
 
 def _notes(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | None]) -> list[str]:
@@ -208,7 +212,7 @@ def _notes(harness: Harness, job: Job, read: Read, expected: Mapping[str, int | 
             notes.append(f"its data has {of:,} questions; the whole set has {whole}")
     if read.lost:
         notes.append(f"{read.lost:,} rows hold no reply and count as wrong; the first: {read.why}")
-    if read.empty and harness.name == kit.NAME:
+    if read.empty and harness.name == vlmevalkit.NAME:
         notes.append(f"{read.empty:,} predictions are empty: no answer, or a reply without text; its files do not say")
     elif read.empty:
         notes.append(f"{read.empty:,} replies are empty; lmms-eval writes such for requests that failed too")

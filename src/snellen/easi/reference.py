@@ -16,10 +16,10 @@ from snellen.benchmarks.spatial.reference import average, faults, published
 from snellen.benchmarks.spatial.reference.average import Average, Figures, points
 from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, Status, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.easi.submit.results import Given, given, models
+from snellen.easi.submit.score import Standing, standing
 from snellen.engine.caveats import conditions
 from snellen.errors import UsageError
-from snellen.submitting.given import Given, given, models
-from snellen.submitting.standing import Standing, standing
 from snellen.types import Metric
 
 PROFILES = ("easi", "lmms-eval")

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from snellen import __version__
-from snellen.backends.settings import Job
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.exchange import results
 from snellen.benchmarks.spatial.layouts import kept
 from snellen.benchmarks.spatial.layouts.kept import Kept
 from snellen.benchmarks.spatial.question import sample
+from snellen.easi.external.settings import Job
 from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import storage_error

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.backends.settings import Settings, no_keys
+from snellen.easi.external.settings import Settings, no_keys
 from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 

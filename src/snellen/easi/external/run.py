@@ -16,13 +16,25 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from snellen.backends import faults, figures, keeping, kit, lmms, outcomes, process
-from snellen.backends.keeping import Answers
-from snellen.backends.kit_judge import JudgeEvidence, evidence
-from snellen.backends.outcomes import Found, Harness
-from snellen.backends.process import Ended
-from snellen.backends.settings import Job, Outcome, Settings, jobs
 from snellen.benchmarks.spatial.exchange.aggregated import Theirs
+from snellen.easi.external import (
+    compare,
+    import_run,
+    log_errors,
+    outcome,
+    process,
+)
+from snellen.easi.external import (
+    lmms_eval as lmms,
+)
+from snellen.easi.external import (
+    vlmevalkit as kit,
+)
+from snellen.easi.external.import_run import Answers
+from snellen.easi.external.outcome import Found, Harness
+from snellen.easi.external.process import Ended
+from snellen.easi.external.settings import Job, Outcome, Settings, jobs
+from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
@@ -75,7 +87,7 @@ def run_backend(
     done: dict[str, Outcome] = {}
     pending: list[Job] = []
     for job in wanted:
-        before = None if settings.rerun else outcomes.before(harness, job)
+        before = None if settings.rerun else outcome.before(harness, job)
         if before is None:
             pending.append(job)
         else:
@@ -140,11 +152,11 @@ class _Driver:
         made = {}
         for job in pending:
             made[job.name] = self._lmms(job)
-            self.tell(outcomes.line(made[job.name]))
+            self.tell(outcome.line(made[job.name]))
         return made
 
     def _lmms(self, job: Job) -> Outcome:
-        what, problems = outcomes.asked(self.harness, job), Problems()
+        what, problems = outcome.asked(self.harness, job), Problems()
         written: dict[str, lmms.Written] = {}
         status, timed_out, seconds, start = 0, False, 0.0, _size(self.log)
         for part, task in job.parts:
@@ -170,8 +182,8 @@ class _Driver:
             profile=self.harness.profile,
             errors=(*_ends(status, timed_out, self.settings), *map(str, said)),
         )
-        found = Found(answers, answers, expected, lambda: figures.of_lmms(job, written, problems))
-        return outcomes.made(self.harness, job, base, found, problems)
+        found = Found(answers, answers, expected, lambda: compare.of_lmms(job, written, problems))
+        return outcome.made(self.harness, job, base, found, problems)
 
     def kit(self, pending: Sequence[Job]) -> dict[str, Outcome]:
         """One command for all data sets; then one for each benchmark that is to be judged."""
@@ -179,7 +191,7 @@ class _Driver:
             return {}
         shared, work = self.kit_work(pending[0])
         if self.settings.rerun:
-            keeping.aside(work)
+            import_run.aside(work)
         data = [name for job in pending for _, name in job.parts]
         start = _size(self.log)
         argv = kit.command(self.settings, data, work)
@@ -188,16 +200,16 @@ class _Driver:
         made = {}
         for job in pending:
             made[job.name] = self._kit(job, work, ended, seconds, found)
-            self.tell(outcomes.line(made[job.name]))
+            self.tell(outcome.line(made[job.name]))
         return made
 
     def kit_work(self, job: Job) -> tuple[dict[str, Any], Path]:
         """What the commands of all benchmarks share, and the folder of the kit's files that is named for it."""
-        shared = {key: value for key, value in outcomes.asked(self.harness, job)["harness"].items() if key != "tasks"}
+        shared = {key: value for key, value in outcome.asked(self.harness, job)["harness"].items() if key != "tasks"}
         return shared, self.root / kit.NAME / fingerprint.digest(shared)
 
     def _kit(
-        self, job: Job, work: Path, ended: Ended, seconds: float, found: Mapping[str, list[faults.Fault]]
+        self, job: Job, work: Path, ended: Ended, seconds: float, found: Mapping[str, list[log_errors.Fault]]
     ) -> Outcome:
         problems = Problems()
         written: dict[str, kit.Written] = {}
@@ -220,11 +232,11 @@ class _Driver:
             errors=(*_ends(ended.status, ended.timed_out, self.settings), *map(str, own or found.get("", []))),
         )
         scored = [Answers(part, one.scored, "kit") for part, one in written.items() if one.scored is not None]
-        made = outcomes.made(
+        made = outcome.made(
             self.harness,
             job,
             base,
-            Found(answers, scored, expected, lambda: figures.of_kit(job, written, problems)),
+            Found(answers, scored, expected, lambda: compare.of_kit(job, written, problems)),
             problems,
         )
         return self.judged(job, made)
@@ -247,14 +259,14 @@ class _Driver:
         found: list[JudgeEvidence] = []
         for part, data in job.parts:
             argv = kit.command(self.settings, [data], work, self.settings.judge_model)
-            what = {**outcomes.asked(self.harness, job), "judge": self.settings.judge_model}
+            what = {**outcome.asked(self.harness, job), "judge": self.settings.judge_model}
             before, begun = kit.stamps(work), _size(self.log)
             ended, took = self.start(argv, kit.environment(self.settings), work, what)
             status, seconds = status or ended.status, seconds + took
             try:
                 written[part] = kit.written(work, self.settings, data, before)
-                found.append(evidence(written[part].judged, faults.lines_of(self.log, begun)))
-                theirs = None if status else figures.of_kit(job, written, problems, judged=True)
+                found.append(evidence(written[part].judged, log_errors.lines_of(self.log, begun)))
+                theirs = None if status else compare.of_kit(job, written, problems, judged=True)
             except DataError as error:
                 problems.add(data, error.message)
                 found.append(JudgeEvidence(reason=f"{data}: {error.message}"))
@@ -277,7 +289,7 @@ class _Driver:
             errors=(*plain.errors, *failed) if reason else plain.errors,
             seconds=plain.seconds + seconds,
         )
-        outcomes.remember(run, judged)
+        outcome.remember(run, judged)
         return judged
 
 
@@ -292,9 +304,9 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[faults.Fault]]:
+def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_errors.Fault]]:
     """What the log says went wrong since it was `start` bytes long."""
-    return faults.faults(faults.lines_of(log, start), names)
+    return log_errors.faults(log_errors.lines_of(log, start), names)
 
 
 def _ends(status: int, timed_out: bool, settings: Settings) -> list[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.easi.submit.files import Found, found_in
 from snellen.engine.folder import RunFolder
 from snellen.errors import UsageError
 from snellen.evaluation import JUDGED, Run, load_run
-from snellen.submitting.files import Found, found_in
 
 HALVES = ("image", "video")
 _NAMES = f"These are: {', '.join(TASKS)}."

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from snellen.easi.judged_scores import PROFILE
 from snellen.engine import rescore
 from snellen.engine.final_records import final_records
-from snellen.engine.regraded import PROFILE
 from snellen.evaluation import Run
 from snellen.types import Score
 

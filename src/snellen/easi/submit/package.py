@@ -17,17 +17,14 @@ from snellen import __version__
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.spatial.reference.average import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
+from snellen.easi.submit.archive import readable, slim
+from snellen.easi.submit.client import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
+from snellen.easi.submit.payload import Metadata, payload
+from snellen.easi.submit.results import Given, given
+from snellen.easi.submit.score import Standing, file_stem, standing
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError
 from snellen.redaction import redact_bytes
-from snellen.submitting.archive import readable, slim
-from snellen.submitting.given import Given, given
-from snellen.submitting.leaderboard import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
-from snellen.submitting.payload import (
-    Metadata,
-    payload,
-)
-from snellen.submitting.standing import Standing, file_stem, standing
 from snellen.types import Record, Sample, Score
 
 PROFILE = "easi"

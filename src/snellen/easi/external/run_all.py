@@ -1,15 +1,15 @@
-"""The same benchmarks by a peer's own harness: lmms-eval or VLMEvalKit, driven and read by snellen.backends."""
+"""The same benchmarks by a peer's own harness: lmms-eval or VLMEvalKit, driven and read by snellen.easi.external."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from snellen.backends import BACKENDS, Outcome, Settings, run_backend
-from snellen.backends.drive import folder_of
+from snellen.easi.external import BACKENDS, Outcome, Settings, run_backend
+from snellen.easi.external.run import folder_of
+from snellen.easi.status import Board, Row, Watch
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 from snellen.evaluation import load_run
-from snellen.pipeline.board import Board, Row, Watch
 
 TOGETHER = "vlmevalkit"
 """The harness that asks all benchmarks in one command, having loaded the model once; the other one has a command each."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from snellen.easi.status import Row
 from snellen.engine.journal import storage_error
-from snellen.pipeline.board import Row
 from snellen.redaction import redact
 
 EVERY_S = 30.0

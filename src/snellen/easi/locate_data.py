@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from snellen.easi.names import task_of
 from snellen.errors import UsageError
-from snellen.pipeline.keys import task_of
 from snellen.sources.hub import HUB
 
 _VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
