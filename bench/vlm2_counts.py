@@ -55,7 +55,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         answers, questions = make(Path(place))
         bare = floor(answers, questions)
-        from snellen.rescoring import score_answers
+        from snellen.runs.score import score_answers
 
         start, wall = time.process_time(), time.perf_counter()
         summary, _ = score_answers(answers, "vlm2/oc-cnt", data=questions)

@@ -16,7 +16,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
-from snellen.evaluation import load_run
+from snellen.runs.evaluate import load_run
 from snellen.types import Prompt, Response
 
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"

@@ -41,7 +41,7 @@ def test_notes_say_what_a_reader_must_know_first(lights, tmp_path):
 
 
 def test_scores_pages_and_exported_files_say_the_same_of_a_run(lights, tmp_path):
-    from snellen.exporting import export
+    from snellen.runs.export import export
 
     media = MediaSettings(blank=True)
     run = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "run", limit=9, repeats=2, media=media)

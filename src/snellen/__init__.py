@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
-    from snellen.evaluation import Run, evaluate, load_run, rerun
     from snellen.models.base import Model, ModelOptions
+    from snellen.runs.evaluate import Run, evaluate, load_run, rerun
     from snellen.scoring.table import Scores
     from snellen.types import (
         Generation,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "snellen.evaluation": ("Run", "evaluate", "load_run", "rerun"),
+    "snellen.runs.evaluate": ("Run", "evaluate", "load_run", "rerun"),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
     "snellen.scoring.table": ("Scores",),

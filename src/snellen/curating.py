@@ -18,16 +18,16 @@ from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.looks import Looks
 from snellen.build.curate.work import Decision, StageFile, Work
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.judge import UNANSWERED
 from snellen.engine.progress import Display
-from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
-from snellen.evaluation import perform
-from snellen.judging import MODEL as JUDGE_MODEL
-from snellen.judging import appointed, setting
-from snellen.judging import judge as judge_run
 from snellen.models import registry
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import perform
+from snellen.runs.judge.ask import MODEL as JUDGE_MODEL
+from snellen.runs.judge.ask import appointed, setting
+from snellen.runs.judge.ask import judge as judge_run
+from snellen.runs.judge.benchmark import UNANSWERED
+from snellen.runs.scoring import Scored
 
 Correct = Literal["reading", "judge"]
 T = TypeVar("T")

@@ -11,9 +11,7 @@ import numpy as np
 from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
-from snellen.engine.rescore import Scored
 from snellen.errors import UnsafeArchiveError, UsageError
-from snellen.evaluation import Run
 from snellen.features.heads.training import Method
 from snellen.features.knn import knn
 from snellen.features.origins import called, encoder_name
@@ -27,6 +25,8 @@ from snellen.features.telling import told as as_told
 from snellen.report.features_attacks import Attacks, attacks_by_column
 from snellen.report.features_page import JoinedView, StoreView, render
 from snellen.report.page import written
+from snellen.runs.evaluate import Run
+from snellen.runs.scoring import Scored
 from snellen.sources import open_tree
 from snellen.sources.trees import Tree
 from snellen.types import Blob, Image, Metric, Video

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from msgspec import structs
 
-from snellen.comparing import compare
-from snellen.engine.answer_view import AnswerView, answer_view, run_names
-from snellen.engine.caveats import GOLD_HELD_BACK, conditions, sentence
-from snellen.engine.costs import recorded
-from snellen.engine.costs import sentence as sentence_of
 from snellen.engine.final_records import final_records
-from snellen.engine.overview import present_state
-from snellen.engine.rescore import match, profiles_of, scores_of
 from snellen.errors import DataError, UsageError
-from snellen.evaluation import Run
-from snellen.failures.counted import saved_view
+from snellen.report.failures.counts import saved_view
 from snellen.report.view import Limits, PairedView, RunView
+from snellen.runs.answer_view import AnswerView, answer_view, run_names
+from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
+from snellen.runs.comparing import compare
+from snellen.runs.costs import recorded
+from snellen.runs.costs import sentence as sentence_of
+from snellen.runs.evaluate import Run
+from snellen.runs.scoring import match, profiles_of, scores_of
+from snellen.runs.status import present_state
 
 
 def write(

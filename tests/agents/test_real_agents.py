@@ -20,9 +20,9 @@ import pytest
 from agents.conftest import picture
 from servers.scripted import Call, Hang, Refuse, Repeat, Say, ScriptedServer
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.evaluation import Run, evaluate
 from snellen.models import trace
 from snellen.models.agents import openclaw, opencode, sandbox
+from snellen.runs.evaluate import Run, evaluate
 from snellen.scoring.statistics import mean
 from snellen.types import Image, Prompt, Record, Sample, Score, Text
 

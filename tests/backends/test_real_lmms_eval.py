@@ -27,9 +27,9 @@ from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.external import Settings, run_backend
 from snellen.easi.external.settings import HALVES
-from snellen.evaluation import load_run
 from snellen.interop.answers import Problems
 from snellen.interop.lines import table_rows
+from snellen.runs.evaluate import load_run
 
 PYTHON = os.environ.get("SNELLEN_TEST_LMMS_PYTHON", "")
 REPLIES = ("A", "B.", "(C)", "I would say D", "The answer is B")

@@ -18,7 +18,7 @@ from snellen.benchmarks.base import Data
 from snellen.build.questions import Settings, generate
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Sample, Text
 
 CLASSES = (

@@ -51,7 +51,7 @@ def test_help_imports_no_command():
     code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     loaded = set(done.stderr.split())
-    assert not loaded & {"numpy", "aiohttp", "msgspec", *HEAVY, "snellen.cli.run", "snellen.evaluation"}
+    assert not loaded & {"numpy", "aiohttp", "msgspec", *HEAVY, "snellen.cli.run", "snellen.runs.evaluate"}
     assert all(name in done.stdout for name in COMMANDS)
 
 
@@ -172,7 +172,7 @@ sys.exit(main(sys.argv[1:]))
 MOMENTS = {
     "while the command is imported": ("snellen.cli", "app", "load"),
     "before the model is loaded": ("snellen", "evaluation", "open_model"),
-    "while figures are made": ("snellen.evaluation", "Run", "summarize"),
+    "while figures are made": ("snellen.runs.evaluate", "Run", "summarize"),
 }
 
 

@@ -15,8 +15,8 @@ from engine.stubs import ARITHMETIC, Calculator
 from snellen import Run, evaluate
 from snellen.benchmarks import registry
 from snellen.errors import BadRequestError, DataError, RefusalError
-from snellen.exporting import export, file_name
 from snellen.interop.exports import Exported, Writer, write_lines
+from snellen.runs.export import export, file_name
 from snellen.types import Record, Sample
 
 Snellen = Callable[..., Any]

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from engine.stubs import ARITHMETIC, Calculator
-from snellen import evaluate, querying
+from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.errors import BadRequestError
+from snellen.runs import query
 from snellen.types import Prompt, Response
 
 Snellen = Callable[..., Any]
@@ -174,7 +175,7 @@ def test_from_python_the_rows_come_as_they_are_fetched_and_the_tables_are_gone_a
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
     run = evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run", limit=3)
-    with querying.query("SELECT sample_id FROM results ORDER BY 1", [run]) as found:
+    with query.query("SELECT sample_id FROM results ORDER BY 1", [run]) as found:
         assert found.columns == ("sample_id",) and next(found.rows) == ("q0",) and list(place.iterdir())
     assert not list(place.iterdir())
     shutil.rmtree(run.path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snellen.engine.folder import RunFolder
-from snellen.engine.overview import is_locked
+from snellen.runs.status import is_locked
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ import pytest
 
 from benchmarks.fgbmk import released
 from snellen import evaluate, load_run, rerun
-from snellen.comparing import compare
 from snellen.engine.folder import RunFolder
 from snellen.engine.ownership import is_own, key_path
 from snellen.errors import UntrustedRunError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
+from snellen.runs.comparing import compare
 
 READERS = {
     "score": ("score", "evil"),

@@ -20,8 +20,8 @@ from snellen.engine import journal
 from snellen.engine.folder import RunFolder
 from snellen.engine.retry import Backoff
 from snellen.errors import ServerError
-from snellen.evaluation import RunSpec, perform
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import RunSpec, perform
 from snellen.types import Record
 
 N = 300

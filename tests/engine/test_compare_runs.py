@@ -16,8 +16,8 @@ from snellen import evaluate, load_run
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
-from snellen.comparing import compare
 from snellen.errors import DataError, UsageError
+from snellen.runs.comparing import compare
 from snellen.scoring.statistics import composite
 from snellen.types import Metric, Sample
 

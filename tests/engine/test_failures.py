@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from snellen import failures
 from snellen.cli import main
-from snellen.engine import failed
 from snellen.errors import DataError
 from snellen.models import trace
 from snellen.models.trace import Step
+from snellen.runs import failures
+from snellen.runs.failures import answers
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
 
 GOLD = Sample("a", Prompt((Text("Which camera?"),)), "Canon EOS R5", "short", meta={"aliases": ["Canon R5"]})
@@ -70,7 +70,7 @@ def test_a_label_or_a_line_that_is_none_is_refused_with_its_place(tmp_path: Path
 def test_a_run_is_labelled_from_its_traces_and_a_person_overrides_the_rules(tmp_path, monkeypatch, capsys):
     from snellen.benchmarks.base import Data
     from snellen.engine.folder import RunFolder
-    from snellen.evaluation import load_run
+    from snellen.runs.evaluate import load_run
 
     monkeypatch.chdir(tmp_path)
     assert main(["run", "chart/creatures", "-m", "embedded", "--limit", "4", "--out", "run", "-q"]) == 0
@@ -95,10 +95,10 @@ def test_the_last_trace_of_an_answer_is_read_and_an_exchange_with_a_server_is_no
     steps = trace.plain([search("x")])
     second = {"sample_id": "a", "repeat": 0, "attempt": 2, "trace": steps}
     (tmp_path / "00000.jsonl").write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n" + '{"sample')
-    places = failed.places(tmp_path)
-    assert failed.read_steps(places["a", 0]) == [search("x")]
+    places = answers.places(tmp_path)
+    assert answers.read_steps(places["a", 0]) == [search("x")]
     (tmp_path / "00001.jsonl").write_text(json.dumps(first) + "\n")
-    assert failed.read_steps(failed.places(tmp_path)["a", 0]) is None
+    assert answers.read_steps(answers.places(tmp_path)["a", 0]) is None
 
 
 def test_the_answer_of_a_judged_benchmark_is_what_the_judge_saw_and_not_its_verdict():
@@ -106,5 +106,5 @@ def test_the_answer_of_a_judged_benchmark_is_what_the_judge_saw_and_not_its_verd
 
     judged = Score(0.0, "incorrect", "wrong")
     said = Record("a", "ok", response=Response('{"answer": "Nikon Z9", "reasoning": "its grip"}'))
-    assert failed.answer_of(find("fika"), GOLD, said, judged) == "Nikon Z9"
-    assert failed.answer_of(find("fika"), GOLD, Record("a", "timeout"), judged) is None
+    assert answers.answer_of(find("fika"), GOLD, said, judged) == "Nikon Z9"
+    assert answers.answer_of(find("fika"), GOLD, Record("a", "timeout"), judged) is None

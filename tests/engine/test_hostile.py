@@ -11,8 +11,8 @@ from servers.hostile import KIND, HostileServer
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.retry import Backoff
-from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import Run, perform
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Sample, Score, Text
 from stopwatch import Stopwatch

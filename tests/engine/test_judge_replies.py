@@ -13,7 +13,7 @@ from judged_clips import CLIPS, PLAIN, SECRET, Scripted, register
 from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
 from snellen.scoring.judge import built_in
 
 

@@ -20,9 +20,9 @@ from snellen import evaluate, load_run, rerun
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.cli import main
-from snellen.engine.caveats import caveats
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError, PreflightError, UsageError
-from snellen.judging import judge, verdicts
+from snellen.runs.caveats import caveats
+from snellen.runs.judge.ask import judge, verdicts
 from snellen.scoring.statistics import mean
 from snellen.types import Image, Prompt, Response, Sample, Score, Text
 
@@ -155,7 +155,7 @@ def test_a_sample_without_a_reply_is_not_asked_about_and_counts_as_wrong(server)
 def run_with_failures(out: str) -> None:
     """Every second question has no answer."""
     from snellen.engine.folder import RunFolder, RunSpec
-    from snellen.evaluation import perform
+    from snellen.runs.evaluate import perform
 
     spec = RunSpec(benchmark="animals", model="scripted", data=Data(options={"n": "8"}), max_attempts=1)
     perform(spec, RunFolder(out), benchmark=ANIMALS, model=Scripted(("right", None)))
@@ -302,7 +302,7 @@ def test_a_judge_that_is_killed_goes_on_and_judges_each_reply_once(server):
 import sys; sys.path[:0] = {sys.path!r}
 from snellen.benchmarks import registry
 registry.BUILT_IN["animals"] = "{__name__}:ANIMALS"
-from snellen.judging import judge
+from snellen.runs.judge.ask import judge
 judge("run", "api:stub-judge", base_url="{server.url}", concurrency=4)
 """
     for already in (20, 120):

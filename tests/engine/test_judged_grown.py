@@ -14,8 +14,8 @@ from judged_clips import CLIPS, PLAIN, SAID, Scripted, register
 from snellen import evaluate, load_run
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
-from snellen.evaluation import perform
-from snellen.judging import judge
+from snellen.runs.evaluate import perform
+from snellen.runs.judge.ask import judge
 from snellen.sources.checksums import sealed
 
 

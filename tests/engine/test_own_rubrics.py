@@ -20,9 +20,9 @@ from benchmarks.vlm2 import drawn
 from snellen import evaluate, load_run, rerun
 from snellen.benchmarks.base import Data
 from snellen.cli import main
-from snellen.comparing import compare
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError
-from snellen.judging import judge, verdicts
+from snellen.runs.comparing import compare
+from snellen.runs.judge.ask import judge, verdicts
 from snellen.types import Prompt, Response, Sample, Video
 
 
@@ -131,7 +131,7 @@ def test_a_report_shows_the_verdicts(server):
 
 def test_what_the_model_did_not_answer_is_an_error_in_both_runs_and_not_judged(server):
     from snellen.engine.folder import RunFolder, RunSpec
-    from snellen.evaluation import perform
+    from snellen.runs.evaluate import perform
 
     spec = RunSpec(benchmark="clips", model="scripted", max_attempts=1)
     perform(spec, RunFolder("run"), benchmark=CLIPS, model=Scripted((*SAID[:3], None, *SAID[4:])))

@@ -36,8 +36,8 @@ from snellen.errors import (
     TooManyFailuresError,
     UsageError,
 )
-from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import Run, perform
 from snellen.types import Prompt, Response, Text
 from stopwatch import Stopwatch, seconds_until_end
 

@@ -43,8 +43,8 @@ from snellen.errors import (
     TooManyFailuresError,
     UsageError,
 )
-from snellen.evaluation import Run, perform
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import Run, perform
 from snellen.sources import BytesBlob, Drawn, FileBlob, Unreadable
 from snellen.types import Blob, Generation, Image, Prompt, Response, Sample, Video
 from stopwatch import seconds_until_end

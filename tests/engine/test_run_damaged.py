@@ -17,11 +17,11 @@ import pytest
 from stubs import ARITHMETIC, Calculator
 
 from snellen.benchmarks.base import Data
-from snellen.comparing import compare
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunChangedError, RunError, ServerError
-from snellen.evaluation import Run, RunSpec, load_run, perform
 from snellen.models.base import ModelOptions
+from snellen.runs.comparing import compare
+from snellen.runs.evaluate import Run, RunSpec, load_run, perform
 from snellen.sources.checksums import sealed
 from snellen.types import Prompt, Response, Usage
 

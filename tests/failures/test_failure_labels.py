@@ -11,14 +11,15 @@ import pytest
 from failing_runs import JUDGE, RULES, label, run
 
 from servers.scripted import ScriptedServer
-from snellen import failures, load_run
+from snellen import load_run
 from snellen.cli import main
 from snellen.cli.outcome import UNANSWERED
-from snellen.engine import labelling
 from snellen.errors import DataError, JudgeError
-from snellen.failures import judging
-from snellen.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
-from snellen.failures.review import Decision
+from snellen.runs import failures
+from snellen.runs.failures import benchmark
+from snellen.runs.failures import judge as judging
+from snellen.runs.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
+from snellen.runs.failures.review import Decision
 
 
 @pytest.fixture(autouse=True)
@@ -229,7 +230,7 @@ def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_ask
 
 
 def test_the_rubric_and_the_rules_know_the_same_labels():
-    assert tuple(labelling.rubric_of("").verdict.labels) == failures.labels()
+    assert tuple(benchmark.rubric_of("").verdict.labels) == failures.labels()
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,17 @@ from msgspec import structs
 
 from report.conftest import browser  # noqa: F401 - a fixture
 from report.test_report_browser import opened
-from snellen import failures, load_run
+from snellen import load_run
 from snellen.cli import main
-from snellen.engine.answer_view import AnswerView
 from snellen.engine.folder import RunFolder
 from snellen.errors import UsageError
-from snellen.failures import pages
 from snellen.models.trace import Step
 from snellen.report import labels as tabled
+from snellen.report.failures import pages
 from snellen.report.failures_page import FailureView, render_answer
 from snellen.report.view import LabelsView
+from snellen.runs import failures
+from snellen.runs.answer_view import AnswerView
 
 PLANTED = (b"zyxgold", b"qwvalias", b"zyxlabel")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from snellen.engine.rescore import Scored
 from snellen.features.store import import_file, open_store
 from snellen.features_report import answers
+from snellen.runs.scoring import Scored
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, Prompt, Sample, Score, Text
 

@@ -15,7 +15,6 @@ from PIL import Image as Picture
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.evaluation import Run, evaluate
 from snellen.features.plots import Curve, plane, precision_recall, sheet
 from snellen.features.probe import ClassRow
 from snellen.features.retrieval import retrieval
@@ -24,6 +23,7 @@ from snellen.features.store import Features, import_file, open_store
 from snellen.features_report import Choices, answers, write
 from snellen.report.features_page import JoinedView, StoreView, render
 from snellen.report.features_plots import says_against_sees
+from snellen.runs.evaluate import Run, evaluate
 from snellen.types import Prompt, Response
 
 NAMES = ("wren", "tern", "gull")

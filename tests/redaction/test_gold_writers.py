@@ -16,7 +16,7 @@ from redaction.test_gold import ENCODINGS, recoverable
 from snellen import evaluate
 from snellen.cli import main
 from snellen.errors import BadRequestError
-from snellen.judging import judge
+from snellen.runs.judge.ask import judge
 from snellen.types import Prompt, Response, Text
 
 DRESSES = list(ENCODINGS.values())

@@ -11,9 +11,9 @@ from snellen.benchmarks.fika import reply as fika
 from snellen.benchmarks.folder import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.rules import spar, vsi
 from snellen.benchmarks.vlm2.prompting import final
-from snellen.failures.rules import signals
 from snellen.models.trace import Step
 from snellen.redaction import gold
+from snellen.runs.failures.rules import signals
 from snellen.scoring import judge
 from snellen.scoring.extract import read
 from snellen.types import Prompt, Record, Response, Sample, Score, Text

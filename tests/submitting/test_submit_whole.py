@@ -12,7 +12,7 @@ from benchmarks.spatial import official_drawn as drawn
 from servers.leaderboard import leaderboard
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.exporting import export
+from snellen.runs.export import export
 from submitting.conftest import ABOUT, Parrot
 
 

@@ -14,7 +14,7 @@ from snellen.scoring.interval_text import bracketed, span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.engine.compare import Pairing, Part
+    from snellen.runs.compare import Pairing, Part
 
 SHOWN_CHARACTERS = 300
 
@@ -54,8 +54,8 @@ def compare(
     """
     from msgspec import to_builtins
 
-    from snellen.comparing import compare as compared
-    from snellen.engine.compare import SLICED_BY
+    from snellen.runs.compare import SLICED_BY
+    from snellen.runs.comparing import compare as compared
 
     found = compared(
         *runs,

@@ -152,7 +152,7 @@ def _embedded() -> Finding:
     """Three questions of the chart to the embedded model, in a folder that is thrown away."""
     from tempfile import TemporaryDirectory
 
-    from snellen.evaluation import evaluate
+    from snellen.runs.evaluate import evaluate
 
     try:
         with TemporaryDirectory() as folder:

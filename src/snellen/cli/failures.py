@@ -12,8 +12,8 @@ from snellen.cli.outcome import UNANSWERED
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.evaluation import Run
-    from snellen.failures.pages import Told
+    from snellen.report.failures.pages import Told
+    from snellen.runs.evaluate import Run
 
 JUDGE, PAGES = "A judge (--judge)", "Pages (--pages)"
 
@@ -85,15 +85,15 @@ def failures(
     Counts the labels by run, says how far rule and judge, and people, agree, and lists what a person should look at.
     The labels go into failures.jsonl of each run, which `snellen report` shows.
     """
-    from snellen import failures as room
     from snellen.cli.output import note
     from snellen.cli.preview import require_run_folder, require_writable
-    from snellen.engine.answer_view import run_names
     from snellen.engine.progress import display
-    from snellen.evaluation import load_run
-    from snellen.failures import judging
-    from snellen.failures.counted import view
-    from snellen.failures.pages import Told
+    from snellen.report.failures.counts import view
+    from snellen.report.failures.pages import Told
+    from snellen.runs import failures as room
+    from snellen.runs.answer_view import run_names
+    from snellen.runs.evaluate import load_run
+    from snellen.runs.failures import judge as judging
 
     if judge is None and rubric is not None:
         raise UsageError("--rubric is about a judge", "Name one with --judge.")
@@ -150,7 +150,7 @@ def failures(
         told.append(Told(run, found, view(found, notes), judged, away))
     index = None
     if pages is not None:
-        from snellen.failures import pages as site
+        from snellen.report.failures import pages as site
 
         index = site.write(told, pages, show_gold=show_gold)
     if as_json:
@@ -170,8 +170,8 @@ def _by(judged: Any) -> str:
 def _print_json(told: list[Told], index: Path | None) -> None:
     from msgspec import structs
 
-    from snellen import failures as room
     from snellen.cli.output import show_json
+    from snellen.runs import failures as room
 
     shown = [
         {

@@ -64,10 +64,10 @@ def judge(
     import msgspec
 
     from snellen.engine.progress import display
-    from snellen.engine.verdicts import default_folder
-    from snellen.evaluation import JUDGED
-    from snellen.judging import MODEL, setting, verdicts
-    from snellen.judging import judge as ask
+    from snellen.runs.evaluate import JUDGED
+    from snellen.runs.judge.ask import MODEL, setting, verdicts
+    from snellen.runs.judge.ask import judge as ask
+    from snellen.runs.judge.verdicts import default_folder
 
     with failures_as_json(out or default_folder(run), JUDGED, model or setting(MODEL), wanted=as_json):
         done = ask(

@@ -18,8 +18,8 @@ from snellen.errors import SnellenError
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.engine.folder import RunMeta
-    from snellen.engine.overview import Overview
     from snellen.engine.request_errors import RequestErrors
+    from snellen.runs.status import Overview
     from snellen.types import Metric
 
 RESULTS = Path("results")
@@ -99,7 +99,7 @@ def _print_benchmark(one: Benchmark, *, long: bool) -> None:
 
 
 def _details(one: Benchmark) -> dict[str, str]:
-    from snellen.exporting import formats
+    from snellen.runs.export import formats
 
     size = _size(one)
     return {
@@ -122,7 +122,7 @@ def _size(one: Benchmark) -> int | None:
 
 
 def _facts(one: Benchmark) -> dict[str, Any]:
-    from snellen.exporting import formats
+    from snellen.runs.export import formats
 
     return {
         "name": one.name,
@@ -210,9 +210,9 @@ class _Listed(NamedTuple):
 
 def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
     from snellen.engine.folder import RunFolder
-    from snellen.engine.overview import distinguishing, overview
     from snellen.engine.request_errors import RequestErrors
-    from snellen.evaluation import headline, load_run
+    from snellen.runs.evaluate import headline, load_run
+    from snellen.runs.status import distinguishing, overview
 
     listed = []
     for (path, meta), settings in zip(rows, distinguishing([meta for _, meta in rows]), strict=True):

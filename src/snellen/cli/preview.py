@@ -22,9 +22,9 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
     Raises:
         UsageError: no such benchmark, profile, setting of the benchmark or kind of model.
     """
-    from snellen.engine.rescore import profiles_of
-    from snellen.evaluation import find_benchmark
     from snellen.models.registry import require_kind
+    from snellen.runs.evaluate import find_benchmark
+    from snellen.runs.scoring import profiles_of
 
     benchmark = find_benchmark(spec, trust=True)
     profiles_of(benchmark, profile)
@@ -70,9 +70,9 @@ def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
 def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust: bool) -> None:
     """Refuse a profile or a price file of a run that is repeated, before anything is asked. Raises UsageError."""
     from snellen.engine.folder import RunFolder
-    from snellen.engine.rescore import profiles_of
-    from snellen.evaluation import load_run
     from snellen.models.api.prices import load_price
+    from snellen.runs.evaluate import load_run
+    from snellen.runs.scoring import profiles_of
 
     if not RunFolder(run).exists():
         return  # the run itself says so
@@ -140,9 +140,9 @@ def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json
     """Print questions, images, estimated tokens and cost of runs; no request is sent, and no key is read."""
     from rich.table import Table
 
-    from snellen.engine.costs import CHARACTERS, PIXELS, estimated
     from snellen.engine.folder import RunFolder
-    from snellen.evaluation import find_benchmark
+    from snellen.runs.costs import CHARACTERS, PIXELS, estimated
+    from snellen.runs.evaluate import find_benchmark
 
     found = [
         estimated(spec, find_benchmark(spec, trust=True), RunFolder(folder))

@@ -37,7 +37,7 @@ def query(
     ] = False,
 ) -> None:
     """Ask runs in SQL (DuckDB's). Nothing is asked of a model and nothing is written; docs/query.md has the columns."""
-    from snellen.querying import query as ask
+    from snellen.runs.query import query as ask
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other", "Give one of them.")

@@ -74,7 +74,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its pictures."""
     from snellen.engine.output_file import PAGE, require_output_file
-    from snellen.evaluation import load_run
+    from snellen.runs.evaluate import load_run
 
     if out is not None:
         require_output_file(out, "--out", PAGE)
@@ -88,7 +88,7 @@ def report(
     if reference_model is not None or faults is not None or as_json:
         raise UsageError("--reference-model, --faults and --json of report go with --reference", "--reference easi")
     if redact is not None:
-        from snellen.redacting import redact as publishable
+        from snellen.runs.redact import redact as publishable
 
         if len(runs) != 1 or show_gold or out is not None:
             raise UsageError("--redact takes one run, and goes with neither --show-gold nor --out")

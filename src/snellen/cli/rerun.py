@@ -52,7 +52,7 @@ def rerun(
     wrote them, or if they are those that a run without --base-url and --key-env uses here.
     """
     from snellen.engine.progress import display
-    from snellen.evaluation import rerun as again
+    from snellen.runs.evaluate import rerun as again
 
     require_rerun(run, profile, prices, trust=trust)
     with failures_as_json(out or run, *names(run), wanted=as_json):
@@ -73,7 +73,7 @@ def rerun(
         )
     if prices is not None:
         from snellen.cli.output import note
-        from snellen.engine import costs
+        from snellen.runs import costs
 
         note(f"note: {costs.sentence(costs.recorded(done.folder, prices))}")
     raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))

@@ -128,8 +128,8 @@ def run(
     from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
     from snellen.engine.video_reader import require_video_reader
-    from snellen.evaluation import default_folder, find_benchmark, perform
     from snellen.models.base import ModelOptions
+    from snellen.runs.evaluate import default_folder, find_benchmark, perform
 
     if serve is not None and base_url is not None:
         raise UsageError("--serve and --base-url exclude each other", "The server says where it is.")

@@ -16,7 +16,7 @@ from snellen.scoring.interval_text import legend, mark, span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.engine.rescore import Scored, Summary
+    from snellen.runs.scoring import Scored, Summary
     from snellen.types import Metric
 
 FILES = "Answers of other programs"
@@ -76,15 +76,15 @@ def score(
     ] = False,
 ) -> None:
     """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
-    from snellen.engine.per_sample import PerSampleFile, disagreement
-    from snellen.evaluation import summary_json
-    from snellen.rescoring import score_answers
+    from snellen.runs.evaluate import summary_json
+    from snellen.runs.score import score_answers
+    from snellen.runs.score_rows import PerSampleFile, disagreement
     from snellen.scoring.hierarchy import ClassTables
 
     cost = None
     if prices is not None:
-        from snellen.engine import costs
         from snellen.engine.folder import RunFolder
+        from snellen.runs import costs
 
         folder = RunFolder(results)
         if not folder.exists():

@@ -8,11 +8,11 @@ from pathlib import Path
 from snellen.easi import judged_scores
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Display
-from snellen.engine.verdicts import default_folder
 from snellen.errors import PreflightError, RunError, UsageError
-from snellen.evaluation import Run
-from snellen.judging import appointed, judge
 from snellen.models.base import ModelOptions
+from snellen.runs.evaluate import Run
+from snellen.runs.judge.ask import appointed, judge
+from snellen.runs.judge.verdicts import default_folder
 
 __all__ = ["aside_of", "ask", "checked", "default_folder", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import rescore
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunMeta
-from snellen.engine.judge import NAME
-from snellen.engine.verdicts import Verdicts, default_folder, read
 from snellen.errors import RunError
+from snellen.runs import scoring
+from snellen.runs.judge.benchmark import NAME
+from snellen.runs.judge.verdicts import Verdicts, default_folder, read
 from snellen.scoring.judge import SOURCE, Schema, built_in, read_verdict
 from snellen.scoring.record import score_record
 from snellen.scoring.statistics import with_cluster
@@ -98,7 +98,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
     replies = without = 0
     grades = dict.fromkeys(schema.labels, 0)
     records = final_records(source.results)
-    for sample, record in rescore.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+    for sample, record in scoring.match(benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
         score = regraded(benchmark, sample, record, said, schema)
         builder.add(sample, score, record.repeat)
         if record.status == "ok":
@@ -107,7 +107,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
             grade = score.detail.get("judge_verdict")
             if grade in grades:
                 grades[grade] += 1
-    expected = rescore.count(benchmark, meta.spec.data) * meta.spec.repeats
+    expected = scoring.count(benchmark, meta.spec.data) * meta.spec.repeats
     about = judged.meta()
     return Judgement(
         with_cluster(benchmark.summarize(builder.build(expected), PROFILE), benchmark.cluster),
@@ -129,7 +129,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
     rule = benchmark.score[PROFILE]
     if record.status != "ok" or record.response is None:
         return score_record(sample, record, rule)
-    reply = said.get(rescore.judged_name(sample, record))
+    reply = said.get(scoring.judged_name(sample, record))
     if reply is None:
         return Score(None, None, "unscored", "the judge gave no verdict")
     try:

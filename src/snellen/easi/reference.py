@@ -18,8 +18,8 @@ from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, 
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.submit.results import Given, given, models
 from snellen.easi.submit.score import Standing, standing
-from snellen.engine.caveats import conditions
 from snellen.errors import UsageError
+from snellen.runs.caveats import conditions
 from snellen.types import Metric
 
 PROFILES = ("easi", "lmms-eval")

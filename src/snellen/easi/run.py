@@ -25,8 +25,8 @@ from snellen.engine.run import looked_at, run
 from snellen.engine.state import expected, pending
 from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
-from snellen.evaluation import Run, given_data
 from snellen.models.base import Model, ModelOptions
+from snellen.runs.evaluate import Run, given_data
 
 log = logging.getLogger(__name__)
 FAULT = 70
@@ -214,8 +214,8 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
         watch.said(f"{row.name}: the run that was there lies in {aside}")
     before = getattr(model, "batch_limit", None)
     if settings.model.startswith("replay:"):
-        from snellen.engine.answers import meet_replay  # few runs replay answers
         from snellen.models.replay import ReplayModel
+        from snellen.runs.external_answers import meet_replay  # few runs replay answers
 
         if isinstance(model, ReplayModel):
             row.notes += meet_replay(model, benchmark, spec.data, spec.limit)

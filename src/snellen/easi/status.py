@@ -17,7 +17,7 @@ from snellen.easi.unparsed import Unread
 from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Progress
 from snellen.errors import FingerprintError, SnellenError
-from snellen.evaluation import Run
+from snellen.runs.evaluate import Run
 from snellen.types import Metric
 
 MANIFEST = "easi.json"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from snellen.easi.judged_scores import PROFILE
-from snellen.engine import rescore
 from snellen.engine.final_records import final_records
-from snellen.evaluation import Run
+from snellen.runs import scoring
+from snellen.runs.evaluate import Run
 from snellen.types import Score
 
 WHOLE = ""
@@ -46,7 +46,7 @@ def unread(run: Run) -> Unread:
     rule = run.benchmark.score[PROFILE]
     counts: dict[str, list[int]] = {}
     records = final_records(run.folder.results)
-    for sample, record in rescore.match(run.benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
+    for sample, record in scoring.match(run.benchmark, meta.spec.data, records, repeats=meta.spec.repeats):
         if record.status == "ok" and record.response is not None:
             half = str(sample.meta["task"]) if run.benchmark.members else WHOLE
             count = counts.setdefault(half, [0, 0])

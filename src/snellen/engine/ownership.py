@@ -2,7 +2,7 @@
 
 A key of 32 random bytes lies in the user's data folder, readable by this user alone. The mark is a keyed digest over what a
 run folder can make this machine read or contact. A folder that was made or changed elsewhere has no valid mark. Nothing
-breaks without one: such a folder is read under the rules of snellen.engine.trust.
+breaks without one: such a folder is read under the rules of snellen.runs.trust.
 """
 
 from __future__ import annotations

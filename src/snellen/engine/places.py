@@ -1,7 +1,7 @@
 """Where a run's data lies now: as typed, at the absolute path it had, or beside the run.
 
 run_meta.json keeps the paths as they were typed and the absolute ones. The first place with something in it is used; one
-that is only a guess must have the digest that the run recorded (snellen.engine.trust checks it).
+that is only a guess must have the digest that the run recorded (snellen.runs.trust checks it).
 """
 
 from __future__ import annotations

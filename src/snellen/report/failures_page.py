@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.engine.answer_view import AnswerView
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.report.labels import Labelled, label_rows, spoken
@@ -21,6 +20,7 @@ from snellen.report.pictures import Album
 from snellen.report.plots import draw_labels
 from snellen.report.text import clipped, json_for_page, plain, visible
 from snellen.report.view import Limits
+from snellen.runs.answer_view import AnswerView
 from snellen.types import MediaSettings, Text
 
 LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)
@@ -50,7 +50,7 @@ class FailureView(Struct, frozen=True):
         said: the answer as it was read from the reply.
         question: the data set's own, where the prompt says more; the whole prompt can then be unfolded.
         label: why it is not correct; empty where it is, or is unscored.
-        source, rule, judge, signals, review: as in snellen.failures.Labelled.
+        source, rule, judge, signals, review: as in snellen.runs.failures.Labelled.
         people: (who, label, why) of each person.
         judge_reason: why the judge gave its label.
         evidence, steps: what the reply names, and how it came about; None where there is no trace.

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from snellen.engine.answer_view import AnswerView
 from snellen.report.by_class import ClassTally
 from snellen.report.text import clipped, plain, visible
 from snellen.report.view import Limits, RunView
+from snellen.runs.answer_view import AnswerView
 from snellen.types import Part, Text
 
 RIGHT = ("correct", "unscored")

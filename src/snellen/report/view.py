@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from snellen.benchmarks.base import Published
-from snellen.engine.answer_view import AnswerView
+from snellen.runs.answer_view import AnswerView
 from snellen.scoring.statistics import Comparison
 from snellen.types import MediaSettings, Metric
 

@@ -18,9 +18,9 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.exporting import export
 from snellen.interop.answers import Problems
-from snellen.rescoring import score_answers
+from snellen.runs.export import export
+from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Text
 
 

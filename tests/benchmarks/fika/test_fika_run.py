@@ -18,8 +18,8 @@ from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import BadRequestError, JudgeError, UsageError
-from snellen.judging import judge
-from snellen.redacting import redact
+from snellen.runs.judge.ask import judge
+from snellen.runs.redact import redact
 from snellen.types import Prompt, Response, Text
 
 
@@ -56,7 +56,7 @@ def scripted(**said: range) -> Scripted:
 def run_whole(model: Scripted) -> None:
     from snellen.benchmarks.base import Data
     from snellen.engine.folder import RunFolder, RunSpec
-    from snellen.evaluation import perform
+    from snellen.runs.evaluate import perform
 
     spec = RunSpec(benchmark="fika", model="scripted", data=Data(made.whole(Path("fika.zip"))), max_attempts=1)
     perform(spec, RunFolder("run"), model=model)
@@ -293,8 +293,8 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
 def test_a_redacted_run_of_an_agent_says_which_model_was_in_it_and_not_where_that_lies(tmp_path, model, told):
     from snellen.benchmarks.base import Data
     from snellen.engine.folder import RunFolder, RunSpec
-    from snellen.evaluation import perform
     from snellen.models.base import ModelOptions
+    from snellen.runs.evaluate import perform
 
     options = ModelOptions(agent_model=model, sandbox="bubblewrap")
     spec = RunSpec(

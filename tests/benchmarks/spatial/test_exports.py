@@ -19,7 +19,7 @@ from snellen.benchmarks.spatial.layouts import official
 from snellen.benchmarks.spatial.question import Question, sample
 from snellen.benchmarks.spatial.rules import spar, vsi
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
 from snellen.types import Failure, Prompt, Record, Response, Sample, Text
 
 STAMP = "20260102_030405"

@@ -19,8 +19,8 @@ from snellen.benchmarks.spatial.reference.gold import Correction, corrections
 from snellen.cli import main
 from snellen.easi.submit.results import given
 from snellen.easi.submit.score import standing
-from snellen.engine.caveats import conditions
-from snellen.evaluation import load_run
+from snellen.runs.caveats import conditions
+from snellen.runs.evaluate import load_run
 from snellen.types import Prompt, Response
 
 OLD = corrections()["blink"]

@@ -13,7 +13,7 @@ from snellen.benchmarks.spatial.layouts.lmms_rows import row_of, score_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 from snellen.interop.answers import Problems
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
 
 ASKED = "Question: which?\nOptions:\nA. left\nB. right\nC. front"
 WHOLE = {"id": 7, "question_type": "object_counting", "ground_truth": "3", "question": "How many?", "options": None}

@@ -14,8 +14,8 @@ from benchmarks.vlm2 import drawn
 from snellen import Run, evaluate
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import BadRequestError, DataError, RefusalError
-from snellen.exporting import export
-from snellen.rescoring import score_answers
+from snellen.runs.export import export
+from snellen.runs.score import score_answers
 from snellen.types import Metric, Prompt, Response, Text
 
 SAID = (

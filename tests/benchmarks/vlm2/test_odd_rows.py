@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snellen.engine.rescore import Scored
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
+from snellen.runs.scoring import Scored
 from snellen.types import Metric
 
 

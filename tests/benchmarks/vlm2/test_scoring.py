@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from snellen.benchmarks.vlm2.counting import normalised_count_score, numbers
 from snellen.benchmarks.vlm2.grouping import key
 from snellen.benchmarks.vlm2.truth import letter
-from snellen.engine.rescore import Scored
 from snellen.errors import SnellenError, UsageError
-from snellen.rescoring import score_answers
+from snellen.runs.score import score_answers
+from snellen.runs.scoring import Scored
 from snellen.types import Metric
 
 

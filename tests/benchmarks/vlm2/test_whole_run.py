@@ -15,8 +15,8 @@ from pathlib import Path
 import drawn
 import pytest
 
-from snellen.evaluation import load_run
-from snellen.rescoring import score_answers
+from snellen.runs.evaluate import load_run
+from snellen.runs.score import score_answers
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 NINE = ["gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid"]

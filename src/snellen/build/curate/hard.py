@@ -19,10 +19,10 @@ from msgspec import Struct, to_builtins
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.build.curate.candidates import Candidate
 from snellen.build.curate.work import Decision, Work
-from snellen.engine import rescore
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
 from snellen.engine.state import ANSWERED
+from snellen.runs import scoring
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
 from snellen.scoring.record import score_record
@@ -125,7 +125,7 @@ def tries(
     answered: Counter[str] = Counter()
     unknown: list[str] = []
     records = final_records(folder.results)
-    for sample, record in rescore.match(asked, Data(), records, repeats=repeats, unknown=unknown):
+    for sample, record in scoring.match(asked, Data(), records, repeats=repeats, unknown=unknown):
         answered[sample.id] += record.status in ANSWERED
         right[sample.id] += score_record(sample, record, strict).verdict == "correct"
     found = work.candidates if candidates is None else candidates

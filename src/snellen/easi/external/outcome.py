@@ -16,8 +16,8 @@ from snellen.easi.external.settings import Job, Outcome, Settings
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunError
-from snellen.evaluation import Run, load_run
 from snellen.interop.answers import Problems
+from snellen.runs.evaluate import Run, load_run
 
 
 class Harness(Struct, frozen=True):

@@ -38,9 +38,9 @@ from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
-from snellen.evaluation import load_run
 from snellen.interop.answers import Problems
 from snellen.redaction import redact
+from snellen.runs.evaluate import load_run
 
 BACKENDS: Mapping[str, ModuleType] = {lmms.NAME: lmms, kit.NAME: kit}
 UNREAD = "invalid"

@@ -18,8 +18,8 @@ from snellen.easi.external.settings import Settings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.lines import separated_rows
-from snellen.judging import SELF_HOSTED, setting
 from snellen.models.shutdowns import announced
+from snellen.runs.judge.ask import SELF_HOSTED, setting
 
 NAME = "vlmevalkit"
 PROFILE = "vlmevalkit"

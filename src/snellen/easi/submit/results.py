@@ -10,7 +10,7 @@ from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.easi.submit.files import Found, found_in
 from snellen.engine.folder import RunFolder
 from snellen.errors import UsageError
-from snellen.evaluation import JUDGED, Run, load_run
+from snellen.runs.evaluate import JUDGED, Run, load_run
 
 HALVES = ("image", "video")
 _NAMES = f"These are: {', '.join(TASKS)}."

@@ -23,14 +23,14 @@ from snellen.benchmarks.spatial.tasks import Task
 from snellen.benchmarks.spatial.wording import FORMS
 from snellen.easi import judged_scores
 from snellen.easi.submit.results import Given
-from snellen.engine import rescore
 from snellen.engine.folder import RunFolder
-from snellen.engine.overview import present_state
-from snellen.engine.verdicts import Verdicts, read
 from snellen.errors import DataError
-from snellen.evaluation import Run
-from snellen.exporting import in_order
 from snellen.interop.answers import Problems
+from snellen.runs import scoring
+from snellen.runs.evaluate import Run
+from snellen.runs.export import in_order
+from snellen.runs.judge.verdicts import Verdicts, read
+from snellen.runs.status import present_state
 from snellen.scoring.judge import built_in
 from snellen.scoring.record import score_record
 from snellen.scoring.statistics import with_cluster
@@ -99,7 +99,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
     """
     task = several[0].task
     benchmark = SPATIAL[task.name]
-    rescore.profiles_of(benchmark, profile)  # that it is known, before anything is read
+    scoring.profiles_of(benchmark, profile)  # that it is known, before anything is read
     builder = ScoreBuilder()
     rows = done = unscored = count = 0
     faults: list[str] = []
@@ -118,7 +118,7 @@ def standing(several: Sequence[Given], profile: str, each: Row) -> Standing:
         of = rows - before
         if one.run is not None:
             spec = one.run.meta.spec
-            of = rescore.count(one.run.benchmark, spec.data) * spec.repeats
+            of = scoring.count(one.run.benchmark, spec.data) * spec.repeats
             faults += _run_faults(one.run)
         elif problems.count:
             faults.append(f"{problems.count:,} rows are odd or cannot be used: {problems.first[0]}")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
-from snellen.engine.rescore import Scored
+from snellen.runs.scoring import Scored
 from snellen.types import Metric, Record, Score
 
 if TYPE_CHECKING:

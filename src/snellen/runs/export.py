@@ -10,15 +10,15 @@ from pathlib import Path
 
 from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import rescore
-from snellen.engine.caveats import caveats
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
-from snellen.engine.overview import present_state
 from snellen.engine.state import Key, key
 from snellen.errors import RunError, UsageError
-from snellen.evaluation import Run, load_run
 from snellen.interop.exports import FORMATS, Exported, Format
+from snellen.runs import scoring
+from snellen.runs.caveats import caveats
+from snellen.runs.evaluate import Run, load_run
+from snellen.runs.status import present_state
 from snellen.types import Record, Sample
 
 NAME_LENGTH = 100
@@ -125,7 +125,7 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
         if ended and not waiting:
             return
     for record in (*waiting.values(), *records):
-        raise rescore.unmatched(run.benchmark, spec.data, record.sample_id)
+        raise scoring.unmatched(run.benchmark, spec.data, record.sample_id)
 
 
 def started_at(run: Run) -> float:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from snellen.engine import compare as room
-from snellen.engine.compare import SLICED_BY, Pairing, Side
-from snellen.engine.rescore import profiles_of
 from snellen.errors import UsageError
-from snellen.evaluation import Run, load_run
+from snellen.runs import compare as room
+from snellen.runs.compare import SLICED_BY, Pairing, Side
+from snellen.runs.evaluate import Run, load_run
+from snellen.runs.scoring import profiles_of
 
 
 def compare(

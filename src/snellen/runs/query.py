@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
-from snellen.engine.answer_view import answer_view, run_names
-from snellen.engine.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
 from snellen.engine.final_records import final_records
-from snellen.engine.overview import Overview, distinguishing, overview
-from snellen.engine.rescore import match, profiles_of, scores_of
 from snellen.errors import UsageError
-from snellen.evaluation import Run, headline, load_run
+from snellen.runs.answer_view import answer_view, run_names
+from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
+from snellen.runs.evaluate import Run, headline, load_run
+from snellen.runs.scoring import match, profiles_of, scores_of
+from snellen.runs.status import Overview, distinguishing, overview
 
 BATCH = 10_000
 RUNS = pa.schema(

@@ -12,13 +12,15 @@ from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import judge, rescore, verdicts
-from snellen.engine.caveats import caveats
 from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder, RunMeta
-from snellen.engine.overview import present_state
 from snellen.errors import DataError, RunError, UsageError
+from snellen.runs import scoring
+from snellen.runs.caveats import caveats
+from snellen.runs.judge import benchmark as judge
+from snellen.runs.judge import verdicts
+from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.statistics import Comparison
 from snellen.scoring.table import Column, ScoreBuilder, Scores, question_code
@@ -41,17 +43,17 @@ class Side:
         """(sample, record) in the order of the journal."""
         spec = self.meta.spec
         records = final_records(self.folder.results)
-        return rescore.match(self.benchmark, spec.data, records, repeats=spec.repeats)
+        return scoring.match(self.benchmark, spec.data, records, repeats=spec.repeats)
 
     def scores(self, profile: str) -> Scores:
         """One row a record under one profile."""
-        scorer = rescore.profiles_of(self.benchmark, profile)[profile]
+        scorer = scoring.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
         judged = None if self.benchmark.rubric is None else verdicts.beside(self.folder)
         said = None if judged is None else verdicts.read(judged, self.folder)
         for sample, record in self.pairs():
-            builder.add(sample, rescore.scores_of(self.benchmark, sample, record, {profile: scorer}, said)[profile])
-        return builder.build(rescore.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
+            builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, said)[profile])
+        return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
 
 
 class Part(Struct, frozen=True):

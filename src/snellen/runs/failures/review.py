@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.engine.answers import id_hint, keyed
-from snellen.engine.failed import Key
 from snellen.engine.journal import intact
 from snellen.errors import DataError
-from snellen.evaluation import Run
-from snellen.failures.rules import labels
 from snellen.redaction import redact
+from snellen.runs.evaluate import Run
+from snellen.runs.external_answers import id_hint, keyed
+from snellen.runs.failures.answers import Key
+from snellen.runs.failures.rules import labels
 
 MOST_BYTES = 64 << 20
 LONGEST = {"by": 80, "note": 2_000}

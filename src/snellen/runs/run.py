@@ -13,23 +13,23 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, Headline
-from snellen.engine.caveats import caveats
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.live import LiveScores
-from snellen.engine.overview import present_state
 from snellen.engine.ownership import is_own
 from snellen.engine.places import holds_built_set, located
 from snellen.engine.state import verified_meta, with_size, without_record
-from snellen.engine.trust import find_named, guarded
 from snellen.errors import DataError, SnellenError, UsageError
+from snellen.runs.caveats import caveats
+from snellen.runs.status import present_state
+from snellen.runs.trust import find_named, guarded
 from snellen.types import Metric
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.request_errors import RequestErrors
-    from snellen.engine.rescore import Scored, Summary
-    from snellen.engine.verdicts import Verdicts
+    from snellen.runs.judge.verdicts import Verdicts
+    from snellen.runs.scoring import Scored, Summary
 
 JUDGED, LABELLED = "judged", "failures"
 
@@ -192,7 +192,7 @@ class Run:
     def _judged_beside(self) -> RunFolder | None:
         if self.benchmark.rubric is None:
             return None
-        from snellen.engine.verdicts import beside  # it takes time, and most benchmarks need no judge
+        from snellen.runs.judge.verdicts import beside  # it takes time, and most benchmarks need no judge
 
         return beside(self.folder)
 
@@ -201,7 +201,7 @@ class Run:
         judged = self._judged_beside()
         if judged is None:
             return None
-        from snellen.engine import verdicts
+        from snellen.runs.judge import verdicts
 
         return verdicts.read(judged, self.folder)
 
@@ -223,13 +223,13 @@ class Run:
     def records(self) -> pa.Table:
         """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
         input_tokens, output_tokens, cost, started_at, finished_at."""
-        from snellen.engine.arrow import records_table
+        from snellen.runs.arrow import records_table
 
         return records_table(self.folder)
 
     def scores(self, profile: str | None = None) -> pa.Table:
         """One row a sample and profile: sample_id, repeat, profile, value, extracted, verdict, reason."""
-        from snellen.engine.arrow import ScoreRows
+        from snellen.runs.arrow import ScoreRows
 
         rows = ScoreRows()
         self.summarize(profile, each=rows.add, save=False)
@@ -237,7 +237,7 @@ class Run:
 
     def metrics(self, profile: str | None = "all") -> pa.Table:
         """One row a metric and profile: profile, name, value, n, low, high, unit, coverage, chance."""
-        from snellen.engine.arrow import metrics_table
+        from snellen.runs.arrow import metrics_table
 
         return metrics_table(self.summarize(profile, save=False).metrics)
 
@@ -246,14 +246,14 @@ class Run:
 
         Somebody else's summary.json may say anything. It is used only where scoring is impossible, and `unverified` says so.
         """
-        from snellen.engine.rescore import profiles_of
+        from snellen.runs.scoring import profiles_of
 
         wanted = list(profiles_of(self.benchmark, profile))
         saved = self._saved_metrics() if self.summary_is_current() else {}
         if all(name in saved for name in wanted):
             totals = self.meta.totals
             if totals.error + totals.timeout and not totals.done:  # an older version saved 0 where nothing was answered
-                from snellen.engine.rescore import unanswered
+                from snellen.runs.scoring import unanswered
 
                 return {name: unanswered(saved[name]) for name in wanted}
             return {name: saved[name] for name in wanted}
@@ -295,27 +295,27 @@ class Run:
         Replies that a judge decides are scored by `verdicts`, or else by those of the judged run beside this one; those
         that `live` holds the score of are not read again.
         """
-        from snellen.engine import rescore
         from snellen.engine.final_records import final_records
+        from snellen.runs import scoring
 
         benchmark = self.benchmark
         newest = self._last_verdict()
         judge = verdicts if verdicts is not None else self.verdicts()
         spec = self.meta.spec
         records = final_records(self.folder.results)
-        pairs = rescore.match(benchmark, spec.data, records, repeats=spec.repeats)
-        summary = rescore.summarize(
+        pairs = scoring.match(benchmark, spec.data, records, repeats=spec.repeats)
+        summary = scoring.summarize(
             benchmark,
             pairs,
-            rescore.profiles_of(benchmark, profile),
-            expected=rescore.count(benchmark, spec.data) * spec.repeats,
+            scoring.profiles_of(benchmark, profile),
+            expected=scoring.count(benchmark, spec.data) * spec.repeats,
             each=each,
             verdicts=judge,
             live=live,
         )
         who = ""
         if summary.for_judge:
-            from snellen.engine.verdicts import judged_by
+            from snellen.runs.judge.verdicts import judged_by
 
             who = judged_by(summary, judge)
         self._judged_by = (newest, who)
@@ -325,7 +325,7 @@ class Run:
 
     def write_verdicts(self) -> None:
         """Sum up a judged run, and write verdicts.jsonl: one line a reply, with its `judge_verdict`."""
-        from snellen.engine.judge import verdict_row
+        from snellen.runs.judge.benchmark import verdict_row
 
         rows: list[dict[str, Any]] = []
 
@@ -431,11 +431,11 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
         UntrustedRunError: it names code, and is not trusted.
     """
     if spec.benchmark == JUDGED:
-        from snellen.engine import judge
+        from snellen.runs.judge import benchmark as judge
 
         return judge.benchmark(spec.data, trust=trust)
     if spec.benchmark == LABELLED:
-        from snellen.engine import labelling
+        from snellen.runs.failures import benchmark as labelling
 
         return labelling.benchmark(spec.data, trust=trust)
     return find_named(spec.benchmark, folder, trust=trust)

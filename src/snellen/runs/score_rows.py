@@ -10,7 +10,7 @@ import msgspec
 
 from snellen.engine.journal import storage_error
 from snellen.engine.output_file import JSON_LINES, require_output_file
-from snellen.engine.rescore import Scored, differing
+from snellen.runs.scoring import Scored, differing
 
 BUFFERED_BYTES = 1 << 20
 

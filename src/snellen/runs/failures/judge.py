@@ -10,16 +10,18 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.fika.reply import objects
-from snellen.engine import journal, labelling, verdicts
+from snellen.engine import journal
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.judge import Asking
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
 from snellen.errors import FingerprintError, JudgeError
-from snellen.evaluation import LABELLED, Run, perform
-from snellen.failures.rules import labels
-from snellen.judging import appointed
 from snellen.models.base import Model, ModelOptions
+from snellen.runs.evaluate import LABELLED, Run, perform
+from snellen.runs.failures import benchmark
+from snellen.runs.failures.rules import labels
+from snellen.runs.judge import verdicts
+from snellen.runs.judge.ask import appointed
+from snellen.runs.judge.benchmark import Asking
 from snellen.scoring.judge import Schema, read_verdict
 from snellen.types import Generation
 
@@ -50,7 +52,7 @@ def ask(
         rubric: path of a rubric file; empty: ours.
         out: the labels' folder; None: <run>_failures, where `labels_of` finds them.
         base_url, key_env, seed, concurrency, generation, display, max_attempts, max_cost, max_tokens_total,
-            model_options, limit: as for `snellen.judging.judge`.
+            model_options, limit: as for `snellen.runs.judge.ask.judge`.
 
     Raises:
         JudgeError: no judge, no key, no such rubric, a rubric with labels that are not ours, nothing to label; nothing
@@ -60,7 +62,7 @@ def ask(
     data, asked = _asked(run, rubric, seed)
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--judge")
-    folder = RunFolder(out) if out is not None else labelling.default_folder(run.folder)
+    folder = RunFolder(out) if out is not None else benchmark.default_folder(run.folder)
     judging = who.opened()
     spec = RunSpec(
         benchmark=LABELLED,
@@ -86,15 +88,15 @@ def require(run: Run, rubric: str = "") -> Path:
         JudgeError: no such rubric, a rubric with labels that are not ours, nothing to label.
     """
     _asked(run, rubric, 0)
-    return labelling.default_folder(run.folder).path
+    return benchmark.default_folder(run.folder).path
 
 
 def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
-    strange = sorted(set(labelling.rubric_of(rubric).verdict.labels) - set(labels()))
+    strange = sorted(set(benchmark.rubric_of(rubric).verdict.labels) - set(labels()))
     if strange:
         raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
     data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
-    asked = labelling.benchmark(data, run.benchmark)
+    asked = benchmark.benchmark(data, run.benchmark)
     if next(asked.samples(data), None) is None:
         raise JudgeError(
             f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
@@ -113,10 +115,10 @@ class Labels(Struct, frozen=True):
 
 def labels_of(run: Run, folder: str | Path | None = None) -> Labels | None:
     """What a judge has said in <run>_failures, or in `folder`; None where there is no such run."""
-    held = labelling.beside(run.folder) if folder is None else RunFolder(folder)
+    held = benchmark.beside(run.folder) if folder is None else RunFolder(folder)
     if held is None:
         return None
-    schema = Schema(field=labelling.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
+    schema = Schema(field=benchmark.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
     found, unread = {}, 0
     said = verdicts.read(held, run.folder)
     for name, text in said.items():

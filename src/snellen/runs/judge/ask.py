@@ -13,18 +13,18 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.dotenv_file import dotenv_value
-from snellen.engine import judge as room
-from snellen.engine import verdicts as returning
 from snellen.engine.fingerprint import identity
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.grown import go_on
 from snellen.engine.progress import Display
-from snellen.engine.rescore import Scored
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
-from snellen.evaluation import JUDGED, LABELLED, Run, load_run, perform
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shutdowns import announced
+from snellen.runs.evaluate import JUDGED, LABELLED, Run, load_run, perform
+from snellen.runs.judge import benchmark as room
+from snellen.runs.judge import verdicts as returning
+from snellen.runs.judge.extend import go_on
+from snellen.runs.scoring import Scored
 from snellen.scoring.judge import require_known_places
 from snellen.types import Generation
 

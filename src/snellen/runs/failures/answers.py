@@ -13,9 +13,9 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunSpec
-from snellen.engine.rescore import match, profiles_of, rubric_for, scores_of
 from snellen.models import trace
 from snellen.models.trace import Step
+from snellen.runs.scoring import match, profiles_of, rubric_for, scores_of
 from snellen.types import Record, Sample, Score
 
 log = logging.getLogger(__name__)

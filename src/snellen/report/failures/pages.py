@@ -18,17 +18,9 @@ from msgspec import Struct, structs
 
 from snellen.atomic_write import SUFFIX
 from snellen.benchmarks.fika import reply as replies
-from snellen.engine import failed, journal
-from snellen.engine.answer_view import AnswerView, answer_view, run_names
-from snellen.engine.caveats import GOLD_HELD_BACK
-from snellen.engine.failed import Key
+from snellen.engine import journal
 from snellen.engine.final_records import final_records
-from snellen.engine.verdicts import beside
 from snellen.errors import StorageError, UsageError
-from snellen.evaluation import Run
-from snellen.failures.judging import Labels, reasons
-from snellen.failures.labels import Labelled, verdict_of
-from snellen.failures.rules import labels
 from snellen.models.trace import Step
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
@@ -37,6 +29,15 @@ from snellen.report.canvas import SERIES
 from snellen.report.failures_page import Evidence, FailureView, Row, render_answer, render_index, row_of
 from snellen.report.page import written
 from snellen.report.view import LabelsView
+from snellen.runs.answer_view import AnswerView, answer_view, run_names
+from snellen.runs.caveats import GOLD_HELD_BACK
+from snellen.runs.evaluate import Run
+from snellen.runs.failures import answers
+from snellen.runs.failures.answers import Key
+from snellen.runs.failures.judge import Labels, reasons
+from snellen.runs.failures.labels import Labelled, verdict_of
+from snellen.runs.failures.rules import labels
+from snellen.runs.judge.verdicts import beside
 from snellen.scoring.judge import gold_forms
 from snellen.types import Record
 
@@ -215,7 +216,7 @@ class _Seen(Struct, frozen=True):
 
 def _there(run: Run, *, show_gold: bool) -> Iterator[_Seen]:
     show_target = show_gold or not (run.benchmark.restricted or run.meta.restricted)
-    for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
+    for one in answers.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         profile = next(iter(run.benchmark.score))
         answer = answer_view(one.sample, one.record, {profile: one.score}, show_target=show_target)
         reason = one.score.reason or ""
@@ -236,12 +237,12 @@ def _away(run: Run) -> Iterator[_Seen]:
     judged = beside(run.folder)
     lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _Verdict))
     verdicts = {one.sample_id: str(one.judge_verdict) for one in lines}
-    traces = failed.places(run.folder.traces)
+    traces = answers.places(run.folder.traces)
     for record in final_records(run.folder.results):
         which = (record.sample_id, record.repeat)
         key = which[0] if not which[1] else f"{which[0]}#{which[1]}"
         yield _Seen(
-            _bare(record), _read(record), verdicts.get(key, "not known"), "", failed.read_steps(traces.get(which))
+            _bare(record), _read(record), verdicts.get(key, "not known"), "", answers.read_steps(traces.get(which))
         )
 
 

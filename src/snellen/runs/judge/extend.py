@@ -17,8 +17,8 @@ from msgspec import Struct, structs
 from snellen.engine import fingerprint, journal
 from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
-from snellen.engine.judge import RAW_FILE, RAW_INPUTS, written_text
 from snellen.engine.ownership import is_own
+from snellen.runs.judge.benchmark import RAW_FILE, RAW_INPUTS, written_text
 from snellen.types import Record, Sample
 
 

@@ -22,20 +22,11 @@ from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
-from snellen.engine.trust import guarded
 from snellen.errors import UsageError
-from snellen.loaded_run import (
-    JUDGED,
-    LABELLED,
-    Run,
-    find_benchmark,
-    given_data,
-    headline,
-    load_run,
-    summary_json,
-)
 from snellen.models.base import Model, ModelOptions
 from snellen.redaction.arguments import key_among
+from snellen.runs.run import JUDGED, LABELLED, Run, find_benchmark, given_data, headline, load_run, summary_json
+from snellen.runs.trust import guarded
 from snellen.types import Generation, MediaSettings
 
 __all__ = [
@@ -162,8 +153,8 @@ def perform(
     answering = model or open_model(spec, folder)
     remarks: list[str] = []
     if spec.model.startswith("replay:"):
-        from snellen.engine.answers import meet_replay  # few runs replay answers
         from snellen.models.replay import ReplayModel
+        from snellen.runs.external_answers import meet_replay  # few runs replay answers
 
         replayed = getattr(answering, "model", answering)  # a judge's stands behind Asking
         if isinstance(replayed, ReplayModel):
@@ -278,7 +269,7 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     """The model that a spec names; a judge is asked again where its verdict cannot be read."""
     model = open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
     if spec.benchmark in (JUDGED, LABELLED):
-        from snellen.engine import judge
+        from snellen.runs.judge import benchmark as judge
 
         return judge.Asking(model, folder.path)
     return model

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
-from snellen.engine import rescore
-from snellen.engine.rescore import Scored, Summary
 from snellen.errors import DataError, UsageError
 from snellen.interop import Answer, AnswerFile, Problems, Survey, final, survey
+from snellen.runs import scoring
+from snellen.runs.scoring import Scored, Summary
 from snellen.types import Record, Response, Sample
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def score_file(
     """
     found = survey(file)
     tally = Tally(rows=found.rows, repeats=found.repeats, problems=found.problems)
-    tally.samples = rescore.count(benchmark, data)
+    tally.samples = scoring.count(benchmark, data)
     pairs = align(benchmark, data, final(file, found), found, tally, id_is)
     whole = tally.samples * tally.repeats
-    summary = rescore.summarize(benchmark, pairs, scorers, expected=whole, each=each, verdicts=verdicts)
+    summary = scoring.summarize(benchmark, pairs, scorers, expected=whole, each=each, verdicts=verdicts)
     if not tally.matched:
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),
@@ -130,8 +130,8 @@ def score_results(
     Raises:
         DataError: no row could be used.
     """
-    size = rescore.count(benchmark, data) if data.path is not None else None
-    summary = rescore.summarize(benchmark, pairs, scorers, expected=size, each=each, verdicts=verdicts)
+    size = scoring.count(benchmark, data) if data.path is not None else None
+    summary = scoring.summarize(benchmark, pairs, scorers, expected=size, each=each, verdicts=verdicts)
     if not summary.rows:
         first = f"; {problems.first[0]}" if problems.first else ""
         raise DataError(

@@ -37,7 +37,7 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def table() -> Table:
     """The rules, as they come with the package."""
-    return msgspec.convert(tomllib.loads((files("snellen.failures") / "rules.toml").read_text("utf-8")), Table)
+    return msgspec.convert(tomllib.loads((files("snellen.runs.failures") / "rules.toml").read_text("utf-8")), Table)
 
 
 def labels() -> tuple[str, ...]:

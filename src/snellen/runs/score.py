@@ -7,15 +7,15 @@ from pathlib import Path
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine import answers as meeting
-from snellen.engine import rescore
 from snellen.engine.folder import RunFolder, runs_hint, runs_in
-from snellen.engine.rescore import Scored, Summary
-from snellen.engine.verdicts import Replies, judged_by
 from snellen.errors import DataError, UsageError
-from snellen.evaluation import Run, given_data, load_run
 from snellen.interop import open_answers
 from snellen.interop.answers import SHOWN, Problems
+from snellen.runs import external_answers as meeting
+from snellen.runs import scoring
+from snellen.runs.evaluate import Run, given_data, load_run
+from snellen.runs.judge.verdicts import Replies, judged_by
+from snellen.runs.scoring import Scored, Summary
 
 
 def score_answers(
@@ -91,7 +91,7 @@ def score_answers(
         raise UsageError(f"{path} is not a run's folder, so it does not say which benchmark it answers", hint)
     asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(asked, data, images, benchmark_options)
-    scorers = rescore.profiles_of(asked, profile)
+    scorers = scoring.profiles_of(asked, profile)
     rows = asked.results is not None
     verdicts = (
         None if judge_replies is None else Replies(Path(judge_replies), asked, of_rows=rows, id_is=id_is, data=where)

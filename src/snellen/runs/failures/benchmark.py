@@ -1,7 +1,7 @@
 """Asking a judge why answers were not correct: a run like any other judge's, one question for each such answer.
 
 The judge sees the question, the gold answer, and the answer with the steps that led to it. What is written down of a
-restricted benchmark holds no gold: `snellen.engine.judge` seals it as it does a verdict.
+restricted benchmark holds no gold: `snellen.runs.judge.benchmark` seals it as it does a verdict.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine import failed, verdicts
-from snellen.engine.failed import Answered
 from snellen.engine.folder import RunFolder
-from snellen.engine.judge import NAME as JUDGED
-from snellen.engine.judge import Question, load_rubric, question_of
 from snellen.engine.places import located
-from snellen.engine.rescore import judged_name
-from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, RunError
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.redaction.gold import WITHHELD, strike
+from snellen.runs.failures import answers
+from snellen.runs.failures.answers import Answered
+from snellen.runs.judge import verdicts
+from snellen.runs.judge.benchmark import NAME as JUDGED
+from snellen.runs.judge.benchmark import Question, load_rubric, question_of
+from snellen.runs.scoring import judged_name
+from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.judge import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
 from snellen.scoring.table import Scores
@@ -92,7 +93,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     Args:
         data: `path` is the run's folder, the option `rubric` a file (empty: ours), `seed` that of the marks.
         source: the run's benchmark, where it is not a registered one.
-        trust: the run's folder may name code to import, and data anywhere (snellen.engine.trust).
+        trust: the run's folder may name code to import, and data anywhere (snellen.runs.trust).
 
     Raises:
         RunError: there is no run. JudgeError: the rubric cannot be used.
@@ -107,7 +108,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     def samples(settings: Data) -> Iterator[Sample]:
         judged = None if asked.rubric is None else verdicts.beside(folder)
         said = None if judged is None else verdicts.read(judged, folder)
-        for one in failed.answers(folder, asked, meta.spec, said):
+        for one in answers.answers(folder, asked, meta.spec, said):
             if one.failed:
                 yield question(one, rubric, settings, asked)
 

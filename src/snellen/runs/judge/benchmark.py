@@ -18,17 +18,17 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine import rescore
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
 from snellen.engine.places import located
-from snellen.engine.trust import benchmark_of
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
 from snellen.reading_thread import off_loop
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
+from snellen.runs import scoring
+from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics, statistics
 from snellen.scoring.judge import (
     BUILT_IN,
@@ -120,7 +120,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
             own, and replies that it has none for are not judged), `images` and `rule`, `seed` that of the marks around
             replies.
         source: the judged run's benchmark, where it is not a registered one.
-        trust: the judged run's folder may name code to import, and data anywhere (snellen.engine.trust).
+        trust: the judged run's folder may name code to import, and data anywhere (snellen.runs.trust).
 
     Raises:
         RunError: there is no run. JudgeError: there is no such rubric.
@@ -145,7 +145,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
     def samples(settings: Data) -> Iterator[Sample]:
         records = final_records(folder.results)
-        for sample, record in rescore.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
+        for sample, record in scoring.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
             rubric = rubric_of(sample)
             if rubric is not None:
                 one = judged_sample(sample, record, rubric, settings, asked)
@@ -190,7 +190,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
 def expected(meta: RunMeta, source: Benchmark) -> int:
     """How many verdicts a whole run of the source would have."""
-    return rescore.count(source, meta.spec.data) * meta.spec.repeats
+    return scoring.count(source, meta.spec.data) * meta.spec.repeats
 
 
 def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, asked: Benchmark) -> Sample:
@@ -198,7 +198,7 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, as
 
     The benchmark may narrow what the judge sees (`judged_text`); the gold of a restricted one is sealed.
     """
-    name = rescore.judged_name(sample, record)
+    name = scoring.judged_name(sample, record)
     meta: dict[str, Any] = {
         k: v for k, v in sample.meta.items() if isinstance(v, (str, int, float)) and k not in _NOT_SHOWN
     }

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
-from snellen.engine.answers import keyed
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
-from snellen.engine.judge import NAME, OWN
 from snellen.engine.ownership import NOT_OWN, is_own
-from snellen.engine.rescore import Summary
 from snellen.errors import DataError, RunError, UsageError
 from snellen.interop.answers import Problems
 from snellen.interop.fields import id_of, text_of
 from snellen.interop.lines import table_rows
+from snellen.runs.external_answers import keyed
+from snellen.runs.judge.benchmark import NAME, OWN
+from snellen.runs.scoring import Summary
 
 IDS = ("vid", "sample_id", "id")
 

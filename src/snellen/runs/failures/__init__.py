@@ -3,9 +3,9 @@
 A label says whose it is (`rule`, `judge`, `person`). What nobody can tell stays `unknown`; nothing is guessed.
 """
 
-from snellen.failures.labels import Labelled, agreements, counts, label_run, labelled, save, saved, whose_decisions
-from snellen.failures.review import Decision, meet_run, read_review, read_reviews
-from snellen.failures.rules import UNKNOWN, Rule, Table, labels, proposed, signals, table
+from snellen.runs.failures.labels import Labelled, agreements, counts, label_run, labelled, save, saved, whose_decisions
+from snellen.runs.failures.review import Decision, meet_run, read_review, read_reviews
+from snellen.runs.failures.rules import UNKNOWN, Rule, Table, labels, proposed, signals, table
 
 __all__ = [
     "UNKNOWN",

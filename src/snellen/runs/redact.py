@@ -15,12 +15,12 @@ import msgspec
 
 from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
-from snellen.engine.judge import UNANSWERED
-from snellen.engine.rescore import Scored
 from snellen.errors import UsageError
-from snellen.evaluation import JUDGED, LABELLED, Run, summary_json
 from snellen.models.base import ModelOptions
 from snellen.redaction.gold import WITHHELD, quotes
+from snellen.runs.evaluate import JUDGED, LABELLED, Run, summary_json
+from snellen.runs.judge.benchmark import UNANSWERED
+from snellen.runs.scoring import Scored
 from snellen.scoring.judge import gold_forms
 from snellen.sources.checksums import sealed
 from snellen.types import Sample

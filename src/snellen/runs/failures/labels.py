@@ -12,15 +12,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.build.curate.agreement import Agreement, cohen
-from snellen.engine import failed, journal
-from snellen.engine.failed import Answered, Key
+from snellen.engine import journal
 from snellen.engine.ownership import NOT_OWN, is_own
-from snellen.engine.rescore import judged_name
 from snellen.errors import DataError, RunError, UsageError
-from snellen.evaluation import JUDGED, LABELLED, Run
-from snellen.failures.review import LONGEST, Decision, disputed
-from snellen.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.redaction.gold import strike
+from snellen.runs.evaluate import JUDGED, LABELLED, Run
+from snellen.runs.failures import answers as failed
+from snellen.runs.failures.answers import Answered, Key
+from snellen.runs.failures.review import LONGEST, Decision, disputed
+from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
+from snellen.runs.scoring import judged_name
 from snellen.scoring.judge import gold_forms
 
 Source = Literal["rule", "judge", "person", "none"]
@@ -186,7 +187,7 @@ def whose_decisions(
 
 def is_current(run: Run) -> bool:
     """Whether failures.jsonl was written after the run's last answer and last verdict."""
-    from snellen.engine.verdicts import beside
+    from snellen.runs.judge.verdicts import beside
 
     written = (run.path / NAME).stat().st_mtime_ns
     judged = beside(run.folder)

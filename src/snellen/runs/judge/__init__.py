@@ -1,0 +1,1 @@
+"""Judged runs: ask the judge, read its verdicts, extend a judged run."""
