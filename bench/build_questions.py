@@ -74,7 +74,7 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as place:
         taxonomy, rows = make(Path(place), given.questions // 4)
-        from snellen.build.questions import Settings, generate
+        from snellen.questions.generate import Settings, generate
 
         out = Path(place) / "set"
         start, cpu = time.perf_counter(), time.process_time()

@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "model
 
 import photographs
 
-from snellen.build.curate import looks
+from snellen.curation import near_duplicates
 
 LEVELS = (0.98, 0.99, 0.995)
 STRANGERS = 200
 
 
-def rates(encoder: looks.Looks, windows: int) -> dict[str, Any]:
+def rates(encoder: near_duplicates.Looks, windows: int) -> dict[str, Any]:
     """Of each kind of copy: how often its original is the most alike, and how often it is told at each level."""
     rng = np.random.default_rng(1)
     originals = photographs.originals()
@@ -39,16 +39,19 @@ def rates(encoder: looks.Looks, windows: int) -> dict[str, Any]:
     held = np.concatenate([own, others]) if windows else own
     rows: dict[str, Any] = {}
     for name, copy in photographs.COPIES.items():
-        found = [looks.cosines(encoder.asked(photographs.png(copy(one, rng))), held) for one in originals]
+        found = [near_duplicates.cosines(encoder.asked(photographs.png(copy(one, rng))), held) for one in originals]
         mine = np.array([row[number] for number, row in enumerate(found)])
         first = float(np.mean([row.argmax() == number for number, row in enumerate(found)]))
         rows[name] = {"first": first, **{str(level): float((mine >= level).mean()) for level in LEVELS}}
     strangers = [
-        looks.cosines(encoder.asked(photographs.png(photographs.window(rng))), held).max() for _ in range(STRANGERS)
+        near_duplicates.cosines(encoder.asked(photographs.png(photographs.window(rng))), held).max()
+        for _ in range(STRANGERS)
     ]
     rows["not there"] = {str(level): float((np.array(strangers) >= level).mean()) for level in LEVELS}
     whole = list(range(0, len(originals), 5))
-    among = np.array([looks.cosines(encoder.asked(photographs.png(originals[one])), own[whole]) for one in whole])
+    among = np.array(
+        [near_duplicates.cosines(encoder.asked(photographs.png(originals[one])), own[whole]) for one in whole]
+    )
     np.fill_diagonal(among, -1)
     pairs = {str(level): int((among >= level).sum()) for level in LEVELS}
     return {"encoder": encoder.name, "cpu_ms_a_picture": round(spent, 1), "rates": rows, "other_photographs": pairs}
@@ -62,7 +65,7 @@ def search_ms(size: int = 100_000, width: int = 128) -> float:
     took = []
     for _ in range(9):
         started = time.process_time()
-        looks.cosines(asked, held)
+        near_duplicates.cosines(asked, held)
         took.append(1000 * (time.process_time() - started))
     return round(float(np.median(took)), 1)
 
@@ -74,7 +77,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=2000)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    encoder = looks.open_looks(given.encoder)
+    encoder = near_duplicates.open_looks(given.encoder)
     if encoder is None:
         parser.error("--encoder none compares nothing")
     figures = {**rates(encoder, given.windows), "cpu_ms_a_search_of_100_000": search_ms()}

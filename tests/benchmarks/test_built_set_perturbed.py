@@ -12,7 +12,7 @@ import pytest
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import pictures, world
-from snellen.build.questions import Settings, generate
+from snellen.questions.generate import Settings, generate
 from snellen.types import Sample, Text
 
 

@@ -15,9 +15,9 @@ from PIL import Image as pillow
 from snellen import evaluate, load_run, rerun
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.build.questions import Settings, generate
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
+from snellen.questions.generate import Settings, generate
 from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Sample, Text
 

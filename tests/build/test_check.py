@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from birds import rows, taxonomy
 
-from snellen.build.check import check
-from snellen.build.questions import Settings, generate
 from snellen.cli import main
 from snellen.errors import DataError
+from snellen.questions.generate import Settings, generate
+from snellen.questions.verify import check
 
 
 @pytest.fixture

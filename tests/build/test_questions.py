@@ -14,9 +14,9 @@ import pytest
 from birds import LEVELS, SPECIES, picture, rows, taxonomy
 from PIL import Image
 
-from snellen.build.check import check
-from snellen.build.questions import Settings, generate
 from snellen.errors import DataError, SnellenError, UsageError
+from snellen.questions.generate import Settings, generate
+from snellen.questions.verify import check
 
 
 def build(folder: Path, **settings: object) -> list[dict[str, object]]:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from birds import LEVELS, TAXONOMY, taxonomy
 
-from snellen.build.readers import read_darwin_core, read_table
-from snellen.build.rows import Images, by_folders, by_inaturalist, by_last_word, read_folders, read_rows
-from snellen.build.taxonomy import Taxonomy
-from snellen.build.trees import read_json, read_newick
 from snellen.errors import DataError
+from snellen.questions.image_rows import Images, by_folders, by_inaturalist, by_last_word, read_folders, read_rows
+from snellen.questions.taxonomy import Taxonomy
+from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
 from snellen.sources import open_tree
 
 

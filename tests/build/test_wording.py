@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snellen.build.articles import article
-from snellen.build.templates import BUILT_IN, FIELDS, filled, load
 from snellen.errors import DataError
+from snellen.questions.templates import BUILT_IN, FIELDS, article, filled, load
 
 AN = "American crow,hour,egret,8,11,18,1800,8-spotted moth,F-16,f-16,MD-80,A-10,A320,SUV,E-3,Il-76,x-ray fish,urchin"
 A = "gull,unicorn,European robin,uniform,ewe,one-banded bird,707,110,B-52,BMW,U-boat,ural owl,Uria,FIAT 500,MINI Cooper"

@@ -114,8 +114,8 @@ def questions(
     The folder is one that `snellen run` takes. Everything is checked before anything is written, and what is wrong is
     named with its file and row.
     """
-    from snellen.build.questions import Settings, generate
     from snellen.cli.output import show, show_json
+    from snellen.questions.generate import Settings, generate
 
     manifest = generate(
         Settings(
@@ -163,8 +163,8 @@ def check(
 
     Everything is counted anew from the files. The exit status is 1 where a claim does not hold.
     """
-    from snellen.build.check import check as prove
     from snellen.cli.output import show, show_json
+    from snellen.questions.verify import check as prove
 
     report = prove(folder)
     if as_json:

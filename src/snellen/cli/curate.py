@@ -10,7 +10,7 @@ import typer
 from snellen.cli import options as given
 
 if TYPE_CHECKING:
-    from snellen.build.curate.work import StageFile, Work
+    from snellen.curation.workspace import StageFile, Work
 
 HARD, LEAKS, EVIDENCE, REVIEW, PACK = (
     "1 hard: what models know",
@@ -144,15 +144,15 @@ def curate(
     """
     from msgspec import structs
 
-    from snellen import curating
-    from snellen.build.curate import DECIDING, STAGES
-    from snellen.build.curate.evidence import PagesFolder
-    from snellen.build.curate.leaks import Rule
-    from snellen.build.curate.looks import open_looks
-    from snellen.build.curate.pack import pack, require_names
-    from snellen.build.curate.sources import engine_name, fetch_by, search_by, settings_of
-    from snellen.build.curate.work import open_work
     from snellen.cli.output import note
+    from snellen.curation import DECIDING, STAGES
+    from snellen.curation import stages as curating
+    from snellen.curation.evidence import PagesFolder
+    from snellen.curation.leaks import Rule
+    from snellen.curation.near_duplicates import open_looks
+    from snellen.curation.release import pack, require_names
+    from snellen.curation.web import engine_name, fetch_by, search_by, settings_of
+    from snellen.curation.workspace import open_work
     from snellen.engine.folder import RunFolder
     from snellen.engine.progress import display
     from snellen.errors import UsageError

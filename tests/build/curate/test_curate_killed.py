@@ -29,7 +29,7 @@ import pytest
 import setting
 from setting import answer
 
-from snellen.build.curate.work import open_work
+from snellen.curation.workspace import open_work
 
 CHILD = """
 import sys, time

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from models.tools.photographs import COPIES, NAMES, photograph, png
-from snellen import curating
-from snellen.build.curate import leaks, looks
-from snellen.build.curate.sources import engine_name, search_by
-from snellen.build.curate.work import open_work
+from snellen.curation import leaks, near_duplicates, stages
+from snellen.curation.web import engine_name, search_by
+from snellen.curation.workspace import open_work
 from snellen.errors import MissingExtraError
 from snellen.models.tools import Settings
 
@@ -30,8 +29,8 @@ pytest.importorskip(
 
 
 @pytest.fixture(scope="module")
-def encoder() -> looks.Looks:
-    found = looks.open_looks("embedded")
+def encoder() -> near_duplicates.Looks:
+    found = near_duplicates.open_looks("embedded")
     assert found is not None
     return found
 
@@ -70,8 +69,8 @@ def test_the_search_by_looks_compares_every_view_with_every_view(seed, size, k, 
     asked, held = unit(rng, 6, 7), unit(rng, size, 3, 7)
     best = [max(float(np.float64(one) @ np.float64(view)) for one in asked for view in views) for views in held]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(looks, "BLOCK", block)
-        found = looks.nearest(asked, held, k, alike)
+        patch.setattr(near_duplicates, "BLOCK", block)
+        found = near_duplicates.nearest(asked, held, k, alike)
     assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)
     assert all(abs(best[number] - cosine) < 1e-5 for number, cosine in found)
     surely = [number for number, cosine in enumerate(best) if cosine >= alike + 1e-5]
@@ -88,14 +87,14 @@ def test_copies_of_photographs_look_the_same_and_other_photographs_do_not(encode
     rng = np.random.default_rng(0)
     held = encoder.held(png(photograph(name)) for name in NAMES)
     for number, name in enumerate(NAMES):
-        found = looks.nearest(encoder.asked(png(COPIES[copy](photograph(name), rng))), held, 5)
+        found = near_duplicates.nearest(encoder.asked(png(COPIES[copy](photograph(name), rng))), held, 5)
         assert [one for one, _ in found] == [number], name
 
 
 def test_a_picture_of_one_colour_looks_like_nothing(encoder):
     grey = png(Image.new("RGB", (64, 64), (90, 90, 90)))
     held = encoder.held([grey])
-    assert looks.nearest(encoder.asked(grey), held, 5, 0.5) == []
+    assert near_duplicates.nearest(encoder.asked(grey), held, 5, 0.5) == []
 
 
 def other_crop(data: bytes) -> bytes:
@@ -108,7 +107,7 @@ def other_crop(data: bytes) -> bytes:
 def test_what_the_hash_does_not_tell_is_flagged_as_alike_and_dropped_where_asked_for(work, encoder):
     one = work.candidates[3]
     thumbnail = other_crop(work.image(one).read_bytes())
-    cosine = float(looks.cosines(encoder.asked(work.image(one).read_bytes()), encoder.held([thumbnail]))[0])
+    cosine = float(near_duplicates.cosines(encoder.asked(work.image(one).read_bytes()), encoder.held([thumbnail]))[0])
 
     async def search(picture, k):
         import base64
@@ -117,19 +116,19 @@ def test_what_the_hash_does_not_tell_is_flagged_as_alike_and_dropped_where_asked
         return [{"url": "https://x.example/a", "title": "a picture", "thumbnail": uri}]
 
     below = leaks.Rule(alike=round(cosine - 0.001, 4))
-    found = curating.audit_leaks(work, search, "e", rule=below, encoder=encoder, skip=("hard",))
+    found = stages.audit_leaks(work, search, "e", rule=below, encoder=encoder, skip=("hard",))
     mine = next(decision for decision in found.decisions if decision.id == one.id)
     assert (mine.verdict, mine.reason) == ("keep", "flagged: alike")
     assert mine.detail["leaks"][0]["cosine"] == pytest.approx(cosine, abs=1e-3)
     assert found.settings["encoder"].startswith("embedded ")
     dropping = leaks.Rule(alike=below.alike, drop=("alike",))
-    found = curating.audit_leaks(work, None, "e", rule=dropping, encoder=encoder, skip=("hard",))
+    found = stages.audit_leaks(work, None, "e", rule=dropping, encoder=encoder, skip=("hard",))
     mine = next(decision for decision in found.decisions if decision.id == one.id)
     assert (mine.verdict, mine.reason) == ("drop", "picture of https://x.example/a looks the same")
     above = leaks.Rule(alike=min(1.0, cosine + 0.001))
-    found = curating.audit_leaks(work, None, "e", rule=above, encoder=encoder, skip=("hard",))
+    found = stages.audit_leaks(work, None, "e", rule=above, encoder=encoder, skip=("hard",))
     assert next(decision for decision in found.decisions if decision.id == one.id).reason == ""
-    alone = curating.audit_leaks(work, None, "e", rule=below, skip=("hard",))
+    alone = stages.audit_leaks(work, None, "e", rule=below, skip=("hard",))
     assert next(decision for decision in alone.decisions if decision.id == one.id).reason == ""
 
 
@@ -173,13 +172,13 @@ def test_a_name_on_a_page_that_does_not_look_alike_enough_says_nothing(work):
 
     one = work.candidates[3].id
     for alike, verdict in ((0.99, "keep"), (0.92, "drop")):
-        found = curating.audit_leaks(work, search, "e", rule=leaks.Rule(alike=alike), skip=("hard",))
+        found = stages.audit_leaks(work, search, "e", rule=leaks.Rule(alike=alike), skip=("hard",))
         assert next(decision for decision in found.decisions if decision.id == one).verdict == verdict
 
 
 def test_without_torch_the_error_says_how_to_do_without_an_encoder(monkeypatch):
     monkeypatch.setattr("snellen.features.encoders.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as told:
-        looks.open_looks("embedded")
+        near_duplicates.open_looks("embedded")
     assert "--encoder none" in str(told.value.hint)
-    assert looks.open_looks("none") is None
+    assert near_duplicates.open_looks("none") is None

@@ -12,14 +12,13 @@ import setting
 from sklearn.metrics import cohen_kappa_score
 from starlette.testclient import TestClient
 
-from snellen import curating
-from snellen.build.curate import evidence, hard, leaks, likeness
 from snellen.build.curate.agreement import cohen
-from snellen.build.curate.mentions import find, in_address
-from snellen.build.curate.opinions import Opinion, agreement, path_of, read_all
-from snellen.build.curate.pack import pack
-from snellen.build.curate.review_app import Queue, Room, build_app
-from snellen.build.curate.work import open_work
+from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
+from snellen.curation.answer_mentions import find, in_address
+from snellen.curation.release import pack
+from snellen.curation.review_app import Queue, Room, build_app
+from snellen.curation.reviews import Opinion, agreement, path_of, read_all
+from snellen.curation.workspace import open_work
 from snellen.engine.journal import Journal
 from snellen.errors import DataError, RunError, UsageError
 from snellen.models.base import ModelOptions
@@ -90,18 +89,18 @@ def test_a_failed_try_keeps_a_candidate_undecided_until_it_is_asked_again(work, 
     failing = work.candidates[7].sha256
     with setting.endpoint({failing: ["!"]}) as server:
         options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
-        found = curating.filter_hard(work, ["api:stub"], options=options)
+        found = stages.filter_hard(work, ["api:stub"], options=options)
         assert found.counts() == {"entered": 50, "keep": 49, "drop": 0, "undecided": 1}
         server.replies[failing] = [setting.answer(7)]
-        found = curating.filter_hard(work, ["api:stub"], options=options)
+        found = stages.filter_hard(work, ["api:stub"], options=options)
     assert found.counts() == {"entered": 50, "keep": 49, "drop": 1, "undecided": 0}
 
 
 def test_a_known_candidate_is_dropped_even_where_other_tries_failed(work):
     one = work.candidates[0]
-    assert hard.decide(one, [hard.Tries("m", 3, 2, 1)], 1).verdict == "drop"
-    assert hard.decide(one, [hard.Tries("m", 3, 1, 1)], 1).verdict == "undecided"
-    assert hard.decide(one, [hard.Tries("m", 3, 1, 0)], 1).verdict == "keep"
+    assert model_filter.decide(one, [model_filter.Tries("m", 3, 2, 1)], 1).verdict == "drop"
+    assert model_filter.decide(one, [model_filter.Tries("m", 3, 1, 1)], 1).verdict == "undecided"
+    assert model_filter.decide(one, [model_filter.Tries("m", 3, 1, 0)], 1).verdict == "keep"
 
 
 def test_a_judge_can_decide_what_is_right(work, monkeypatch):
@@ -110,7 +109,7 @@ def test_a_judge_can_decide_what_is_right(work, monkeypatch):
     with setting.endpoint({"text": [json.dumps({"verdict": "correct", "reason": "same"})]}) as server:
         options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
         judge = {"correct": "judge", "judge": "api:judge", "judge_base_url": server.url}
-        found = curating.filter_hard(work, ["api:stub"], options=options, **judge)
+        found = stages.filter_hard(work, ["api:stub"], options=options, **judge)
     assert found.counts()["drop"] == 50
 
 
@@ -118,7 +117,7 @@ def test_an_evidence_judge_that_disagrees_drops_the_candidate(place, work, monke
     monkeypatch.setenv("JUDGE_API_KEY", "k")
     fetch = evidence.PagesFolder(place / "pages")
     with setting.endpoint({"text": [json.dumps({"supports": "no", "why": "another thing"})]}) as server:
-        found = curating.check_evidence(work, fetch, judge="api:judge", base_url=server.url, skip=("hard", "leaks"))
+        found = stages.check_evidence(work, fetch, judge="api:judge", base_url=server.url, skip=("hard", "leaks"))
         assert server.asked == 50 - len(setting.UNSUPPORTED)
     assert found.counts()["keep"] == 0
     assert {one.detail["links"][0]["problem"] for one in found.decisions[:5]} == {"the judge finds no support in it"}
@@ -135,10 +134,10 @@ def test_a_page_that_fails_for_a_while_is_fetched_again_and_a_gone_one_is_not(wo
             raise evidence.Unavailable("HTTP 404", lasting=True)
         return evidence.Page(b"<html><body>nothing</body></html>", "text/html")
 
-    first = curating.check_evidence(work, fetch, skip=("hard", "leaks"))
+    first = stages.check_evidence(work, fetch, skip=("hard", "leaks"))
     assert [one.verdict for one in first.decisions[2:6]] == ["drop", "undecided", "drop", "drop"]
     asked.clear()
-    curating.check_evidence(work, fetch, skip=("hard", "leaks"))
+    stages.check_evidence(work, fetch, skip=("hard", "leaks"))
     assert asked == ["https://sources.example/3"]
 
 
@@ -150,22 +149,27 @@ def test_a_failed_search_leaves_its_candidate_undecided_and_is_made_again(work):
         return [{"url": "https://x.example/a", "title": "a picture", "similarity": None}]
 
     told: list[str] = []
-    found = curating.audit_leaks(work, broken, "e", skip=("hard",), tell=told.append)
+    found = stages.audit_leaks(work, broken, "e", skip=("hard",), tell=told.append)
     assert found.counts()["undecided"] == 50 and len(told) == 49  # two candidates share a picture
-    found = curating.audit_leaks(work, works, "e", skip=("hard",))
+    found = stages.audit_leaks(work, works, "e", skip=("hard",))
     assert found.counts() == {"entered": 50, "keep": 49, "drop": 1, "undecided": 0}
-    assert curating.audit_leaks(work, None, "e", skip=("hard",)).decisions == found.decisions
+    assert stages.audit_leaks(work, None, "e", skip=("hard",)).decisions == found.decisions
 
 
 def test_copies_are_found_and_other_creatures_are_told_apart(place):
     pictures = setting.pictures()
-    assert likeness.distance(likeness.hashes(pictures[0]), likeness.hashes(setting.with_exif(pictures[0]))) is not None
-    assert likeness.copies([*pictures[:3], pictures[1]])[3][0] == 1
+    assert (
+        near_duplicates.distance(
+            near_duplicates.hashes(pictures[0]), near_duplicates.hashes(setting.with_exif(pictures[0]))
+        )
+        is not None
+    )
+    assert near_duplicates.copies([*pictures[:3], pictures[1]])[3][0] == 1
 
 
 def test_a_stage_refuses_to_run_before_those_that_it_builds_on(work):
     with pytest.raises(RunError, match="stage hard has not been run"):
-        curating.close_review(work)
+        stages.close_review(work)
     with pytest.raises(UsageError, match="no finding 'name'"):
         leaks.Rule(drop=("name",)).checked()
 

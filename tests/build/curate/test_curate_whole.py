@@ -17,7 +17,7 @@ import pytest
 import setting
 from setting import answer
 
-from snellen.build.curate.work import open_work
+from snellen.curation.workspace import open_work
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")

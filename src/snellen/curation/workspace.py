@@ -27,8 +27,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen import __version__
-from snellen.build.curate import DECIDING
-from snellen.build.curate.candidates import Candidate, read_rows, take_in
+from snellen.curation import DECIDING
+from snellen.curation.candidates import Candidate, read_rows, take_in
 from snellen.engine.folder import RunFolder
 from snellen.errors import RunError, UsageError
 from snellen.sources import digest, open_tree

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from snellen.build.negatives import KINSHIP, NONE
-from snellen.build.plan import RIGHT, Part
-from snellen.build.templates import Templates, filled, listed
+from snellen.questions.distractors import KINSHIP, NONE
+from snellen.questions.sampling import RIGHT, Part
+from snellen.questions.templates import Templates, filled, listed
 
 ROWS = 1 << 15
 _QUOTED, _LISTED = "\x01", "\x02"

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.benchmarks.manifest import MANIFEST, Manifest
-from snellen.build import attributes, pictures, plan, visual
-from snellen.build.negatives import Strategy, pool
-from snellen.build.plan import Asked, Part
-from snellen.build.readers import read_darwin_core, read_table
-from snellen.build.rows import (
+from snellen.errors import DataError, UsageError
+from snellen.questions import attributes, distractors, sampling
+from snellen.questions import images as pictures
+from snellen.questions.distractors import Strategy, pool
+from snellen.questions.image_rows import (
     Images,
     by_folders,
     by_inaturalist,
@@ -27,11 +27,11 @@ from snellen.build.rows import (
     read_folders,
     read_rows,
 )
-from snellen.build.taxonomy import Homonyms, Taxonomy
-from snellen.build.templates import Templates, load
-from snellen.build.trees import read_json, read_newick
-from snellen.build.write import Inputs, Written, write
-from snellen.errors import DataError, UsageError
+from snellen.questions.sampling import Asked, Part
+from snellen.questions.taxonomy import Homonyms, Taxonomy
+from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
+from snellen.questions.templates import Templates, load
+from snellen.questions.writer import Inputs, Written, write
 from snellen.sources import Tree, digest, open_tree
 
 KINDS = ("truth", "choice", "short", "bias", "attributes")
@@ -122,7 +122,7 @@ def generate(settings: Settings) -> Manifest:
         taxonomy, images = _taxonomy(settings, images, classes)
         kinds = None if tree is None else pictures.check(images, tree)
         labels = _labels(images, taxonomy)
-        order = plan.neutral_order(len(images.names), settings.seed).tolist()
+        order = sampling.neutral_order(len(images.names), settings.seed).tolist()
         read = _Read(images, order, labels[order], taxonomy)
         names = pictures.neutral(order, images, kinds, settings.copy_images)
         parts = list(_parts(settings, read, templates))
@@ -240,14 +240,16 @@ def _parts(s: Settings, read: _Read, templates: Templates) -> Iterator[Part]:
     for level in s.at or ():
         if level not in taxonomy.levels:
             raise UsageError(f"--at {level}: levels are {', '.join(taxonomy.levels)}")
-    vectors = None if s.features is None else visual.read_features(s.features, taxonomy)
+    vectors = None if s.features is None else distractors.read_features(s.features, taxonomy)
     taken: dict[str, str] = {}
     for depth, level in enumerate(taxonomy.levels):
         finest = depth == len(taxonomy.levels) - 1
-        kinds = [kind for kind in s.kinds if kind in plan.FILES] if level in (s.at or taxonomy.levels) else []
+        kinds = [kind for kind in s.kinds if kind in sampling.FILES] if level in (s.at or taxonomy.levels) else []
         kinds += ["bias"] if finest and "bias" in s.kinds else []
         if kinds:
-            near = None if vectors is None else visual.nearest(vectors, taxonomy, depth, max(NEAREST, s.options - 1))
+            near = (
+                None if vectors is None else distractors.nearest(vectors, taxonomy, depth, max(NEAREST, s.options - 1))
+            )
             asked = _level(s, read, depth, near, _folder(level, taken))
             yield from _kinds(asked, kinds, s, templates)
     if s.attributes is not None:
@@ -266,7 +268,7 @@ def _level(s: Settings, read: _Read, depth: int, near: Any, folder: str) -> Aske
             f"Ask at the other levels (--at), or add rows for other {level} names: they need no images.",
         )
     label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
-    rows = plan.most_per_class(label, s.per_class, s.seed, level, "per class")
+    rows = sampling.most_per_class(label, s.per_class, s.seed, level, "per class")
     return Asked(
         ask="hierarchy",
         level=level,
@@ -289,13 +291,13 @@ def _kinds(asked: Asked, kinds: Sequence[str], s: Settings, templates: Templates
         section = f"attribute_{kind}" if asked.ask == "attribute" else kind
         stems = len(templates.wording(section).stems)
         if kind == "truth":
-            yield plan.truth(asked, stems)
+            yield sampling.truth(asked, stems)
         elif kind == "choice":
-            yield plan.choice(asked, stems, min(s.options, len(asked.pool.names)))
+            yield sampling.choice(asked, stems, min(s.options, len(asked.pool.names)))
         elif kind == "short":
-            yield plan.short(asked, stems)
+            yield sampling.short(asked, stems)
         else:
-            yield plan.bias(plan.as_bias(asked), stems)
+            yield sampling.bias(sampling.as_bias(asked), stems)
 
 
 def _folder(level: str, taken: dict[str, str], prefix: str = "") -> str:

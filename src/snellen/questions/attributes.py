@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snellen.build.negatives import pool
-from snellen.build.plan import Asked
-from snellen.build.rows import Images
-from snellen.build.stream import words
-from snellen.build.taxonomy import Line, from_lines, key, spelled
 from snellen.errors import DataError
+from snellen.questions.distractors import pool
+from snellen.questions.image_rows import Images
+from snellen.questions.rng import words
+from snellen.questions.sampling import Asked
+from snellen.questions.taxonomy import Line, from_lines, key, spelled
 from snellen.sources import numbered
 
 HEADINGS = ("image", "attribute", "value")

@@ -17,8 +17,8 @@ from importlib.resources import files
 from msgspec import Struct, to_builtins
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.work import Decision, Work
+from snellen.curation.candidates import Candidate
+from snellen.curation.workspace import Decision, Work
 from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
 from snellen.engine.state import ANSWERED

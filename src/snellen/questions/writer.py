@@ -1,4 +1,7 @@
-"""The folder of a set: written beside its place and moved there when it is whole."""
+"""The data card of a built set.
+
+The folder of a set: written beside its place and moved there when it is whole.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,63 @@ import pyarrow.parquet as pq
 
 from snellen import __version__
 from snellen.atomic_write import part_folder
-from snellen.benchmarks.manifest import CARD, MANIFEST, PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo
-from snellen.build.card import card
-from snellen.build.plan import Part
-from snellen.build.render import SCHEMA, Block, Rendered, blocks, render
-from snellen.build.taxonomy import Taxonomy
-from snellen.build.templates import Templates
+from snellen.benchmarks.manifest import CARD, COLUMNS, MANIFEST, PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo
 from snellen.errors import StorageError
+from snellen.questions.render import SCHEMA, Block, Rendered, blocks, render
+from snellen.questions.sampling import Part
+from snellen.questions.taxonomy import Taxonomy
+from snellen.questions.templates import Templates
+
+_NEGATIVES = {
+    "sibling": "siblings (same parent) first, then one ancestor further up at a time",
+    "cousin": "cousins (same grandparent) first, then further up, siblings last",
+    "random": "any class of the level",
+    "visual": "the nearest classes of a feature space, then siblings and further up",
+}
+
+
+def card(manifest: Manifest, taxonomy: Taxonomy) -> str:
+    """README.md of a set: what it asks, how it was made, what its files hold."""
+    lines = [
+        f"# {manifest.name}",
+        "",
+        f"{manifest.questions:,} questions about {manifest.images:,} images, built by Snellen "
+        f"{manifest.snellen} with seed {manifest.seed}. Version {manifest.version}.",
+        "",
+        "```",
+        f"snellen run {manifest.name}/{'' if manifest.copied else ' --images IMAGES'} --model MODEL",
+        f"snellen build check {manifest.name}/",
+        "```",
+        "",
+        "| file | asks for | about | questions |",
+        "|---|---|---|---|",
+        *(f"| `{one.file}` | {one.ask} | {one.level} | {one.questions:,} |" for one in manifest.parts),
+        "",
+        "| level | classes |",
+        "|---|---|",
+        *(f"| {level} | {len(names):,} |" for level, names in zip(taxonomy.levels, taxonomy.names, strict=True)),
+        "",
+        "## How it was made",
+        "",
+        f"- Wrong answers: {_NEGATIVES[str(manifest.settings['negatives'])]}. No option holds another's name.",
+        "- Yes and no, and the places of the right option, are equally many to one question, at each level and for "
+        "each class.",
+        "- Images are referred to by numbers in random order; what they were called never reaches a prompt.",
+        *(f"- {note}" for note in manifest.notes),
+        "",
+        "## Files",
+        "",
+        f"The `.jsonl` files have the record format of FG-BMK: question_id, image, text, class, category. `{TAXONOMY}` "
+        f"is the taxonomy. `{QUESTIONS}` has all questions in one table:",
+        "",
+        "| column | |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in COLUMNS.items()),
+        "",
+        "Images keep the licence that they came with; name it here before you pass the set on.",
+    ]
+    return "\n".join(lines) + "\n"
+
 
 Inputs: TypeAlias = Callable[[Path], None]
 """Copies the images into a folder that it makes."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from snellen.build.readers import RANKS
-from snellen.build.taxonomy import Homonyms, Line, Taxonomy, from_lines, key, spelled, without_number
 from snellen.errors import DataError
+from snellen.questions.taxonomy import Homonyms, Line, Taxonomy, from_lines, key, spelled, without_number
+from snellen.questions.taxonomy_readers import RANKS
 from snellen.sources import Tree, member_name
 from snellen.sources.confine import regular_file
 

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.build.curate import evidence as pages
-from snellen.build.curate import hard, leaks, opinions
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.looks import Looks
-from snellen.build.curate.work import Decision, StageFile, Work
+from snellen.curation import evidence as pages
+from snellen.curation import leaks, model_filter, reviews
+from snellen.curation.candidates import Candidate
+from snellen.curation.near_duplicates import Looks
+from snellen.curation.workspace import Decision, StageFile, Work
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Display
 from snellen.errors import UsageError
@@ -97,13 +97,13 @@ def filter_hard(
         )
     if correct == "judge" and judge is None and setting(JUDGE_MODEL) is None:
         raise UsageError("no judge is named", "Give --judge KIND:NAME, or set JUDGE_MODEL.")
-    benchmark = hard.benchmark(work)
-    said: dict[str, list[hard.Tries]] = {one.id: [] for one in work.candidates}
+    benchmark = model_filter.benchmark(work)
+    said: dict[str, list[model_filter.Tries]] = {one.id: [] for one in work.candidates}
     for model in dict.fromkeys(models):
-        folder = hard.run_folder(work, model)
+        folder = model_filter.run_folder(work, model)
         spec = RunSpec(benchmark=benchmark.name, model=model, options=options or ModelOptions(), repeats=repeats)
         perform(spec, folder, benchmark=benchmark, display=display)
-        found = hard.tries(work, folder, model, repeats)
+        found = model_filter.tries(work, folder, model, repeats)
         if correct == "judge":
             found = _judged(folder, judge, judge_base_url, judge_key_env, benchmark, found, display)
         for id_, one in found.items():
@@ -115,7 +115,7 @@ def filter_hard(
         "correct": correct,
         "judge": (judge or setting(JUDGE_MODEL)) if correct == "judge" else None,
     }
-    decisions = [hard.decide(one, said[one.id], max_correct) for one in work.candidates]
+    decisions = [model_filter.decide(one, said[one.id], max_correct) for one in work.candidates]
     return _decided(work, "hard", settings, decisions)
 
 
@@ -125,9 +125,9 @@ def _judged(
     base_url: str | None,
     key_env: str | None,
     benchmark: Any,
-    read: dict[str, hard.Tries],
+    read: dict[str, model_filter.Tries],
     display: Display | None,
-) -> dict[str, hard.Tries]:
+) -> dict[str, model_filter.Tries]:
     """The tries by a judge's verdicts. A reply without a verdict is a try without an answer: it is asked again."""
     right = dict.fromkeys(read, 0)
     missing = dict.fromkeys(read, 0)
@@ -233,11 +233,11 @@ def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) 
     if reviewers < 1:
         raise UsageError(f"--reviewers {reviewers}: at least 1")
     entering = work.entering("review", skip)
-    said = opinions.read_all(work)
-    last = opinions.latest(said)
-    agreed = opinions.agreement(said, [one.id for one in entering], reviewers)
+    said = reviews.read_all(work)
+    last = reviews.latest(said)
+    agreed = reviews.agreement(said, [one.id for one in entering], reviewers)
     summary = {"agreement": [structs.asdict(one) for one in agreed]}
-    decisions = [opinions.decide(one, last.get(one.id, {}), reviewers) for one in entering]
+    decisions = [reviews.decide(one, last.get(one.id, {}), reviewers) for one in entering]
     return _decided(work, "review", {"reviewers": reviewers}, decisions, summary)
 
 
@@ -245,7 +245,7 @@ def serve_review(
     work: Work, *, reviewers: int = 2, port: int = 0, skip: Collection[str] = (), tell: Callable[[str], None] = print
 ) -> StageFile:
     """Stage 4: show the review page until Ctrl-C, then decide."""
-    from snellen.build.curate.review_server import serve
+    from snellen.curation.review_app import serve
 
     entering: list[Candidate] = work.entering("review", skip)
     serve(work, entering, reviewers, port, tell)

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from snellen.benchmarks.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
-from snellen.build.articles import article
-from snellen.build.pictures import has_metadata
-from snellen.build.render import ROWS, Record
-from snellen.build.taxonomy import key
 from snellen.errors import DataError
+from snellen.questions.images import has_metadata
+from snellen.questions.render import ROWS, Record
+from snellen.questions.taxonomy import key
+from snellen.questions.templates import article
 from snellen.sources.confine import regular_file
 
 NEUTRAL = re.compile(r"\d{6,}\.[a-z]{3,4}")

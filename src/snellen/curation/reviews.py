@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.build.curate.agreement import Agreement, cohen
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.work import Decision, Work
+from snellen.curation.candidates import Candidate
+from snellen.curation.workspace import Decision, Work
 from snellen.engine import journal
 from snellen.errors import UsageError
 

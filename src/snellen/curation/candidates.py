@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from snellen.build.pictures import stripped
 from snellen.errors import DataError, MediaError
 from snellen.media import read_header
+from snellen.questions.images import stripped
 from snellen.sources import Tree, numbered
 
 NEEDED = ("id", "image", "question", "answer")

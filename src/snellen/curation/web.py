@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from snellen.atomic_write import replacing
-from snellen.build.curate.evidence import Fetch, Page, Unavailable
-from snellen.build.curate.leaks import Search
-from snellen.build.curate.looks import Looks, nearest
+from snellen.curation.evidence import Fetch, Page, Unavailable
+from snellen.curation.leaks import Search
+from snellen.curation.near_duplicates import Looks, nearest
 from snellen.errors import DataError, MediaError, StorageError, UsageError
 from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError

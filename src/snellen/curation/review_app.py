@@ -3,19 +3,24 @@
 Plain pages and forms, no script. Served on loopback to whoever has the key of the printed address; every form carries a
 token (CSRF), the pages may load nothing but their own pictures and style (CSP), and pictures and snapshots are looked up by
 number and digest, so that no path of a request reaches the disk.
+
+Serving the review page until Ctrl-C, on this machine only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import parse_qs, quote, unquote
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -26,15 +31,28 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from snellen.build.curate import evidence
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.evidence import Check
-from snellen.build.curate.hard import Tries
-from snellen.build.curate.leaks import Audit
-from snellen.build.curate.opinions import Opinion, Say, agreement, checked, disputed, edited, latest, settled
-from snellen.build.curate.work import Work
+from snellen.curation import evidence
+from snellen.curation.candidates import Candidate
+from snellen.curation.evidence import Check
+from snellen.curation.leaks import Audit
+from snellen.curation.model_filter import Tries
+from snellen.curation.reviews import (
+    Opinion,
+    Say,
+    agreement,
+    checked,
+    disputed,
+    edited,
+    latest,
+    path_of,
+    read_all,
+    settled,
+)
+from snellen.curation.workspace import Work
+from snellen.engine.folder import RunFolder
 from snellen.engine.journal import Journal
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
+from snellen.models.server.run import bind
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 COOKIE = "snellen_review"
@@ -103,13 +121,13 @@ class Room:
 def build_app(room: Room, clock: Callable[[], float] = time.time) -> Starlette:
     """The application over a review."""
     pages = Environment(
-        loader=PackageLoader("snellen.build.curate", "assets"),
+        loader=PackageLoader("snellen.curation", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = files("snellen.build.curate").joinpath("assets", "review.css").read_bytes()
+    style = files("snellen.curation").joinpath("assets", "review.css").read_bytes()
 
     def page(name: str, reviewer: str, status: int = 200, **values: Any) -> Response:
         html = pages.get_template(name).render(
@@ -290,3 +308,75 @@ def _next(room: Room, reviewer: str, after: Candidate) -> str:
     if not open_:
         return "/"
     return f"/candidate/{next((number for number in open_ if number > after.number), open_[0])}"
+
+
+HOST = "127.0.0.1"
+
+
+def serve(work: Work, candidates: list[Candidate], reviewers: int, port: int, tell: Callable[[str], None]) -> None:
+    """Show the candidates for review until Ctrl-C; every opinion is on disk when its form is answered.
+
+    Args:
+        reviewers: how many people have to judge each.
+        port: 0 takes a free one.
+        tell: gets one line with the address, the key in it.
+
+    Raises:
+        PreflightError: the port cannot be had. MissingExtraError: starlette or uvicorn is not installed.
+        RunLockedError: another process is serving this review.
+    """
+    for package in ("starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtraError(f"the review page needs {package}.", 'Install it with: pip install "snellen[view]"')
+    if not candidates:
+        raise PreflightError(
+            "no candidate has come as far as the review", "The stages before say why they dropped them."
+        )
+    with RunFolder(work.folder("review")).locked():
+        journal = Journal(path_of(work))
+        listener = bind(HOST, port)
+        try:
+            asyncio.run(_serve(work, candidates, reviewers, listener, journal, tell))
+        except KeyboardInterrupt:
+            pass  # uvicorn has answered what was under way, and raises the signal again
+        finally:
+            listener.close()
+            journal.close()
+
+
+async def _serve(
+    work: Work,
+    candidates: list[Candidate],
+    reviewers: int,
+    listener: object,
+    journal: Journal,
+    tell: Callable[[str], None],
+) -> None:
+    import socket
+
+    import uvicorn
+
+    from snellen.curation.review_app import Queue, Room, build_app
+
+    assert isinstance(listener, socket.socket)  # noqa: S101 - as `bind` gives it
+    queue = Queue(
+        {one.number: one for one in candidates},
+        {id_: msgspec.convert(detail, Audit) for id_, detail in _details(work, "leaks").items() if detail},
+        {id_: msgspec.convert(detail["links"], list[Check]) for id_, detail in _details(work, "evidence").items()},
+        {id_: msgspec.convert(detail["models"], list[Tries]) for id_, detail in _details(work, "hard").items()},
+    )
+    room = Room(work, queue, read_all(work), journal, reviewers)
+    config = uvicorn.Config(
+        build_app(room), log_level="warning", limit_concurrency=50, timeout_graceful_shutdown=5, lifespan="off"
+    )
+    listener.listen(32)
+    tell(
+        f"Reviewing {len(candidates):,} candidates at http://{HOST}:{listener.getsockname()[1]}/?key={room.key} "
+        "(Ctrl-C ends it)."
+    )
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _details(work: Work, stage: str) -> dict[str, dict[str, Any]]:
+    found = work.stage(stage)
+    return {} if found is None else {one.id: dict(one.detail) for one in found.decisions}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
-from snellen.build.rows import Images
 from snellen.errors import DataError, MediaError
 from snellen.media import Header, open_image, read_header
+from snellen.questions.image_rows import Images
 from snellen.sources import BytesBlob, Tree
 from snellen.types import Image, MediaSettings
 

@@ -27,10 +27,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen import __version__
-from snellen.build.curate import DECIDING, evidence, hard, leaks, opinions
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.card import card
-from snellen.build.curate.work import Decision, Work
+from snellen.curation import DECIDING, evidence, leaks, model_filter, reviews
+from snellen.curation.candidates import Candidate
+from snellen.curation.card import card
+from snellen.curation.workspace import Decision, Work
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
 
@@ -139,10 +139,10 @@ def _fault(work: Work, before: Candidate, now: Candidate, skip: Collection[str])
         if now.question != before.question:
             return "hard: its question was edited, and no model has been asked the new one"
         said = [
-            hard.tries(work, hard.run_folder(work, model), model, settings["repeats"], [now])[now.id]
+            model_filter.tries(work, model_filter.run_folder(work, model), model, settings["repeats"], [now])[now.id]
             for model in settings["models"]
         ]
-        if (again := hard.decide(now, said, settings["max_correct"])).verdict != "keep":
+        if (again := model_filter.decide(now, said, settings["max_correct"])).verdict != "keep":
             return f"hard: {again.reason}"
     if "leaks" not in skip and (settings := _settings(work, "leaks")):
         known = {name: settings[name] for name in leaks.Rule.__struct_fields__ if name in settings}
@@ -186,12 +186,12 @@ def _provenance(
             continue
         stages[stage] = {"settings": found.settings, "counts": found.counts()}
         decisions[stage] = {one.id: one for one in found.decisions}
-    said = [] if "review" in skip else opinions.read_all(work)
+    said = [] if "review" in skip else reviews.read_all(work)
     people = {who: f"reviewer {number}" for number, who in enumerate(dict.fromkeys(one.reviewer for one in said), 1)}
     agreed = []
     if "review" in decisions:
         reviewers = stages["review"]["settings"]["reviewers"]
-        for one in opinions.agreement(said, decisions["review"], reviewers):
+        for one in reviews.agreement(said, decisions["review"], reviewers):
             agreed.append({**structs.asdict(one), "reviewers": [people[who] for who in one.reviewers]})
     return {
         "format": FORMAT,

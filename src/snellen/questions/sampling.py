@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.build.negatives import NONE, Pool, draw
-from snellen.build.stream import turns, words
 from snellen.errors import DataError
+from snellen.questions.distractors import NONE, Pool, draw
+from snellen.questions.rng import turns, words
 
 Kind: TypeAlias = Literal["truth", "choice", "short"]
 Ints: TypeAlias = NDArray[np.int32]

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from snellen.build.curate import likeness, looks
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.mentions import find, in_address
-from snellen.build.curate.work import Decision, Work
+from snellen.curation import near_duplicates
+from snellen.curation.answer_mentions import find, in_address
+from snellen.curation.candidates import Candidate
+from snellen.curation.workspace import Decision, Work
 from snellen.engine import journal
 from snellen.errors import MediaError, UsageError
 
@@ -92,8 +92,8 @@ class Rule(Struct, frozen=True):
 
     k: int = 20
     drop: tuple[str, ...] = DROPPING
-    near: int = likeness.NEAR
-    alike: float = looks.ALIKE
+    near: int = near_duplicates.NEAR
+    alike: float = near_duplicates.ALIKE
     encoder: str = ""
 
     def checked(self) -> Rule:
@@ -176,12 +176,12 @@ def audit(
     searched: Searched,
     twin: str,
     rule: Rule,
-    encoder: looks.Looks | None = None,
+    encoder: near_duplicates.Looks | None = None,
     alike: str = "",
 ) -> Audit:
     """Hold the hits against the candidate's names and its picture; with an encoder also by how it looks."""
-    own: likeness.Hashes = None
-    seen: looks.Vectors | None = None
+    own: near_duplicates.Hashes = None
+    seen: near_duplicates.Vectors | None = None
     leaks: list[Leak] = []
     for hit in searched.hits[: rule.k]:
         if hit.cosine is not None and hit.cosine < rule.alike:
@@ -192,12 +192,12 @@ def audit(
         bits, cosine = None, hit.cosine
         thumbnail = _embedded(hit.thumbnail)
         if thumbnail is not None:
-            own = likeness.hashes(picture) if own is None else own
+            own = near_duplicates.hashes(picture) if own is None else own
             try:
-                bits = likeness.distance(own, likeness.hashes(thumbnail), rule.near)
+                bits = near_duplicates.distance(own, near_duplicates.hashes(thumbnail), rule.near)
                 if encoder is not None and bits is None:
                     seen = encoder.asked(picture) if seen is None else seen
-                    cosine = float(looks.cosines(seen, encoder.held([thumbnail]))[0])
+                    cosine = float(near_duplicates.cosines(seen, encoder.held([thumbnail]))[0])
             except MediaError:
                 bits = None  # a thumbnail that is no picture says nothing
         elif hit.similarity is not None:
@@ -236,7 +236,7 @@ def _embedded(thumbnail: str) -> bytes | None:
 
 def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
     """Candidates that ask the same about a copy of an earlier candidate's picture: id to the earlier one's id."""
-    found = likeness.copies([work.image(one).read_bytes() for one in candidates], near)
+    found = near_duplicates.copies([work.image(one).read_bytes() for one in candidates], near)
     pairs = ((candidates[late], candidates[early]) for late, before in found.items() for early in before)
     twins: dict[str, str] = {}
     for late, early in pairs:
@@ -270,7 +270,7 @@ def decide(candidate: Candidate, found: Audit | None, rule: Rule) -> Decision:
 
 
 def lookalikes(
-    work: Work, candidates: Sequence[Candidate], encoder: looks.Looks, alike: float, but: Collection[str]
+    work: Work, candidates: Sequence[Candidate], encoder: near_duplicates.Looks, alike: float, but: Collection[str]
 ) -> dict[str, str]:
     """As `twins`, by how pictures look to the encoder: id to the most alike earlier one's, but for the ids in `but`."""
     asking: dict[tuple[str, str], list[Candidate]] = {}
@@ -281,7 +281,9 @@ def lookalikes(
         pictures = [work.image(one).read_bytes() for one in group] if len(group) > 1 else []
         held = encoder.held(pictures)
         for at, one in enumerate(group[1:], 1):
-            if one.id not in but and (near := looks.nearest(encoder.asked(pictures[at]), held[:at], 1, alike)):
+            if one.id not in but and (
+                near := near_duplicates.nearest(encoder.asked(pictures[at]), held[:at], 1, alike)
+            ):
                 found[one.id] = group[near[0][0]].id
     return found
 
@@ -291,7 +293,7 @@ def audit_all(
     candidates: Sequence[Candidate],
     searched: Mapping[str, Searched],
     rule: Rule,
-    encoder: looks.Looks | None = None,
+    encoder: near_duplicates.Looks | None = None,
 ) -> list[Decision]:
     """The decisions on all candidates, from what was searched for."""
     same = twins(work, candidates, rule.near)

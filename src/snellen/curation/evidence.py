@@ -17,9 +17,9 @@ from msgspec import Struct, structs
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
-from snellen.build.curate.candidates import Candidate
-from snellen.build.curate.mentions import find
-from snellen.build.curate.work import Decision, Work
+from snellen.curation.answer_mentions import find
+from snellen.curation.candidates import Candidate
+from snellen.curation.workspace import Decision, Work
 from snellen.engine import journal
 from snellen.errors import DataError
 from snellen.models.tools.markup import decoded, read_page, tidy

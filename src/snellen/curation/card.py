@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from snellen.build.curate.candidates import Candidate
+from snellen.curation.candidates import Candidate
 
 STAGES: Mapping[str, str] = {
     "hard": "asked of closed-book models, and dropped where one knew the answer",
