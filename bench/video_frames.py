@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from snellen.media import frame_numbers, frames
 from snellen.media.encode import compress
-from snellen.media.packets import opened, scan
-from snellen.media.seeking import take
+from snellen.media.video_index import opened, scan, take
 from snellen.sources import BytesBlob
 from snellen.types import MediaSettings, Video
 

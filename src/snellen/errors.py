@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from snellen import stopping
+from snellen import exit_signals
 from snellen.types import Status
 
 
@@ -314,4 +314,4 @@ class InterruptedRunError(SnellenError):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
-        self.exit_code = stopping.exit_status()
+        self.exit_code = exit_signals.exit_status()

@@ -28,7 +28,7 @@ from snellen.report.page import written
 from snellen.runs.evaluate import Run
 from snellen.runs.scoring import Scored
 from snellen.sources import open_tree
-from snellen.sources.trees import Tree
+from snellen.sources.tree import Tree
 from snellen.types import Blob, Image, Metric, Video
 
 KS = (1, 10, 20)

@@ -27,8 +27,8 @@ from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.external import Settings, run_backend
 from snellen.easi.external.settings import HALVES
-from snellen.interop.answers import Problems
-from snellen.interop.lines import table_rows
+from snellen.formats.base import Problems
+from snellen.formats.readers import table_rows
 from snellen.runs.evaluate import load_run
 
 PYTHON = os.environ.get("SNELLEN_TEST_LMMS_PYTHON", "")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from snellen.cli import main
-from snellen.plugin_faults import place_of
+from snellen.plugin_errors import place_of
 
 BENCHMARK = """
 from snellen import Benchmark, Prompt, Sample, Score, Text

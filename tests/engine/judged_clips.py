@@ -12,7 +12,7 @@ import numpy as np
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import ModelTimeoutError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.scoring.judge import Rubric, built_in
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores

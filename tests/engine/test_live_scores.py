@@ -14,13 +14,13 @@ from stubs import score as right_or_wrong
 
 import snellen
 from servers import fast
-from snellen import reading_thread
+from snellen import offload
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import live, traces
 from snellen.engine.live import LiveScores
 from snellen.models.api import ApiModel, transport
 from snellen.models.base import ModelOptions
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
 
@@ -178,7 +178,7 @@ async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(
 
 
 async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised() -> None:
-    assert await off_loop(reading_thread.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
-    assert (await off_loop(reading_thread.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
+    assert await off_loop(offload.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
+    assert (await off_loop(offload.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
     with pytest.raises(ValueError, match="base 10"):
-        await off_loop(reading_thread.AT_ONCE + 1, int, "no number")
+        await off_loop(offload.AT_ONCE + 1, int, "no number")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logs import inspect_sample, write_eval, write_lines
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.interop import Problems, final, open_answers, read_answers, survey
+from snellen.formats import Problems, final, open_answers, read_answers, survey
 
 WANTED = [("q0", "yes"), ("q1", "7")]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import DataError
-from snellen.interop import Problems
+from snellen.formats import Problems
 from snellen.interop.easi_results import read_all_lmms_results, read_kit_acc, read_lmms_results
 
 

@@ -18,7 +18,7 @@ from PIL import Image as pillow
 from snellen.cli.options import media
 from snellen.engine.fingerprint import digest
 from snellen.errors import UsageError
-from snellen.media import MediaCache, check_settings, corrupt, encode, frames, open_image, pictures_stay
+from snellen.media import MediaCache, check_settings, corruptions, encode, frames, open_image, pictures_stay
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Video
 
@@ -45,15 +45,17 @@ def test_the_sigma_of_a_blur_follows_from_its_kernel_by_the_rule_of_opencv():
     for size, sigma in ((3, 0.8), (5, 1.1)):
         half = size // 2
         bell = np.array([exp(-(x * x) / (2 * sigma * sigma)) for x in range(-half, half + 1)])
-        np.testing.assert_allclose(np.array(corrupt.kernel(size)) / corrupt.UNIT, bell / bell.sum(), atol=1 / 4096)
-        assert sum(corrupt.kernel(size)) == corrupt.UNIT
+        np.testing.assert_allclose(
+            np.array(corruptions.kernel(size)) / corruptions.UNIT, bell / bell.sum(), atol=1 / 4096
+        )
+        assert sum(corruptions.kernel(size)) == corruptions.UNIT
 
 
 @pytest.mark.parametrize("size", [3, 5, 9])
 @pytest.mark.parametrize("shape", [(40, 33), (2, 7), (1, 1), (7, 1)])
 def test_a_blur_is_the_weighted_mean_with_mirrored_borders(size, shape):
     pixels = noise(*shape)
-    weights = np.array(corrupt.kernel(size)) / corrupt.UNIT
+    weights = np.array(corruptions.kernel(size)) / corruptions.UNIT
     half = size // 2
     wide = np.pad(pixels.astype(float), ((half, half), (half, half), (0, 0)), mode="reflect")
     expected = np.zeros(pixels.shape)
@@ -66,7 +68,7 @@ def test_a_blur_is_the_weighted_mean_with_mirrored_borders(size, shape):
 def test_a_picture_that_is_blurred_in_bands_has_no_seams(monkeypatch):
     data = png(noise())
     whole = seen(data, "blur:5")
-    monkeypatch.setattr(corrupt, "BAND", 90 * 7)
+    monkeypatch.setattr(corruptions, "BAND", 90 * 7)
     assert (seen(data, "blur:5") == whole).all()
 
 
@@ -148,7 +150,7 @@ def test_a_picture_is_corrupted_the_same_way_in_every_process():
 
 
 def test_the_specks_of_a_known_file_are_where_they_always_were():
-    drawn = corrupt.corrupted(pillow.new("RGB", (64, 64), (128, 128, 128)), "salt-pepper:1", b"a seed")
+    drawn = corruptions.corrupted(pillow.new("RGB", (64, 64), (128, 128, 128)), "salt-pepper:1", b"a seed")
     hit = np.argwhere(np.asarray(drawn)[..., 0] != 128).tolist()
     assert len(hit) == 35
     assert hit[:8] == [[2, 19], [8, 45], [8, 55], [11, 6], [11, 18], [11, 20], [11, 41], [13, 29]]
@@ -158,7 +160,7 @@ def test_operations_are_done_in_the_order_in_which_they_are_given():
     data = png(noise())
     one, other = seen(data, "salt-pepper:10,blur:3"), seen(data, "blur:3,salt-pepper:10")
     assert (one != other).any()
-    expected = corrupt.corrupted(pillow.fromarray(seen(data, "salt-pepper:10")), "blur:3", b"")
+    expected = corruptions.corrupted(pillow.fromarray(seen(data, "salt-pepper:10")), "blur:3", b"")
     assert (one == np.asarray(expected)).all()
 
 
@@ -233,7 +235,7 @@ def test_a_photograph_is_turned_upright_before_it_is_corrupted():
     pillow.fromarray(upright).save(out, "JPEG", exif=exif, quality=95)
     turned = seen(out.getvalue(), "salt-pepper:10")
     assert turned.shape == (60, 40, 3)
-    expected = corrupt.corrupted(
-        pillow.new("RGB", (40, 60), (128, 128, 128)), "salt-pepper:10", corrupt.content(out.getvalue())
+    expected = corruptions.corrupted(
+        pillow.new("RGB", (40, 60), (128, 128, 128)), "salt-pepper:10", corruptions.content(out.getvalue())
     )
     assert (turned == np.asarray(expected)).all()

@@ -15,7 +15,7 @@ import pytest
 from clips import clip
 
 from snellen.media import MediaCache
-from snellen.media.frame_store import FrameStore, entry_name
+from snellen.media.frame_cache import FrameStore, entry_name
 from snellen.sources import FileBlob
 from snellen.types import MediaSettings, Pick, Video
 
@@ -175,7 +175,7 @@ def test_the_store_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_
 HOLDER = """
 import sys, time
 from pathlib import Path
-from snellen.media.frame_store import FrameStore
+from snellen.media.frame_cache import FrameStore
 
 
 def make():

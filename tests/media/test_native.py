@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, MediaError
-from snellen.media import Encoded, MediaCache, native
-from snellen.media.native import container, encode_video
+from snellen.media import Encoded, MediaCache, video_file
+from snellen.media.video_file import container, encode_video
 from snellen.sources import BytesBlob, FileBlob
 from snellen.types import Image, MediaSettings, Video
 
@@ -86,8 +86,8 @@ def test_a_drawn_clip_has_no_file_to_send():
 
 
 def test_a_file_over_the_limit_is_refused_without_being_read_to_its_end(tmp_path, monkeypatch):
-    assert native.FILE_LIMIT == 100_000_000
-    monkeypatch.setattr(native, "FILE_LIMIT", 10_000)
+    assert video_file.FILE_LIMIT == 100_000_000
+    monkeypatch.setattr(video_file, "FILE_LIMIT", 10_000)
     path = tmp_path / "long.mp4"
     with path.open("wb") as out:
         out.write(clip(2))

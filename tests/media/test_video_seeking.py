@@ -20,8 +20,7 @@ from snellen.benchmarks.spatial.rules import frames as formulas
 from snellen.errors import MediaError
 from snellen.media import MediaCache, frame_numbers, frames, open_image, shown_at_most
 from snellen.media import video as rules
-from snellen.media.packets import Packet, opened, scan
-from snellen.media.seeking import runs
+from snellen.media.video_index import Packet, opened, runs, scan
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Pick, Video
 
@@ -150,16 +149,16 @@ def test_by_time_the_packets_tell_the_same_frames_as_the_decoded_ones(
 
 def fed(data: bytes, pick: Pick, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many frames come out of the decoder for what is picked."""
-    from snellen.media import seeking
+    from snellen.media import video_index
 
-    counted, real = [], seeking._frames
+    counted, real = [], video_index._frames
 
     def counting(*given: Any) -> Any:
         for frame in real(*given):
             counted.append(frame.pts)
             yield frame
 
-    monkeypatch.setattr(seeking, "_frames", counting)
+    monkeypatch.setattr(video_index, "_frames", counting)
     picked(data, pick)
     return len(counted)
 

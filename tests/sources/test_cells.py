@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources.cells import KEPT_ROWS, ParquetCell, pictured_rows
+from snellen.sources.parquet_images import KEPT_ROWS, ParquetCell, pictured_rows
 
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 ROWS = 30

@@ -4,7 +4,8 @@ import time
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources import cache_folder, digest, digests, open_tree
+from snellen.sources import cache_folder, digest, open_tree
+from snellen.sources import digest as digests
 
 
 @pytest.fixture(autouse=True)

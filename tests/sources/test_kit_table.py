@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snellen.errors import DataError
-from snellen.sources import BytesBlob, Unreadable, kit_table
+from snellen.sources import BytesBlob, Unreadable, vlmevalkit_tsv
 from snellen.types import Blob
 
 
@@ -28,28 +28,28 @@ from snellen.types import Blob
     ],
 )
 def test_a_list_of_texts_is_read_as_json_or_python_writes_it(cell: str, found: list[str]) -> None:
-    assert kit_table.listed(cell) == found
+    assert vlmevalkit_tsv.listed(cell) == found
 
 
 def test_a_place_leads_back_to_the_row_whatever_lines_it_goes_over(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_bytes(b'\xef\xbb\xbfindex\timage\tquestion\r\n0\taGk=\t"two\nlines"\r\n\r\n1\t["aG8="]\tone\r\n')
-    opened = kit_table.opened(path, ("index", "question"))
+    opened = vlmevalkit_tsv.opened(path, ("index", "question"))
     rows = list(opened.rows)
     assert opened.header == ("index", "image", "question")
     assert [row.cells for row in rows] == [{"index": "0", "question": "two\nlines"}, {"index": "1", "question": "one"}]
     assert [row.place.line for row in rows] == [2, 5]
     assert [row.reference for row in rows] == ["aGk=", ""]  # too short for a picture
-    (picture,) = kit_table.pictures(path, opened.header, rows[1])
+    (picture,) = vlmevalkit_tsv.pictures(path, opened.header, rows[1])
     assert picture.read() == b"ho"
-    assert kit_table.beginning(path, rows[1].place).startswith("1\t")
+    assert vlmevalkit_tsv.beginning(path, rows[1].place).startswith("1\t")
 
 
 def test_a_table_that_was_changed_under_a_run_is_said(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_text("index\timage\n0\t['aGk=', 'aG8=']\n")
-    opened = kit_table.opened(path, ("index",))
-    _, second = kit_table.pictures(path, opened.header, next(opened.rows))
+    opened = vlmevalkit_tsv.opened(path, ("index",))
+    _, second = vlmevalkit_tsv.pictures(path, opened.header, next(opened.rows))
     path.write_text("index\timage\n0\t['aGk=']\n")
     with pytest.raises(DataError, match="was changed while it was in use"):
         second.read()
@@ -58,9 +58,9 @@ def test_a_table_that_was_changed_under_a_run_is_said(tmp_path: Path) -> None:
 def test_one_of_several_columns_is_enough_and_none_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "any.tsv"
     path.write_text("index\timage_path\n0\ta.png\n")
-    assert len(list(kit_table.opened(path, ("index",), ("image", "image_path")).rows)) == 1
+    assert len(list(vlmevalkit_tsv.opened(path, ("index",), ("image", "image_path")).rows)) == 1
     with pytest.raises(DataError, match="no column 'image'; it has index, image_path"):
-        kit_table.opened(path, ("index",))
+        vlmevalkit_tsv.opened(path, ("index",))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_a_path_of_another_machine_is_found_by_its_longest_end(name: str, least:
         looked.append(wanted)
         return BytesBlob(wanted, b"") if wanted in ("set/1.png", "2.png") else Unreadable(at, "no")
 
-    blob = kit_table.by_end_of_path(name, "here", find, least)
+    blob = vlmevalkit_tsv.by_end_of_path(name, "here", find, least)
     assert (blob.key if not isinstance(blob, Unreadable) else None) == found
-    assert len(looked) <= kit_table.PATH_PARTS
+    assert len(looked) <= vlmevalkit_tsv.PATH_PARTS

@@ -13,8 +13,8 @@ from snellen.scoring.table import Scores
 from snellen.types import Metric, Record, Sample, Score
 
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
-    from snellen.interop.answers import Problems
-    from snellen.interop.exports import Writer
+    from snellen.formats.base import Problems
+    from snellen.formats.export import Writer
     from snellen.scoring.judge import Rubric
 
 
@@ -147,7 +147,7 @@ class Benchmark:
         published: tables to show beside a run.
         gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
             recorded of it; "" where there is one revision, or nothing tells which this is.
-        exports: format name to a writer of a run in that format, beside those of `snellen.interop.exports`, where it
+        exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
             says what a writer gets and returns.
     """
 

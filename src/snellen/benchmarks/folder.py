@@ -24,7 +24,7 @@ from snellen.scoring.metrics import breakdown
 from snellen.scoring.table import Scores
 from snellen.sources import FolderTree, Tree, digest, open_tree
 from snellen.sources.blobs import stream
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 from snellen.types import Image, Kind, Metric, Prompt, Sample, Text
 
 ROWS = 2048

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 MANIFEST = "benchmark.json"
 QUESTIONS = "questions.parquet"

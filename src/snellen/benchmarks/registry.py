@@ -12,7 +12,7 @@ from typing import Any
 
 from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
-from snellen.plugin_faults import plugin_fault
+from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
 GROUP = "snellen.benchmarks"

@@ -11,7 +11,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     # Imports make many objects and no garbage: collecting every 700 of them is a tenth of what a short command takes.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
-    from snellen import stopping
+    from snellen import exit_signals
     from snellen.cli.ends import exit_status, terminated_like_ctrl_c
 
     try:
@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 speak_utf8()
             return exit_status(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:  # somewhere that has nothing to add
-        print(f"snellen: stopped by {stopping.by_what()}", file=sys.stderr)
-        return stopping.exit_status()
+        print(f"snellen: stopped by {exit_signals.by_what()}", file=sys.stderr)
+        return exit_signals.exit_status()
 
 
 def _guarded(given: list[str]) -> int:
@@ -54,7 +54,7 @@ def _main(given: list[str]) -> int:
     from snellen.cli.encoding import require_text
     from snellen.cli.output import redacted_output
     from snellen.cli.plain import take_plain_values
-    from snellen.plain_text import without_controls
+    from snellen.terminal_text import without_controls
 
     with redacted_output():
         try:
@@ -85,7 +85,7 @@ def _main(given: list[str]) -> int:
 
                     error = with_command(error, given)
                 return tell(error)
-            from snellen.plugin_faults import plugin_fault
+            from snellen.plugin_errors import plugin_fault
 
             fault = plugin_fault(error)
             if fault is not None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from snellen import stopping
+from snellen import exit_signals
 
 HEARD = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -35,7 +35,7 @@ def terminated_like_ctrl_c() -> Iterator[None]:
 
     A signal that is ignored stays so: `nohup` sets SIGHUP aside.
     """
-    stopping.forget()
+    exit_signals.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -53,14 +53,14 @@ def exit_status(status: int) -> int:
 
     A server that Ctrl-C ends has done all that it should, and its status stays 0.
     """
-    number = stopping.received()
+    number = exit_signals.received()
     if number is None or status not in (0, 128 + signal.SIGINT):
         return status
-    return status if number == signal.SIGINT else stopping.exit_status()
+    return status if number == signal.SIGINT else exit_signals.exit_status()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    stopping.note(number)
+    exit_signals.note(number)
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # an event loop hears Ctrl-C in a way of its own
         handler(signal.SIGINT, frame)

@@ -16,7 +16,7 @@ from snellen.cli.output import note, show, show_json
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
-from snellen.plugin_faults import plugin_fault
+from snellen.plugin_errors import plugin_fault
 from snellen.scoring.interval_text import bracketed, legend, mark, span
 from snellen.types import Metric
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
-from snellen.plain_text import without_controls
 from snellen.redaction import redact, redact_bytes
+from snellen.terminal_text import without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

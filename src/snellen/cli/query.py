@@ -14,7 +14,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.output import note, show, show_json
 from snellen.errors import UsageError
-from snellen.plain_text import one_line, spreadsheet_cell
+from snellen.terminal_text import one_line, spreadsheet_cell
 
 SHOWN_ROWS, SHOWN_CHARACTERS = 200, 300
 RESULTS = Path("results")

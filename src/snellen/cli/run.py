@@ -22,7 +22,7 @@ from snellen.cli.preview import (
 )
 from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
-from snellen.plugin_faults import plugin_fault
+from snellen.plugin_errors import plugin_fault
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark

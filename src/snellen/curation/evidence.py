@@ -27,7 +27,7 @@ from snellen.scoring import metrics
 from snellen.scoring.judge import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
 from snellen.scoring.table import Scores
 from snellen.sources import rows
-from snellen.sources.confine import within
+from snellen.sources.safe_paths import within
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
 PROFILE = "supports"

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from snellen import stopping
+from snellen import exit_signals
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.judged_scores import PROFILE, Judgement
 from snellen.easi.names import HALVES, ORDER, task_of
@@ -140,7 +140,7 @@ class Board:
     def status(self) -> int:
         """Exit status: 130 (after SIGTERM 143, after SIGHUP 129) where somebody ended it, the first failure's, 9 where an answer is missing, 0 else."""
         if self.interrupted:
-            return stopping.exit_status()
+            return exit_signals.exit_status()
         if self.failed:
             error = self.failed[0].error
             return error.exit_code if error is not None else 1

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-from snellen import stopping
+from snellen import exit_signals
 from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
 from snellen.engine.request_errors import advice, refuses_images
@@ -73,7 +73,7 @@ class Stop:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _signalled(self, number: int) -> None:
-        stopping.note(number)
+        exit_signals.note(number)
         if self.interrupted:
             for task in self.tasks:
                 task.cancel()

@@ -16,8 +16,8 @@ from snellen.engine.progress import Progress
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.models.base import Model
-from snellen.plugin_faults import place_of
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
+from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.types import Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 

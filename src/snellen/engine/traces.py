@@ -11,7 +11,7 @@ import msgspec
 
 from snellen.engine.journal import append_whole, changed, repair, storage_error
 from snellen.models.trace import Exchange
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 
 SHARD_BYTES = 64 << 20

@@ -21,7 +21,7 @@ from snellen.features.heads.head import Head
 from snellen.features.pictures.pixels import Transform, decode, fit, require_encoder, require_transform
 from snellen.features.store.labels import Labels
 from snellen.features.store.splits import read_splits
-from snellen.media import corrupt
+from snellen.media import corruptions
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.scoring.statistics import compare
 from snellen.sources import open_tree
@@ -126,7 +126,7 @@ def _decoded(blob: Blob, spec: str) -> np.ndarray:
         return decode(blob)
     data = blob.read()
     picture = render(data, checked_header(data, blob.key, pixel_limit()), blob.key, MediaSettings())
-    return np.array(corrupt.corrupted(picture, spec, corrupt.content(data)).convert("RGB"))
+    return np.array(corruptions.corrupted(picture, spec, corruptions.content(data)).convert("RGB"))
 
 
 def columns_of(labels: Labels, head: Head) -> np.ndarray:
@@ -368,7 +368,7 @@ def corrupted(
 
     Corruptions are `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+".
     """
-    names = tuple(corrupt.canonical(one.replace("+", ",")) for one in specs)
+    names = tuple(corruptions.canonical(one.replace("+", ",")) for one in specs)
     if not names or len(set(names)) < len(names):
         raise UsageError(f"corruptions {', '.join(names) or '(none)'}: different ones were expected.", "As in blur:5.")
     rows, of = [], 0

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from snellen.errors import DataError
-from snellen.interop.answers import Problems
-from snellen.sources.confine import regular_file
+from snellen.formats.base import Problems
+from snellen.sources.safe_paths import regular_file
 
 BYTES = 64 << 20
 LABELS = ("setting", "split")

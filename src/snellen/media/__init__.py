@@ -3,7 +3,7 @@
 from snellen.media.cache import MediaCache
 from snellen.media.decode import fitted, open_image, pixel_limit
 from snellen.media.encode import Encoded, describe, encode
-from snellen.media.headers import Header, read_header
+from snellen.media.image_headers import Header, read_header
 from snellen.media.settings import both_frames_and_fps, check_settings, original_pixels, pictures_stay
 from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 

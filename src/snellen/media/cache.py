@@ -13,10 +13,10 @@ from typing import Generic, TypeVar, cast
 
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
-from snellen.media.frame_store import FrameStore, entry_name
-from snellen.media.native import encode_video
+from snellen.media.frame_cache import FrameStore, entry_name
 from snellen.media.settings import check_settings
 from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
+from snellen.media.video_file import encode_video
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
 # A small overhead per entry is counted too, so that a million tiny pictures cannot outgrow the budget.

@@ -8,7 +8,7 @@ Rules, part of every run's record (`describe`):
 - Only the first frame of an animation is seen. Colour profiles are not applied.
 - Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
   white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
-- Exif orientation is applied, then what `corrupt` asks for (snellen.media.corrupt). Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
+- Exif orientation is applied, then what `corrupt` asks for (snellen.media.corruptions). Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.errors import MediaError
-from snellen.media import corrupt
-from snellen.media.headers import Header, read_header
+from snellen.media import corruptions
+from snellen.media.image_headers import Header, read_header
 from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
     picture = _decoded(data, header, key, pixel_limit() if limit is None else limit)
     if settings.corrupt:
-        picture = corrupt.corrupted(picture, settings.corrupt, corrupt.content(data))
+        picture = corruptions.corrupted(picture, settings.corrupt, corruptions.content(data))
     size = fitted(*picture.size, settings)
     if size != picture.size:
         picture = picture.resize(size, pillow.Resampling.BICUBIC)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from snellen.media import corrupt, decode
-from snellen.media.headers import Header
+from snellen.media import corruptions, decode
+from snellen.media.image_headers import Header
 from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
     """Why the original bytes of a picture cannot go out under these settings; empty when they can."""
     if settings.blank:
         return "blank control"
-    if settings.corrupt and corrupt.changes(settings.corrupt):
+    if settings.corrupt and corruptions.changes(settings.corrupt):
         return f"corrupted: {settings.corrupt}"
     size = header.upright_size
     if decode.fitted(*size, settings) != size:

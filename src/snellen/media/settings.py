@@ -7,7 +7,7 @@ from math import isfinite
 from msgspec import structs
 
 from snellen.errors import UsageError
-from snellen.media import corrupt
+from snellen.media import corruptions
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
@@ -43,7 +43,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
                 f"--video native sends a video's file as it is; {', '.join(changed)} would change it.",
                 f"Leave {' and '.join(changed)} away, or choose --video frames.",
             )
-    spelling = corrupt.canonical(settings.corrupt)
+    spelling = corruptions.canonical(settings.corrupt)
     if spelling and settings.blank:
         raise UsageError(
             f"--corrupt {spelling} and --blank-images exclude each other: nothing of a picture is left to corrupt.",

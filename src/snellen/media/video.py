@@ -16,8 +16,8 @@ number that was written: 0.1 is a tenth.
 Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T (and the average rate, where it
 asks for that), in its order and as often.
 
-How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.packets`), only
-the wanted frames are decoded and what they are made from (`snellen.media.seeking`); else all of them, counted. Frames are
+How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.video_index`), only
+the wanted frames are decoded and what they are made from (`snellen.media.video_index`); else all of them, counted. Frames are
 fitted and encoded as they are met: one decoded frame is held at a time.
 """
 
@@ -32,10 +32,9 @@ from typing import Any, ClassVar
 from msgspec import Struct, json
 
 from snellen.errors import MediaError, MissingExtraError
-from snellen.media import corrupt, decode
+from snellen.media import corruptions, decode
 from snellen.media.encode import compress
-from snellen.media.packets import Scan, opened, scan
-from snellen.media.seeking import Uncertain, take
+from snellen.media.video_index import Scan, Uncertain, opened, scan, take
 from snellen.types import Image, MediaSettings, Pick, Video
 
 TIMES = 768  # frames that are sent by time at most
@@ -334,7 +333,7 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: b
     if turn:  # telephones store it beside the picture, counter-clockwise in degrees
         picture = picture.rotate(turn, expand=True)
     if settings.corrupt:
-        picture = corrupt.corrupted(picture, settings.corrupt, corrupt.content(data, number))
+        picture = corruptions.corrupted(picture, settings.corrupt, corruptions.content(data, number))
     size = decode.fitted(*picture.size, settings)
     if settings.blank:
         picture = pillow.new("RGB", size, decode.GREY)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from snellen.errors import SnellenError, UsageError
 from snellen.models.base import Model, ModelOptions
-from snellen.plugin_faults import plugin_fault
+from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
 GROUP = "snellen.models"

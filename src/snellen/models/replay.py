@@ -71,7 +71,7 @@ class ReplayModel:
 
     def identity(self) -> Mapping[str, Any]:
         """What the file holds, not where it lies."""
-        from snellen.sources.digests import digest
+        from snellen.sources.digest import digest
 
         path = self._path / "results.jsonl" if self._path.is_dir() else self._path
         try:
@@ -107,7 +107,7 @@ class ReplayModel:
     def _index(self) -> None:
         import numpy as np
 
-        from snellen.interop import final, open_answers, survey
+        from snellen.formats import final, open_answers, survey
 
         source = open_answers(self._path)
         found = survey(source)

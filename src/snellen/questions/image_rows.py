@@ -10,7 +10,7 @@ from snellen.errors import DataError
 from snellen.questions.taxonomy import Homonyms, Line, Taxonomy, from_lines, key, spelled, without_number
 from snellen.questions.taxonomy_readers import RANKS
 from snellen.sources import Tree, member_name
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 HEADINGS = ("image", "path", "file", "filename", "img")

@@ -19,7 +19,7 @@ import msgspec
 from snellen.errors import DataError
 from snellen.questions.taxonomy import Homonyms, Line, Taxonomy, from_lines, key
 from snellen.sources import Tree, numbered, open_tree
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 ALIASES = ("aliases", "alias", "vernacularname", "vernacular_name", "common_name", "commonname")

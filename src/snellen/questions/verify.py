@@ -23,7 +23,7 @@ from snellen.questions.images import has_metadata
 from snellen.questions.render import ROWS, Record
 from snellen.questions.taxonomy import key
 from snellen.questions.templates import article
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 NEUTRAL = re.compile(r"\d{6,}\.[a-z]{3,4}")
 SHOWN = 5

@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import encode, frames, open_image, original_pixels, read_header
 from snellen.media.encode import compress
-from snellen.media.headers import Header
+from snellen.media.image_headers import Header
 from snellen.report.text import visible
 from snellen.report.view import Limits
 from snellen.sources.blobs import BytesBlob

@@ -12,7 +12,7 @@ from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted
-from snellen.media.headers import read_header
+from snellen.media.image_headers import read_header
 from snellen.models.api.prices import load_price
 from snellen.models.base import effective
 from snellen.types import Image, Sample, Text, Video

@@ -14,7 +14,7 @@ from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
 from snellen.engine.state import Key, key
 from snellen.errors import RunError, UsageError
-from snellen.interop.exports import FORMATS, Exported, Format
+from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
 from snellen.runs.evaluate import Run, load_run

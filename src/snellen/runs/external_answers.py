@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.benchmarks.base import Answered, Benchmark, Data, Scorer
 from snellen.errors import DataError, UsageError
-from snellen.interop import Answer, AnswerFile, Problems, Survey, final, survey
+from snellen.formats import Answer, AnswerFile, Problems, Survey, final, survey
 from snellen.runs import scoring
 from snellen.runs.scoring import Scored, Summary
 from snellen.types import Record, Response, Sample

@@ -9,8 +9,8 @@ from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
-from snellen.interop import open_answers
-from snellen.interop.answers import SHOWN, Problems
+from snellen.formats import open_answers
+from snellen.formats.base import SHOWN, Problems
 from snellen.runs import external_answers as meeting
 from snellen.runs import scoring
 from snellen.runs.evaluate import Run, given_data, load_run

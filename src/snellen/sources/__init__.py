@@ -1,13 +1,13 @@
 """Where rows and pictures come from: files, folders, archives, tables, the hub. None of it is trusted."""
 
-from snellen.sources.archives import Limits, ZipBlob, ZipTree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
-from snellen.sources.confine import member_name, within
-from snellen.sources.digests import cache_folder, digest
+from snellen.sources.digest import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
 from snellen.sources.rows import numbered, rows, salvaged
-from snellen.sources.tars import TarBlob, TarTree
-from snellen.sources.trees import FolderTree, Tree, kept_tree, open_tree
+from snellen.sources.safe_paths import member_name, within
+from snellen.sources.tar_archive import TarBlob, TarTree
+from snellen.sources.tree import FolderTree, Tree, kept_tree, open_tree
+from snellen.sources.zip_archive import Limits, ZipBlob, ZipTree
 
 __all__ = [
     "Base64Blob",

@@ -18,8 +18,8 @@ from msgspec import Struct
 from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.redaction import register, register_proxies
-from snellen.sources.confine import member_name
-from snellen.sources.trees import FolderTree
+from snellen.sources.safe_paths import member_name
+from snellen.sources.tree import FolderTree
 
 HUB = "hf:"
 RepoKind: TypeAlias = Literal["dataset", "model"]

@@ -1,4 +1,6 @@
-"""Rows of a table, one dict at a time, whatever file they lie in.
+"""What a row of a table is, and which columns of it are taken.
+
+Rows of a table, one dict at a time, whatever file they lie in.
 
 The kind of file goes by its suffix: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a
 byte order mark, with any line end. Only what is asked for is held: JSONL, CSV, TSV and parquet are streamed. Every
@@ -21,9 +23,26 @@ import msgspec
 
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob, stream
-from snellen.sources.columns import Found, Row, pick
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
+
+Row: TypeAlias = dict[str, Any]
+# The line or number of each row, from 1, and the row, or why it cannot be read.
+Found: TypeAlias = Iterator[tuple[int, Row | DataError]]
+
+
+def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
+    """(column, position) of the wanted columns. Raises DataError for a missing column or one that is there twice."""
+    names = [str(cell) for cell in header]
+    twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DataError(f"{name}: the column {twice[0]!r} is there twice", "Rename one of them.")
+    missing = [column for column in columns or () if column not in names]
+    if missing:
+        shown = ", ".join(names[:30])
+        raise DataError(f"{name}: no column {missing[0]!r}; it has {shown}", "Check that the right file was given.")
+    return [(column, names.index(column)) for column in (names if columns is None else columns)]
+
 
 Source: TypeAlias = Path | str | Blob
 
@@ -93,9 +112,11 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Fou
     if suffix in (".csv", ".tsv"):
         return _separated(blob, name, "\t" if suffix == ".tsv" else ",", columns)
     if suffix in (".parquet", ".xlsx"):
-        from snellen.sources import tables
+        from snellen.sources import columnar
 
-        return tables.parquet(blob, name, columns) if suffix == ".parquet" else tables.xlsx(blob, name, columns, sheet)
+        return (
+            columnar.parquet(blob, name, columns) if suffix == ".parquet" else columnar.xlsx(blob, name, columns, sheet)
+        )
     raise DataError(
         f"{name}: .jsonl, .json, .csv, .tsv, .parquet or .xlsx was expected", "Rename the file, or convert it."
     )

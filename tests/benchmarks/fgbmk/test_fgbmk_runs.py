@@ -18,7 +18,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.runs.export import export
 from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Text

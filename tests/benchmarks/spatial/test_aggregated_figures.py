@@ -9,7 +9,7 @@ from openpyxl import Workbook
 
 from snellen.benchmarks.spatial.exchange.aggregated import FAULTS, of_kit, of_lmms, pooled_site
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.interop import Problems
+from snellen.formats import Problems
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from snellen.benchmarks.spatial.layouts import official
 from snellen.benchmarks.spatial.layouts.lmms_rows import row_of, score_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.runs.score import score_answers
 
 ASKED = "Question: which?\nOptions:\nA. left\nB. right\nC. front"

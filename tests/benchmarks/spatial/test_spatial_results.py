@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.benchmarks import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, SnellenError
-from snellen.interop import Problems
+from snellen.formats import Problems
 from snellen.runs.score import score_answers
 
 VSI = {"dataset": "scannet", "scene_name": "s", "question_type": "route_planning", "question": "q"}

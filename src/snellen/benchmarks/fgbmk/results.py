@@ -23,10 +23,10 @@ from snellen.benchmarks.fgbmk.official import gold_text
 from snellen.benchmarks.fgbmk.strict import asked
 from snellen.benchmarks.fgbmk.where import Found
 from snellen.errors import DataError, UsageError
-from snellen.interop.answers import Problems, missing
-from snellen.interop.exports import Exported
-from snellen.interop.fields import text_of
-from snellen.interop.lines import table_rows
+from snellen.formats.base import Problems, missing
+from snellen.formats.columns import text_of
+from snellen.formats.export import Exported
+from snellen.formats.readers import table_rows
 from snellen.sources import FileBlob
 from snellen.types import Record, Response, Sample
 

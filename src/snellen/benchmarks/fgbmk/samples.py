@@ -20,7 +20,7 @@ from snellen.benchmarks.fgbmk.names import Names, aliases
 from snellen.benchmarks.fgbmk.where import Found
 from snellen.errors import DataError
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
+from snellen.sources.rows import Row
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 MEND = "Mend the row, or fetch the file again."

@@ -19,9 +19,9 @@ from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, release
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, Tree, kept_tree, locate, salvaged
 from snellen.sources.blobs import stream
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
-from snellen.sources.trees import TARS
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.tree import TARS
 from snellen.types import Blob
 
 REPOSITORY = "SEU-VIPGroup/FG-BMK"

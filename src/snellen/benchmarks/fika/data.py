@@ -25,8 +25,8 @@ from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
 from snellen.scoring.judge import plain_letters
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
 from snellen.types import Image, Prompt, Sample, Text
 
 OPTIONS = {

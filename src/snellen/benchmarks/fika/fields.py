@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from snellen.errors import UsageError
 from snellen.scoring.judge import plain_letters
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
 
 NEEDED = ("id", "image", "question", "answer")
 KNOWN = (*NEEDED, "aliases", "target", "domain", "subcategory", "source", "language")

@@ -18,10 +18,9 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika.fields import Fields
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, locate, salvaged
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
-from snellen.sources.rows import JSON_BYTES
-from snellen.sources.trees import TARS
+from snellen.sources.rows import JSON_BYTES, Row
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.tree import TARS
 
 REPOSITORY = "oking0197/FIKA-Bench"
 ARCHIVE, ARCHIVES = "fika-bench-testset.zip", (".zip", *TARS)

@@ -21,7 +21,7 @@ from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, ZipBlob, cache_folder
 from snellen.sources.blobs import stream
-from snellen.sources.digests import SETTLED_NS
+from snellen.sources.digest import SETTLED_NS
 from snellen.types import Blob
 
 CHUNK = 1 << 20

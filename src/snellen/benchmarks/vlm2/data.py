@@ -19,7 +19,7 @@ from snellen.benchmarks.vlm2.survey import row_fault, survey
 from snellen.benchmarks.vlm2.where import Questions
 from snellen.errors import DataError
 from snellen.sources import Unreadable
-from snellen.sources.columns import Row
+from snellen.sources.rows import Row
 from snellen.types import Image, Prompt, Sample, Text, Video
 
 MEND = "Mend the row, or fetch the data again."

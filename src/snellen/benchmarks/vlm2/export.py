@@ -17,7 +17,7 @@ from typing import Any
 from snellen.benchmarks.vlm2 import prompting
 from snellen.benchmarks.vlm2.reply import said
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
-from snellen.interop.exports import Exported, Writer, write_lines
+from snellen.formats.export import Exported, Writer, write_lines
 from snellen.types import Record, Sample
 
 

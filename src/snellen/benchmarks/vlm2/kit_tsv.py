@@ -2,7 +2,7 @@
 
 Columns: `index` (`<subtask>_<n>`, of pairs with `_p` or `_n` behind), `question`, `answer`, `category` (the subtask) and
 `image`; or, where the kit has put the pictures into files, `image_path`, a list of paths. How such tables are read is
-`snellen.sources.kit_table`'s; the file is gone through once a process.
+`snellen.sources.vlmevalkit_tsv`'s; the file is gone through once a process.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
 from snellen.errors import DataError
-from snellen.sources import kit_table
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
-from snellen.sources.kit_table import KitRow, listed
+from snellen.sources import vlmevalkit_tsv
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.vlmevalkit_tsv import KitRow, listed
 from snellen.types import Blob
 
 NEEDED = ("index", "question", "answer", "category")
@@ -49,14 +49,14 @@ def table(path: Path) -> Table:
 
 @lru_cache(maxsize=2)
 def _gone_through(path: Path, changed: int, size: int) -> Table:
-    opened = kit_table.opened(path, NEEDED, ("image", "image_path"))
+    opened = vlmevalkit_tsv.opened(path, NEEDED, ("image", "image_path"))
     made = Table(path, opened.header)
     lost: list[KitRow] = []
     before = ""
     for found in opened.rows:
         if isinstance(found.cells, DataError):
             # The line's own beginning says which subtask it belonged to, else the row before it does.
-            before = _subtask_of(kit_table.beginning(path, found.place)) or before
+            before = _subtask_of(vlmevalkit_tsv.beginning(path, found.place)) or before
             if not before:
                 lost.append(found)
                 continue
@@ -108,12 +108,12 @@ def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
     whole = table(path)
     at = f"{path}, line {line:,}"
     found = whole.by_line[line]
-    own = kit_table.owner(found, whole.by_index)
+    own = vlmevalkit_tsv.owner(found, whole.by_index)
     if own is None:
-        return [kit_table.no_owner(found, at)]
+        return [vlmevalkit_tsv.no_owner(found, at)]
     if paths := _paths(own):
-        return [kit_table.by_end_of_path(name, at, files.find) for name in paths]
-    return kit_table.pictures(path, whole.header, own)
+        return [vlmevalkit_tsv.by_end_of_path(name, at, files.find) for name in paths]
+    return vlmevalkit_tsv.pictures(path, whole.header, own)
 
 
 def remarks(subtask: Subtask, path: Path) -> list[str]:
@@ -132,7 +132,7 @@ def _paths(row: KitRow) -> list[str]:
 
 
 def _names(whole: Table, found: KitRow) -> list[str]:
-    own = kit_table.owner(found, whole.by_index)
+    own = vlmevalkit_tsv.owner(found, whole.by_index)
     if own is None or isinstance(own.cells, DataError):
         return [found.reference]
     return _paths(own) or [f"{own.cells['index']}_{number}.jpg" for number in range(1, own.pictures + 1)]

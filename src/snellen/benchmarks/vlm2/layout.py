@@ -14,7 +14,7 @@ from msgspec import Struct
 from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
 from snellen.errors import DataError
 from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, ZipBlob, kept_tree, member_name
-from snellen.sources.trees import TARS
+from snellen.sources.tree import TARS
 from snellen.types import Blob
 
 ARCHIVES = (".zip", *TARS)

@@ -18,10 +18,10 @@ from snellen.benchmarks.vlm2 import asked, kit_tsv
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.benchmarks.vlm2.where import questions as where_questions
 from snellen.errors import DataError, UsageError
-from snellen.interop.answers import Problems, missing
-from snellen.interop.fields import text_of
-from snellen.interop.lines import table_rows
-from snellen.sources.kit_table import listed
+from snellen.formats.base import Problems, missing
+from snellen.formats.columns import text_of
+from snellen.formats.readers import table_rows
+from snellen.sources.vlmevalkit_tsv import listed
 from snellen.types import Prompt, Record, Response, Sample
 
 JSON = (".jsonl", ".ndjson", ".json")

@@ -20,9 +20,9 @@ from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, locate, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.blobs import stream
-from snellen.sources.columns import Row
-from snellen.sources.confine import regular_file
-from snellen.sources.kit_table import KitPicture
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.vlmevalkit_tsv import KitPicture
 from snellen.types import Blob
 
 HUB = "hf:"

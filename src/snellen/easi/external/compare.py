@@ -12,9 +12,9 @@ from snellen.benchmarks.spatial.layouts import lmms_rows
 from snellen.easi.external import lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers
 from snellen.easi.external.settings import Job
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
+from snellen.formats.readers import table_rows
 from snellen.interop.easi_results import read_all_lmms_results, read_kit_acc
-from snellen.interop.lines import table_rows
 from snellen.runs.evaluate import Run
 from snellen.runs.scoring import Scored
 from snellen.types import Metric

@@ -23,7 +23,7 @@ from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.journal import storage_error
 from snellen.engine.places import absolute_places
-from snellen.interop.answers import NO_ANSWER, Problems
+from snellen.formats.base import NO_ANSWER, Problems
 from snellen.redaction import redact_bytes
 from snellen.sources.checksums import sealed
 from snellen.types import Failure, Record

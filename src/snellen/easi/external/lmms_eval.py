@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from snellen.easi.external.settings import Settings, no_keys
 from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 
 NAME = "lmms-eval"
 PROFILE = "lmms-eval"

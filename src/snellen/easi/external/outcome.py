@@ -16,7 +16,7 @@ from snellen.easi.external.settings import Job, Outcome, Settings
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, RunError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.runs.evaluate import Run, load_run
 
 

@@ -38,7 +38,7 @@ from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.redaction import redact
 from snellen.runs.evaluate import load_run
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from snellen.easi.external.settings import Settings, no_keys
 from snellen.errors import DataError, JudgeError, MissingExtraError, PreflightError, UsageError
-from snellen.interop.answers import Problems
-from snellen.interop.lines import separated_rows
+from snellen.formats.base import Problems
+from snellen.formats.readers import separated_rows
 from snellen.models.shutdowns import announced
 from snellen.runs.judge.ask import SELF_HOSTED, setting
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.interop.answers import Problems
-from snellen.interop.lines import table_rows
+from snellen.formats.base import Problems
+from snellen.formats.readers import table_rows
 
 FALLBACK = re.compile(
     r"will use exact[_ ]matching|fall(?:s|ing)? ?back to (?:the )?(?:rule|exact|extract)|exact matching mode"

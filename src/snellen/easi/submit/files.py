@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial.exchange.result_files import of_files
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.interop.answers import Problems
-from snellen.interop.lines import JSON_LINES
+from snellen.formats.base import Problems
+from snellen.formats.readers import JSON_LINES
 
 HALVES = ("image", "video")
 _TIMED = re.compile(r"T\d{8}_G.+")

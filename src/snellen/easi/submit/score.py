@@ -25,7 +25,7 @@ from snellen.easi import judged_scores
 from snellen.easi.submit.results import Given
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 from snellen.runs import scoring
 from snellen.runs.evaluate import Run
 from snellen.runs.export import in_order

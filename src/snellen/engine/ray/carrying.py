@@ -18,9 +18,9 @@ from msgspec import Struct, structs
 from snellen.errors import DataError
 from snellen.media.video import Frame
 from snellen.sources import FileBlob, FolderTree, Tree, ZipBlob, ZipTree, open_tree
-from snellen.sources.archives import Limits
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
-from snellen.sources.tars import TarBlob, TarTree
+from snellen.sources.tar_archive import TarBlob, TarTree
+from snellen.sources.zip_archive import Limits
 from snellen.types import Blob, Image, Prompt, Text, Video
 
 # These hold all that they need.

@@ -21,8 +21,8 @@ from snellen.features.store import labels as reading
 from snellen.features.store.labels import Labels
 from snellen.features.store.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
 from snellen.sources import digest
-from snellen.sources.npz_bounds import check_npz
-from snellen.sources.parquet_bounds import read_whole
+from snellen.sources.npz_limits import check_npz
+from snellen.sources.parquet_limits import read_whole
 
 FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
 LABELS = ("labels", "label", "y", "targets", "target")

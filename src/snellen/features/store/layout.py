@@ -21,7 +21,7 @@ from snellen.engine.fingerprint import digest
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError
 from snellen.features.store.labels import Labels, from_ids, from_lists
-from snellen.sources.parquet_bounds import read_whole
+from snellen.sources.parquet_limits import read_whole
 
 META = "store.json"
 FORMAT = 1

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from snellen.errors import AgentInstallError, UsageError
 from snellen.models.agents import signal_stand_in
-from snellen.sources.digests import cache_folder
+from snellen.sources.digest import cache_folder
 
 NODE = "22"
 NPM_SECONDS = 1800

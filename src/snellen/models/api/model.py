@@ -20,7 +20,7 @@ from snellen.models.api.temperature import check_temperature, warn_of_temperatur
 from snellen.models.base import ModelOptions
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
 from snellen.types import Prompt, Response
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import UsageError
-from snellen.sources.confine import missing_hint
+from snellen.sources.safe_paths import missing_hint
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):

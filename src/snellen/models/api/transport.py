@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.faults import excerpt
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 
 if TYPE_CHECKING:

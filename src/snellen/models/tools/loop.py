@@ -42,8 +42,8 @@ from snellen.models.tools.pictures import MOST_PIXELS, Pictures
 from snellen.models.tools.server import mime
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
-from snellen.plain_text import one_line
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
+from snellen.terminal_text import one_line
 from snellen.types import Image, Prompt, Response, Text, Usage
 
 SAME_CALL = 3

@@ -9,7 +9,7 @@ from snellen.errors import DataError, MediaError
 from snellen.media import encode, open_image, read_header
 from snellen.media.encode import compress
 from snellen.sources import BytesBlob, within
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 from snellen.types import Image, MediaSettings
 
 SUFFIXES = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tif"}

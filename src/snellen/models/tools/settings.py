@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, structs
 
 from snellen.atomic_write import replacing
 from snellen.errors import PreflightError, UsageError
-from snellen.sources.confine import missing_hint
+from snellen.sources.safe_paths import missing_hint
 
 VARIABLE = "SNELLEN_TOOLS"
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
@@ -201,7 +201,7 @@ def require_apart(shown: Iterable[Path], hidden: Iterable[Path]) -> None:
 
 def identity(settings: Settings) -> dict[str, Any]:
     """What of the settings can change an answer: all but where things lie; a folder of pages by its digest."""
-    from snellen.sources.digests import digest
+    from snellen.sources.digest import digest
 
     fields: dict[str, Any] = msgspec.to_builtins(settings)
     for place in ("pages", "index", "record", "images"):

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 # Names of letters that begin with a vowel sound: ay, ee, eff, aitch, eye, ell, em, en, oh, ar, ess, ex.
 _SPOKEN_WITH_VOWEL = frozenset("aefhilmnorsx")

@@ -33,7 +33,7 @@ from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.judge import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
 from snellen.scoring.table import Scores
-from snellen.sources.digests import digest
+from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
 NAME = "failures"

@@ -24,7 +24,7 @@ from snellen.engine.journal import Journal, storage_error
 from snellen.engine.places import located
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
-from snellen.reading_thread import off_loop
+from snellen.offload import off_loop
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs import scoring
@@ -47,7 +47,7 @@ from snellen.scoring.judge import (
     shortened,
 )
 from snellen.scoring.table import VERDICTS, Scores
-from snellen.sources.digests import digest
+from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
 NAME = "judged"

@@ -13,9 +13,9 @@ from snellen.engine.final_records import final_records
 from snellen.engine.folder import RunFolder
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.errors import DataError, RunError, UsageError
-from snellen.interop.answers import Problems
-from snellen.interop.fields import id_of, text_of
-from snellen.interop.lines import table_rows
+from snellen.formats.base import Problems
+from snellen.formats.columns import id_of, text_of
+from snellen.formats.readers import table_rows
 from snellen.runs.external_answers import keyed
 from snellen.runs.judge.benchmark import NAME, OWN
 from snellen.runs.scoring import Summary

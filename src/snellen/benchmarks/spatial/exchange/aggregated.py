@@ -19,8 +19,8 @@ from snellen.benchmarks.spatial.exchange.result_files import is_variant
 from snellen.benchmarks.spatial.reference import faults as named_faults
 from snellen.benchmarks.spatial.rules import site
 from snellen.benchmarks.spatial.tasks import TASKS, Task
-from snellen.interop.answers import Problems
-from snellen.interop.lines import JSON_LINES, table_rows
+from snellen.formats.base import Problems
+from snellen.formats.readers import JSON_LINES, table_rows
 
 MRA = "MRA:.5:.95:.05"
 DIGITS = 4

@@ -21,9 +21,9 @@ from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.rules.rows import Row
 from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.tasks import Task
-from snellen.interop.exports import Exported, Writer, write_lines
-from snellen.interop.workbooks import write_workbook
-from snellen.plain_text import spreadsheet_cell
+from snellen.formats.export import Exported, Writer, write_lines
+from snellen.formats.readers import write_workbook
+from snellen.terminal_text import spreadsheet_cell
 from snellen.types import Record, Sample, Score
 
 FAILED: str = CONSTANTS["kit_choice"]["failure"]

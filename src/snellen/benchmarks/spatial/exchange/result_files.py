@@ -12,7 +12,7 @@ from pathlib import Path
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
-from snellen.interop.answers import Problems
+from snellen.formats.base import Problems
 
 HALVES = ("image", "video")
 SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")

@@ -24,10 +24,10 @@ from snellen.benchmarks.spatial.reference.gold import corrections
 from snellen.benchmarks.spatial.rules.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
-from snellen.interop.answers import Problems, missing
-from snellen.interop.fields import text_of
-from snellen.interop.harnesses import leaves
-from snellen.interop.lines import JSON_LINES, table_rows
+from snellen.formats.base import Problems, missing
+from snellen.formats.columns import text_of
+from snellen.formats.jsonl import leaves
+from snellen.formats.readers import JSON_LINES, table_rows
 from snellen.types import Record, Response, Sample
 
 TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")

@@ -16,7 +16,7 @@ from snellen.benchmarks.spatial.question import Question
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
-from snellen.sources.cells import ParquetCell, pictured_rows
+from snellen.sources.parquet_images import ParquetCell, pictured_rows
 from snellen.types import Blob
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")

@@ -16,8 +16,8 @@ from snellen.benchmarks.spatial.question import Question
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError, UsageError
 from snellen.sources import locate
-from snellen.sources.confine import regular_file
 from snellen.sources.hub import HUB
+from snellen.sources.safe_paths import regular_file
 
 MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
 

@@ -30,10 +30,10 @@ from snellen.benchmarks.spatial.question import Question
 from snellen.benchmarks.spatial.reference.gold import corrections
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.errors import DataError
-from snellen.sources import Unreadable, kit_table
-from snellen.sources.confine import regular_file
-from snellen.sources.digests import with_md5
-from snellen.sources.kit_table import KitRow
+from snellen.sources import Unreadable, vlmevalkit_tsv
+from snellen.sources.digest import with_md5
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.vlmevalkit_tsv import KitRow
 from snellen.types import Blob
 
 PATHS = ("image_path", "video_path", "video")
@@ -134,10 +134,10 @@ class KitFile:
         return Shown(images=tuple(self._file(name, at) for name in names))
 
     def _own(self, whole: Rows, row: KitRow, at: str) -> tuple[Blob, ...]:
-        owner = kit_table.owner(row, whole.by_index)
+        owner = vlmevalkit_tsv.owner(row, whole.by_index)
         if owner is None:
-            return (kit_table.no_owner(row, at),)
-        pictures = kit_table.pictures(self.path, whole.header, owner)
+            return (vlmevalkit_tsv.no_owner(row, at),)
+        pictures = vlmevalkit_tsv.pictures(self.path, whole.header, owner)
         fault = f"{at}: its image is a list that cannot be read, or has no picture in it"
         return tuple(pictures) or (
             Unreadable(f"{at}: image", fault, "The column is cut off, or holds something else."),
@@ -148,7 +148,7 @@ class KitFile:
             self._found = MediaFiles(self.media)
         # Where the kit wrote large tables' pictures to files, paths are those of that machine.
         if name.startswith("/"):
-            return kit_table.by_end_of_path(name, at, self._found.find, least=2)
+            return vlmevalkit_tsv.by_end_of_path(name, at, self._found.find, least=2)
         return self._found.find(name, at)
 
     def content(self) -> str:
@@ -210,7 +210,7 @@ def table(path: Path, task: Task, part: str = "") -> Rows:
 @lru_cache(maxsize=2)
 def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> Rows:
     _check_name(path, name, part)
-    opened = kit_table.opened(path, ("index",), ())
+    opened = vlmevalkit_tsv.opened(path, ("index",), ())
     _check_columns(path, opened.header, name, part)
     rows: list[KitRow] = []
     by_index: dict[str, KitRow] = {}

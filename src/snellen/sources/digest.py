@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from snellen.atomic_write import replacing
 from snellen.errors import DataError
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 SETTLED_NS = 2_000_000_000
 SAMPLE_BYTES = 1 << 20

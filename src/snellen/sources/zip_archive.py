@@ -20,7 +20,7 @@ from typing import IO, Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.sources.confine import member_name, regular_file
+from snellen.sources.safe_paths import member_name, regular_file
 
 QUICK_STORED, QUICK_DEFLATED = 1 << 20, 1 << 16
 
@@ -145,7 +145,7 @@ class ZipTree:
 
     def digest(self) -> str:
         """SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
-        from snellen.sources.digests import digest
+        from snellen.sources.digest import digest
 
         return digest(self.path)
 

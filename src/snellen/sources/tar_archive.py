@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from snellen.errors import DataError
-from snellen.sources.archives import (
+from snellen.sources.safe_paths import member_name, regular_file
+from snellen.sources.tar_gz import GzipFile, GzipStream
+from snellen.sources.zip_archive import (
     QUICK_STORED,
     Limits,
     MemberBlob,
@@ -28,8 +30,6 @@ from snellen.sources.archives import (
     too_much,
     twice,
 )
-from snellen.sources.confine import member_name, regular_file
-from snellen.sources.gzips import GzipFile, GzipStream
 
 if TYPE_CHECKING:
     from tarfile import TarInfo
@@ -152,7 +152,7 @@ class TarTree:
 
     def digest(self) -> str:
         """SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
-        from snellen.sources.digests import digest
+        from snellen.sources.digest import digest
 
         return digest(self.path)
 

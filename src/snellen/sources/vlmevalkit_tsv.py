@@ -25,9 +25,8 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
-from snellen.sources.columns import pick
-from snellen.sources.confine import regular_file
-from snellen.sources.rows import CELL_CHARACTERS
+from snellen.sources.rows import CELL_CHARACTERS, pick
+from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
 LONGEST_REFERENCE = 64

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from snellen.errors import DataError
-from snellen.interop.answers import Answer, AnswerFile, Problems
-from snellen.interop.lines import JSON_LINES, json_rows
-from snellen.interop.plain import plain
-from snellen.sources.confine import regular_file
+from snellen.formats.base import Answer, AnswerFile, Problems
+from snellen.formats.columns import plain
+from snellen.formats.readers import JSON_LINES, json_rows
+from snellen.sources.safe_paths import regular_file
 
 JSON_BYTES = 1 << 31
 READ = ".jsonl, .json, .csv, .tsv, .parquet, .xlsx, .eval, or a run's folder"
@@ -38,12 +38,12 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
     regular_file(path)
     suffix = path.suffix.lower()
     if suffix == ".eval":
-        from snellen.interop.inspect_logs import inspect_zip
+        from snellen.formats.inspect_ai import inspect_zip
 
         return inspect_zip(path)
     named = id_field is not None or reply_field is not None
     if suffix in JSON_LINES and not named:
-        from snellen.interop.harnesses import lmms, own
+        from snellen.formats.jsonl import lmms, own
 
         _, row = next(itertools.islice(json_rows(path, Problems()), 1), (0, {}))
         if "sample_id" in row and "status" in row and ("response" in row or "error" in row):
@@ -51,7 +51,7 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
         if "doc_id" in row and ("resps" in row or "filtered_resps" in row):
             return lmms(path)
     if suffix == ".json" and isinstance(log := _json(path), dict):
-        from snellen.interop.inspect_logs import inspect_json
+        from snellen.formats.inspect_ai import inspect_json
 
         if isinstance(log.get("samples"), list) and isinstance(log.get("eval"), dict):
             return inspect_json(path, log)

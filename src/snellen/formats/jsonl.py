@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.interop.answers import Answer, AnswerFile, Problems, missing
-from snellen.interop.fields import id_of
-from snellen.interop.lines import json_rows, raw_lines
+from snellen.formats.base import Answer, AnswerFile, Problems, missing
+from snellen.formats.columns import id_of
+from snellen.formats.readers import json_rows, raw_lines
 from snellen.sources.checksums import never_sealed, record_number, sample_named
 from snellen.types import Failure, Status
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob
-from snellen.sources.confine import regular_file
+from snellen.sources.safe_paths import regular_file
 
 BATCH_ROWS = 64
 BATCH_BYTES = 4 << 20

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from snellen.errors import DataError
-from snellen.sources.archives import Limits, ZipTree
 from snellen.sources.blobs import FileBlob
-from snellen.sources.confine import regular_file, within
-from snellen.sources.tars import TarTree
+from snellen.sources.safe_paths import regular_file, within
+from snellen.sources.tar_archive import TarTree
+from snellen.sources.zip_archive import Limits, ZipTree
 from snellen.types import Blob
 
 TARS = (".tar", ".tar.gz", ".tgz")
@@ -143,7 +143,7 @@ class FolderTree:
 
     def digest(self) -> str:
         """SHA-256 over names, sizes and contents; see `snellen.sources.digest`."""
-        from snellen.sources.digests import digest
+        from snellen.sources.digest import digest
 
         return digest(self.path)
 

@@ -7,11 +7,11 @@ from io import BytesIO
 from typing import Any
 
 from snellen.errors import DataError, MissingExtraError
-from snellen.sources.archives import Limits, check_unpacked
 from snellen.sources.blobs import FileBlob
-from snellen.sources.columns import Found, pick
-from snellen.sources.parquet_bounds import batch_rows, check_parquet
-from snellen.sources.sheets import check_sheets
+from snellen.sources.parquet_limits import batch_rows, check_parquet
+from snellen.sources.rows import Found, pick
+from snellen.sources.xlsx_limits import check_sheets
+from snellen.sources.zip_archive import Limits, check_unpacked
 from snellen.types import Blob
 
 # Rows with pictures are large; a small batch bounds memory, and costs little beside decoding a picture.

@@ -11,10 +11,10 @@ from typing import IO, Any
 import msgspec
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.interop.answers import Answer, AnswerFile, Problems, missing
-from snellen.interop.fields import id_of
-from snellen.sources.archives import Limits, check_unpacked
-from snellen.sources.confine import regular_file
+from snellen.formats.base import Answer, AnswerFile, Problems, missing
+from snellen.formats.columns import id_of
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.zip_archive import Limits, check_unpacked
 
 ZSTANDARD = 93
 LIMITS = Limits(read_bytes=256 << 20, ratio_from=64 << 20)
