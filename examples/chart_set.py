@@ -12,8 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from snellen.benchmarks.chart.pictures import write
 from snellen.benchmarks.chart.world import Dials
+from snellen.benchmarks.chart.write_images import write
 from snellen.errors import SnellenError
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from snellen.scoring.hierarchy import SEPARATOR, kinship
-from snellen.scoring.table import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.taxonomy import SEPARATOR, kinship
 from snellen.types import Prompt, Sample, Score
 
 LEVELS = ("order", "genus", "species")

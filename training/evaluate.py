@@ -19,8 +19,8 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART
 from snellen.models.base import ModelOptions
 from snellen.models.local import open_model
+from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import wilson
-from snellen.scoring.table import ScoreBuilder
 from snellen.types import Generation, MediaSettings, Metric, Sample
 
 SEED = 1

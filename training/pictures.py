@@ -17,7 +17,7 @@ from torch import Tensor
 
 from snellen.benchmarks.chart import digits as digits_chart
 from snellen.benchmarks.chart import world
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.rng import Stream
 
 SIDE, PATCH = 48, 8
 PATCHES = (SIDE // PATCH) ** 2

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.models.base import Model, ModelOptions
     from snellen.runs.evaluate import Run, evaluate, load_run, rerun
-    from snellen.scoring.table import Scores
+    from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
         Image,
@@ -35,7 +35,7 @@ _HOMES = {
     "snellen.runs.evaluate": ("Run", "evaluate", "load_run", "rerun"),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
-    "snellen.scoring.table": ("Scores",),
+    "snellen.scoring.scores": ("Scores",),
     "snellen.types": (
         "Generation",
         "Image",

@@ -19,11 +19,11 @@ from msgspec import structs
 from benchmarks.spatial.official_drawn import draw
 from servers import fast
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.exchange import results
-from snellen.benchmarks.spatial.layouts import lmms_rows, official
-from snellen.benchmarks.spatial.layouts.where import source
+from snellen.benchmarks.spatial.interop import results
 from snellen.benchmarks.spatial.question import sample
 from snellen.benchmarks.spatial.scorers import SCORERS
+from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows
+from snellen.benchmarks.spatial.sources.locate import source
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.external import Settings, run_backend
 from snellen.easi.external.settings import HALVES
@@ -131,11 +131,11 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
     for name, task in TASKS.items():
         rows: list[dict[str, Any]] = []
 
-        def seen(row, at, *, reader=official.QUESTIONS[name], rows=rows):
+        def seen(row, at, *, reader=official_rows.QUESTIONS[name], rows=rows):
             rows.append({key: value for key, value in row.items() if not isinstance(value, bytes)})
             return reader(row, at)
 
-        monkeypatch.setitem(official.QUESTIONS, name, seen)
+        monkeypatch.setitem(official_rows.QUESTIONS, name, seen)
         data = Data(path=draw(name, tmp_path / "drawn", each=3))
         for part in HALVES if name == "site" else ("",):
             list(source(task, part, data).questions())
@@ -151,7 +151,7 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
         path = tmp_path / f"samples_{name}.jsonl"
         if name in NOT_LOADED and not path.exists():
             continue
-        given = {where: lmms_rows.score_of(row) for where, row in table_rows(path, Problems())}
+        given = {where: lmms_eval_rows.score_of(row) for where, row in table_rows(path, Problems())}
         assert len(given) == len(cases[name])
         for where, question, (reply,) in results.asked(task, path, "lmms", Problems()):
             score = SCORERS[name]["lmms-eval"](sample(question), reply)

@@ -15,9 +15,9 @@ from PIL import Image as Picture
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART, CREATURES, DIGITS, creatures, drawing, world
 from snellen.benchmarks.chart import digits as digits_chart
-from snellen.benchmarks.chart.dials import NAMES
+from snellen.benchmarks.chart.options import NAMES
 from snellen.benchmarks.chart.questions import YES_NO
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.rng import Stream
 from snellen.errors import UsageError
 from snellen.types import Image, Sample, Video
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image as pillow
 
 from snellen.benchmarks.chart import world
-from snellen.benchmarks.chart.pictures import TAXONOMY, portraits, write
 from snellen.benchmarks.chart.world import Dials
+from snellen.benchmarks.chart.write_images import TAXONOMY, portraits, write
 from snellen.errors import UsageError
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART, CREATURES, DIGITS
-from snellen.benchmarks.chart.scoring import CELLS, expected
+from snellen.benchmarks.chart.scorers import CELLS, expected
 from snellen.benchmarks.suite import suite
-from snellen.scoring.table import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample
 
 

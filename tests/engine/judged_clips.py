@@ -13,9 +13,9 @@ import numpy as np
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import ModelTimeoutError
 from snellen.formats.base import Problems
-from snellen.scoring.judge import Rubric, built_in
 from snellen.scoring.metrics import breakdown
-from snellen.scoring.table import Scores
+from snellen.scoring.rubric import Rubric, built_in
+from snellen.scoring.scores import Scores
 from snellen.types import Metric, Prompt, Record, Response, Sample, Score, Text
 
 RUBRICS = {"AB": built_in("vlm2-ab"), "ABA": built_in("vlm2-aba")}

@@ -14,7 +14,7 @@ from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.runs.score import score_answers
-from snellen.scoring.judge import built_in
+from snellen.scoring.rubric import built_in
 
 
 @pytest.fixture(autouse=True)

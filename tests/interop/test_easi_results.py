@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snellen.benchmarks.spatial.interop.harness_metrics import read_all_lmms_results, read_kit_acc, read_lmms_results
 from snellen.errors import DataError
 from snellen.formats import Problems
-from snellen.interop.easi_results import read_all_lmms_results, read_kit_acc, read_lmms_results
 
 
 def kit(tmp_path, text: str, name: str = "m_X_acc.csv"):

@@ -16,7 +16,7 @@ from clips import clip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.spatial.rules import frames as formulas
+from snellen.benchmarks.spatial.prompts import frames as formulas
 from snellen.errors import MediaError
 from snellen.media import MediaCache, frame_numbers, frames, open_image, shown_at_most
 from snellen.media import video as rules

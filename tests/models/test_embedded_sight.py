@@ -12,8 +12,8 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import CHART
 from snellen.models import embedded
 from snellen.models.base import ModelOptions
+from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import wilson
-from snellen.scoring.table import ScoreBuilder
 from snellen.types import Generation, MediaSettings, Metric, Sample
 
 pytest.importorskip("torch", reason="the embedded model needs the extra `local`")

@@ -16,8 +16,8 @@ from PIL import ImageDraw
 import simulated_taxonomy
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.report import AnswerView, RunView, answer_view
-from snellen.scoring import hierarchy, metrics
-from snellen.scoring.table import ScoreBuilder
+from snellen.scoring import metrics, taxonomy
+from snellen.scoring.scores import ScoreBuilder
 from snellen.sources.blobs import BytesBlob, Drawn
 from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text, Usage
 
@@ -197,7 +197,7 @@ def taxonomy_view(name: str = "tree-a", model: str = "embedded", **settings: obj
     """A run over a taxonomy of three levels, seen less well the finer one asks (see simulated_taxonomy)."""
     answered = simulated_taxonomy.answers(**settings)
     table = simulated_taxonomy.columns(answered)
-    found = [metrics.accuracy(table), *hierarchy.by_level(table), *hierarchy.diagnosis(table)]
+    found = [metrics.accuracy(table), *taxonomy.by_level(table), *taxonomy.diagnosis(table)]
 
     def answers() -> Iterator[AnswerView]:
         for sample, score in answered:

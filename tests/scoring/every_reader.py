@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.fgbmk.names import Names, aliases
-from snellen.benchmarks.fika import reply as fika
-from snellen.benchmarks.folder import SCORERS as BUILT_SET
-from snellen.benchmarks.spatial.rules import spar, vsi
-from snellen.benchmarks.vlm2.prompting import final
+from snellen.benchmarks.generated import SCORERS as BUILT_SET
+from snellen.benchmarks.spatial.scorers import spar, vsi
+from snellen.benchmarks.vlm2.prompts import final
 from snellen.models.trace import Step
 from snellen.redaction import gold
 from snellen.runs.failures.rules import signals
-from snellen.scoring import judge
+from snellen.scoring import json_answer as fika
+from snellen.scoring import rubric
+from snellen.scoring.class_names import Names, aliases
 from snellen.scoring.extract import read
 from snellen.types import Prompt, Record, Response, Sample, Score, Text
 
@@ -138,9 +138,9 @@ def scorers() -> Iterator[tuple[str, Reader]]:
 
 def judges() -> Iterator[tuple[str, Reader]]:
     """(name, reader) of the readers of a judge's reply, by rubric, and of what is done with a reply on its way there."""
-    for name in judge.BUILT_IN:
-        schema = judge.built_in(name).verdict
-        yield f"judge {name}", lambda reply, schema=schema: judge.score_verdict(reply, schema)
+    for name in rubric.BUILT_IN:
+        schema = rubric.built_in(name).verdict
+        yield f"judge {name}", lambda reply, schema=schema: rubric.score_verdict(reply, schema)
     asked = _sample("open", "What is this?", ("golden eagle",))
     yield "strike", lambda reply: gold.strike(reply, ("golden eagle", "Aquila chrysaetos"))
     yield "quotes", lambda reply: gold.quotes(reply, ("golden eagle", "Aquila chrysaetos"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snellen.scoring.extract import KINDS, cleaning, correct, read, sentences
+from snellen.scoring.extract import KINDS, clean, correct, read, tokenize
 
 OPTIONS = {"A": "golden eagle", "B": "red kite", "C": "common buzzard", "D": "osprey"}
 GIVEN: dict[str, dict[str, Any]] = {
@@ -294,15 +294,15 @@ DRESSED = st.lists(st.sampled_from([*"ab \t\n-*_=~:|#>•+.1", "---", "**", "~~"
 @given(DRESSED)
 def test_lines_lose_what_the_pattern_finds_at_the_head_of_any_line(text: str) -> None:
     for signs, pattern in (
-        (cleaning._RULE_SIGNS, cleaning._RULE),
-        (cleaning._LINE_SIGNS, cleaning._LINE_START),
+        (clean._RULE_SIGNS, clean._RULE),
+        (clean._LINE_SIGNS, clean._LINE_START),
     ):
         anywhere = re.compile(f"^(?:{pattern.pattern})", re.MULTILINE)
-        assert cleaning._without_start(text, signs, pattern) == anywhere.sub("", text)
+        assert clean._without_start(text, signs, pattern) == anywhere.sub("", text)
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.lists(st.sampled_from(["e.g", "i.e", *sentences._SHORTENED.split(), *"aB1( \n.ſé"]), max_size=4).map("".join))
+@given(st.lists(st.sampled_from(["e.g", "i.e", *tokenize._SHORTENED.split(), *"aB1( \n.ſé"]), max_size=4).map("".join))
 def test_no_abbreviation_is_passed_over_for_its_last_letters(text: str) -> None:
     for written in (text, text.upper()):
-        assert sentences._may_be_shortened(written) or sentences._ABBREVIATION.search(written) is None
+        assert tokenize._may_be_shortened(written) or tokenize._ABBREVIATION.search(written) is None

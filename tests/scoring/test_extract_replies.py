@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snellen.scoring.extract import correct, read
-from snellen.scoring.extract.cues import Cue, cues
+from snellen.scoring.extract.patterns import Cue, cues
 
 DATA = Path(__file__).parent / "data"
 BATCHES = sorted(DATA.glob("replies*.jsonl"))

@@ -11,7 +11,7 @@ import pytest
 from snellen.cli.extract import extract
 from snellen.errors import DataError
 from snellen.scoring.extract import correct, read
-from snellen.scoring.extract.rows import extract_lines
+from snellen.scoring.extract.batch import extract_lines
 
 ROWS: list[dict[str, Any]] = [
     {"kind": "truth", "reply": "Yes.", "gold": "yes", "form": "yes/no", "id": 7},

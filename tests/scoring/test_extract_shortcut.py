@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.scoring.extract import read
-from snellen.scoring.extract.cleaning import take_apart
-from snellen.scoring.extract.reading import lettered
-from snellen.scoring.extract.shortcut import shortcut
-from snellen.scoring.extract.whole import read_whole
+from snellen.scoring.extract import read, read_whole
+from snellen.scoring.extract.base import lettered
+from snellen.scoring.extract.clean import take_apart
+from snellen.scoring.extract.fast_path import shortcut
 
 NAMES = [
     "a robin",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from snellen.scoring import metrics, statistics
 from snellen.scoring.interval_text import MARKS, legend, span
-from snellen.scoring.statistics.running import RunningMean
-from snellen.scoring.table import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.statistics.running_mean import RunningMean
 from snellen.types import Prompt, Sample, Score, Text
 
 ROWS = st.lists(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from snellen.errors import JudgeError
 from snellen.redaction.gold import WITHHELD, quotes, strike
-from snellen.scoring.judge import (
+from snellen.scoring.rubric import (
     BUILT_IN,
     Schema,
     built_in,

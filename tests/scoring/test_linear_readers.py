@@ -10,7 +10,7 @@ from hostile_patterns import PATTERNS, Pattern
 
 from snellen.benchmarks import registry
 from snellen.scoring.extract import read
-from snellen.scoring.extract.cleaning import LONGEST
+from snellen.scoring.extract.clean import LONGEST
 
 SHORT, LONG = 16_000, 160_000
 MOST, LONGEST_S = 12, 1.0

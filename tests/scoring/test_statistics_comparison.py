@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from snellen.scoring import statistics
-from snellen.scoring.statistics import bootstrap, clusters, distributions, paired
-from snellen.scoring.table import Column, Scores
+from snellen.scoring.scores import Column, Scores
+from snellen.scoring.statistics import bootstrap, clusters, intervals, paired
 
 
 def scores(value, group=None, question=None, **meta):
@@ -65,8 +65,8 @@ def test_both_ways_into_the_bootstrap_agree():
 
 
 def test_few_clusters_get_quantiles_further_out():
-    low_few, high_few = distributions.expanded_levels(5)
-    low_many, high_many = distributions.expanded_levels(100_000)
+    low_few, high_few = intervals.expanded_levels(5)
+    low_many, high_many = intervals.expanded_levels(100_000)
     assert low_few < 0.002 and high_few > 0.998
     assert (low_many, high_many) == pytest.approx((0.025, 0.975), abs=1e-4)
 
@@ -178,7 +178,7 @@ def test_two_equal_models_are_told_apart_no_more_than_5_times_in_100():
 
 def test_sign_flips_agree_with_the_exact_test_where_both_apply():
     sums = np.array([1.0] * 14 + [-1.0] * 4 + [0.0] * 9)
-    assert paired.sign_flip_p(sums) == pytest.approx(distributions.fair_coin_p(14, 4), abs=0.005)
+    assert paired.sign_flip_p(sums) == pytest.approx(intervals.fair_coin_p(14, 4), abs=0.005)
 
 
 def test_unequal_or_unscored_rows_are_refused_with_what_was_found():
@@ -201,7 +201,7 @@ def test_a_difference_of_the_smallest_detectable_size_is_found_about_8_times_in_
     rng, rounds, found = np.random.default_rng(12), 800, 0
     for _ in range(rounds):
         wins, losses, _ = rng.multinomial(n, [(discordance + x) / 2, (discordance - x) / 2, 1 - discordance])
-        found += distributions.fair_coin_p(int(wins), int(losses)) < 0.05
+        found += intervals.fair_coin_p(int(wins), int(losses)) < 0.05
     assert 0.74 <= found / rounds <= 0.84
 
 

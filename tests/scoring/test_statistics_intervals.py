@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.scoring import metrics, statistics
-from snellen.scoring.statistics import distributions
-from snellen.scoring.table import VERDICTS, Column, ScoreBuilder, Scores
+from snellen.scoring.scores import VERDICTS, Column, ScoreBuilder, Scores
+from snellen.scoring.statistics import intervals
 from snellen.types import Prompt, Sample, Score
 
 
@@ -70,7 +70,7 @@ def test_answers_that_agree_within_each_cluster_are_worth_one_answer_a_cluster()
     alone = statistics.mean("a", scores(right))
     repeated = statistics.mean("a", scores(right.repeat(5), group=np.arange(40).repeat(5)))
     assert repeated.n == 200
-    low, high = distributions.t_quantile(39), distributions.Z95
+    low, high = intervals.t_quantile(39), intervals.Z95
     expected = statistics.wilson(0.5, 40 * 39 / 40, low)
     assert repeated.ci95 == pytest.approx(expected)
     assert repeated.ci95[0] < alone.ci95[0] and low > high
@@ -190,11 +190,11 @@ def test_a_standard_summary_tells_unreadable_from_failed():
 @pytest.mark.parametrize("df", [1, 2, 3, 9, 30, 500, 12_345, 999_999])
 def test_t_quantiles_agree_with_scipy(df):
     stats = pytest.importorskip("scipy.stats", reason="scipy is the independent reference")
-    assert distributions.t_quantile(df) == pytest.approx(stats.t.ppf(0.975, df), abs=1e-8)
+    assert intervals.t_quantile(df) == pytest.approx(stats.t.ppf(0.975, df), abs=1e-8)
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_fair_coin_p_values_agree_with_scipy(wins, losses):
     stats = pytest.importorskip("scipy.stats", reason="scipy is the independent reference")
     expected = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
-    assert distributions.fair_coin_p(wins, losses) == pytest.approx(expected, abs=1e-9)
+    assert intervals.fair_coin_p(wins, losses) == pytest.approx(expected, abs=1e-9)

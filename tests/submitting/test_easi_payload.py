@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.spatial.reference.average import Figures, average, points
+from snellen.benchmarks.spatial.reference.published import Figures, average, points
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.easi.submit.payload import FIELDS, metadata, payload
 from snellen.easi.submit.score import sub_keys

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from snellen.scoring.table import Scores
+from snellen.scoring.scores import Scores
 from snellen.types import Metric, Record, Sample, Score
 
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
     from snellen.formats.base import Problems
     from snellen.formats.export import Writer
-    from snellen.scoring.judge import Rubric
+    from snellen.scoring.rubric import Rubric
 
 
 class Data(Struct, frozen=True):

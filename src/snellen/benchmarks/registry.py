@@ -31,20 +31,20 @@ BUILT_IN = {
     "vlm2/pc-cnt": "snellen.benchmarks.vlm2:PC_CNT",
     "vlm2/pc-grp": "snellen.benchmarks.vlm2:PC_GRP",
     "vlm2/pc-vid": "snellen.benchmarks.vlm2:PC_VID",
-    "vsi-bench": "snellen.benchmarks.spatial.benchmarks:VSI_BENCH",
-    "mmsi-bench": "snellen.benchmarks.spatial.benchmarks:MMSI_BENCH",
-    "mindcube-tiny": "snellen.benchmarks.spatial.benchmarks:MINDCUBE_TINY",
-    "viewspatial": "snellen.benchmarks.spatial.benchmarks:VIEWSPATIAL",
-    "site": "snellen.benchmarks.spatial.benchmarks:SITE",
-    "site/image": "snellen.benchmarks.spatial.benchmarks:SITE_IMAGE",
-    "site/video": "snellen.benchmarks.spatial.benchmarks:SITE_VIDEO",
-    "blink": "snellen.benchmarks.spatial.benchmarks:BLINK",
-    "3dsrbench": "snellen.benchmarks.spatial.benchmarks:THREE_DSR",
-    "embspatial": "snellen.benchmarks.spatial.benchmarks:EMBSPATIAL",
-    "mmsi-video-bench": "snellen.benchmarks.spatial.benchmarks:MMSI_VIDEO_BENCH",
-    "omnispatial": "snellen.benchmarks.spatial.benchmarks:OMNISPATIAL",
-    "spar-bench": "snellen.benchmarks.spatial.benchmarks:SPAR_BENCH",
-    "vsi-debiased": "snellen.benchmarks.spatial.benchmarks:VSI_DEBIASED",
+    "vsi-bench": "snellen.benchmarks.spatial:VSI_BENCH",
+    "mmsi-bench": "snellen.benchmarks.spatial:MMSI_BENCH",
+    "mindcube-tiny": "snellen.benchmarks.spatial:MINDCUBE_TINY",
+    "viewspatial": "snellen.benchmarks.spatial:VIEWSPATIAL",
+    "site": "snellen.benchmarks.spatial:SITE",
+    "site/image": "snellen.benchmarks.spatial:SITE_IMAGE",
+    "site/video": "snellen.benchmarks.spatial:SITE_VIDEO",
+    "blink": "snellen.benchmarks.spatial:BLINK",
+    "3dsrbench": "snellen.benchmarks.spatial:THREE_DSR",
+    "embspatial": "snellen.benchmarks.spatial:EMBSPATIAL",
+    "mmsi-video-bench": "snellen.benchmarks.spatial:MMSI_VIDEO_BENCH",
+    "omnispatial": "snellen.benchmarks.spatial:OMNISPATIAL",
+    "spar-bench": "snellen.benchmarks.spatial:SPAR_BENCH",
+    "vsi-debiased": "snellen.benchmarks.spatial:VSI_DEBIASED",
 }
 
 
@@ -94,7 +94,7 @@ def find(name: str) -> Benchmark:
     if name in BUILT_IN or is_code(name):
         found = _load(BUILT_IN.get(name, name))
     elif is_built_set(name):
-        found = import_module("snellen.benchmarks.folder").open_folder(Path(name))
+        found = import_module("snellen.benchmarks.generated").open_folder(Path(name))
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
         found = member
     else:

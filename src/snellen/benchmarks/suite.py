@@ -8,9 +8,9 @@ from hashlib import blake2b
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Exporter, Published, ResultReader, Scorer, Summary
-from snellen.scoring.judge import Rubric
+from snellen.scoring.rubric import Rubric
+from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean, with_cluster
-from snellen.scoring.table import Scores
 from snellen.types import Metric, Sample, Score
 
 

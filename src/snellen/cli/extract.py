@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from snellen.errors import DataError, StorageError
-from snellen.scoring.extract.rows import Counter, Tally, extract_lines
+from snellen.scoring.extract.batch import Counter, Tally, extract_lines
 
 
 def extract(

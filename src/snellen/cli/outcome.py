@@ -218,7 +218,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
 
 def _shown(metrics: list[Metric]) -> list[Metric]:
     """All but a diagnosis, of which the drops from level to level stay: it would push the accuracies off the screen."""
-    from snellen.scoring.diagnosis_names import is_diagnosis
+    from snellen.scoring.taxonomy.diagnosis import is_diagnosis
 
     return [one for one in metrics if not is_diagnosis(one.name) or "drop" in one.name.split("/")[:-1]]
 

@@ -42,19 +42,19 @@ def import_words(
 
     Nothing of the package is run. What lmms-eval has in its code and not in these files stays in our words, and is named.
     """
-    from snellen.benchmarks.spatial import lmms_words
+    from snellen.benchmarks.spatial.prompts import import_lmms_eval
     from snellen.engine.output_file import require_output_file
 
     require_output_file(out, "--out", (".toml",))
     if out.exists() and not force:
         raise UsageError(f"{out} is there already", "Choose another --out, or add --force to write over it.")
-    found = lmms_words.read(path, model_key)
+    found = import_lmms_eval.read(path, model_key)
     for remark in found.remarks:
         note(f"note: {remark}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as part:
-            part.write_text(lmms_words.toml(found), encoding="utf-8")
+            part.write_text(import_lmms_eval.toml(found), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
     print(f"{out}: words of {found.source} for {', '.join(found.words)}")

@@ -79,7 +79,7 @@ def score(
     from snellen.runs.evaluate import summary_json
     from snellen.runs.score import score_answers
     from snellen.runs.score_rows import PerSampleFile, disagreement
-    from snellen.scoring.hierarchy import ClassTables
+    from snellen.scoring.taxonomy import ClassTables
 
     cost = None
     if prices is not None:

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from snellen.scoring.judge import plain_letters
-from snellen.scoring.names import words
+from snellen.scoring.name_match import words
+from snellen.scoring.rubric import plain_letters
 
 QUOTE = 240
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")

@@ -24,8 +24,8 @@ from snellen.engine import journal
 from snellen.errors import DataError
 from snellen.models.tools.markup import decoded, read_page, tidy
 from snellen.scoring import metrics
-from snellen.scoring.judge import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
-from snellen.scoring.table import Scores
+from snellen.scoring.rubric import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
+from snellen.scoring.scores import Scores
 from snellen.sources import rows
 from snellen.sources.safe_paths import within
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text

@@ -26,7 +26,7 @@ from snellen.runs import scoring
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read
 from snellen.scoring.record import score_record
-from snellen.scoring.table import Scores
+from snellen.scoring.scores import Scores
 from snellen.sources import FileBlob
 from snellen.types import Image, Metric, Prompt, Sample, Score, Text
 

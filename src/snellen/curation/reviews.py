@@ -9,11 +9,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.build.curate.agreement import Agreement, cohen
 from snellen.curation.candidates import Candidate
 from snellen.curation.workspace import Decision, Work
 from snellen.engine import journal
 from snellen.errors import UsageError
+from snellen.scoring.statistics.agreement import Agreement, cohen
 
 Say = Literal["accept", "reject", "edit"]
 LONGEST = {"reviewer": 80, "reason": 1000, "question": 2000, "answer": 300, "alias": 300}

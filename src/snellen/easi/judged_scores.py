@@ -19,10 +19,10 @@ from snellen.errors import RunError
 from snellen.runs import scoring
 from snellen.runs.judge.benchmark import NAME
 from snellen.runs.judge.verdicts import Verdicts, default_folder, read
-from snellen.scoring.judge import SOURCE, Schema, built_in, read_verdict
 from snellen.scoring.record import score_record
+from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
+from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import with_cluster
-from snellen.scoring.table import ScoreBuilder
 from snellen.sources.digest import digest
 from snellen.types import Metric, Record, Sample, Score
 

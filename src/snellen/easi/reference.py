@@ -12,8 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.reference import average, faults, published
-from snellen.benchmarks.spatial.reference.average import Average, Figures, points
+from snellen.benchmarks.spatial.reference import known_bugs, published
+from snellen.benchmarks.spatial.reference import published as average
+from snellen.benchmarks.spatial.reference.published import Average, Figures, points
 from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, Status, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.submit.results import Given, given, models
@@ -145,14 +146,14 @@ def beside_easi(
     Args:
         results: run folders, folders of runs, or folders and files of lmms-eval's or VLMEvalKit's results.
         model: which of the tables' models answered, where its name does not say so.
-        fault_names: of `snellen.benchmarks.spatial.reference.faults.OF_FIGURES`: what EASI would have printed with them.
+        fault_names: of `snellen.benchmarks.spatial.reference.known_bugs.OF_FIGURES`: what EASI would have printed with them.
         trust: as for `load_run`.
 
     Raises:
         UsageError: no spatial benchmark there, two results for one, no such fault or model.
         SnellenError: what is there cannot be read or scored.
     """
-    faults.check(fault_names)
+    known_bugs.check(fault_names)
     _known(model)
     by_model: dict[str, list[str | Path]] = {}
     for path in results:
@@ -268,7 +269,7 @@ def _printed(standings: Iterable[Mapping[str, Standing]], names: Sequence[str]) 
     for profile in PROFILES:
         harness = HARNESSES[profile]
         figures = {_id(by_profile[profile]): _figures(by_profile[profile]) for by_profile in every}
-        found = faults.with_faults(figures, harness, names)
+        found = known_bugs.with_faults(figures, harness, names)
         for key in (*figures, *(one for one in found if one not in figures)):
             yield from _differences(harness, key, figures.get(key), found.get(key))
 

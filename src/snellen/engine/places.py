@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.manifest import MANIFEST
+from snellen.benchmarks.generated.manifest import MANIFEST
 from snellen.engine.folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import SnellenError
 from snellen.sources.hub import HUB
@@ -92,7 +92,7 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
     recorded = Path(meta.spec.benchmark)
     if not recorded.is_absolute() or holds_built_set(recorded):
         return None
-    from snellen.benchmarks.folder import open_folder  # pyarrow and its readers; few runs need them
+    from snellen.benchmarks.generated import open_folder  # pyarrow and its readers; few runs need them
 
     for above in list(folder.path.absolute().parents)[:FOLDERS_ABOVE]:
         place = above / recorded.name

@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from snellen.scoring.interval_text import bracketed, mark
-from snellen.scoring.statistics.running import RunningMean
+from snellen.scoring.statistics.running_mean import RunningMean
 from snellen.terminal_text import one_line
 from snellen.types import Record, Score
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.benchmarks.manifest import MANIFEST, Manifest
+from snellen.benchmarks.generated.manifest import MANIFEST, Manifest
 from snellen.errors import DataError, UsageError
 from snellen.questions import attributes, distractors, sampling
 from snellen.questions import images as pictures

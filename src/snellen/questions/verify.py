@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from snellen.benchmarks.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
+from snellen.benchmarks.generated.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
 from snellen.errors import DataError
 from snellen.questions.images import has_metadata
 from snellen.questions.render import ROWS, Record

@@ -21,7 +21,16 @@ import pyarrow.parquet as pq
 
 from snellen import __version__
 from snellen.atomic_write import part_folder
-from snellen.benchmarks.manifest import CARD, COLUMNS, MANIFEST, PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo
+from snellen.benchmarks.generated.manifest import (
+    CARD,
+    COLUMNS,
+    MANIFEST,
+    PICTURES,
+    QUESTIONS,
+    TAXONOMY,
+    Manifest,
+    PartInfo,
+)
 from snellen.errors import StorageError
 from snellen.questions.render import SCHEMA, Block, Rendered, blocks, render
 from snellen.questions.sampling import Part

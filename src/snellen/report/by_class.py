@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from snellen.report.text import visible
-from snellen.scoring.hierarchy import SEPARATOR, coarse_to_fine
+from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Score
 
 CLASSES = 100_000

@@ -10,7 +10,7 @@ from snellen.report.by_class import Asked, ClassTally, Seen, class_name, filters
 from snellen.report.canvas import Plot, Series, short
 from snellen.report.links import by, link
 from snellen.report.text import visible
-from snellen.scoring.hierarchy import SEPARATOR
+from snellen.scoring.taxonomy import SEPARATOR
 
 WIDTH, TALLEST = 403.0, 640.0
 TONES = 10

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from snellen.report.canvas import Plot, Series, canvas, short
 from snellen.report.links import metric_link
 from snellen.report.svg import COLOURS, inline
-from snellen.scoring.hierarchy import RELATIONS
+from snellen.scoring.taxonomy import RELATIONS
 from snellen.types import Metric
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
 from snellen.report.links import metric_link
 from snellen.report.svg import inline
-from snellen.scoring.hierarchy import coarse_to_fine, is_diagnosis
+from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
 
 if TYPE_CHECKING:

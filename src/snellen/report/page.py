@@ -21,7 +21,7 @@ from snellen.report.labels import Labelled, label_rows
 from snellen.report.pictures import Album
 from snellen.report.text import json_for_page, visible
 from snellen.report.view import Limits, PairedView, RunView
-from snellen.scoring.hierarchy import is_diagnosis
+from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from snellen.report.levels import level_curves
 from snellen.report.links import FAILURES, by, link, metric_link
 from snellen.report.ranking import rankings
 from snellen.report.svg import COLOURS, SETTINGS, inline
-from snellen.scoring.hierarchy import is_diagnosis
+from snellen.scoring.taxonomy import is_diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

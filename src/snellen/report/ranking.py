@@ -13,7 +13,7 @@ from snellen.report.by_class import Asked, Seen, class_name, filters, telling
 from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
 from snellen.report.links import NOT_RIGHT, by, link
 from snellen.report.svg import COLOURS, inline
-from snellen.scoring.hierarchy import BINS
+from snellen.scoring.taxonomy import BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from snellen.redaction.gold import quotes, strike
-from snellen.scoring.judge import gold_forms
+from snellen.scoring.rubric import gold_forms
 from snellen.types import Failure, Kind, Part, Record, Sample, Score, Status
 
 

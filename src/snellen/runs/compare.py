@@ -22,8 +22,8 @@ from snellen.runs.judge import benchmark as judge
 from snellen.runs.judge import verdicts
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
+from snellen.scoring.scores import Column, ScoreBuilder, Scores, question_code
 from snellen.scoring.statistics import Comparison
-from snellen.scoring.table import Column, ScoreBuilder, Scores, question_code
 from snellen.types import Record, Sample
 
 SLICED_BY = ("kind", "level", "task", "asked", "category")

@@ -21,7 +21,7 @@ from snellen.redaction.gold import WITHHELD, quotes
 from snellen.runs.evaluate import JUDGED, LABELLED, Run, summary_json
 from snellen.runs.judge.benchmark import UNANSWERED
 from snellen.runs.scoring import Scored
-from snellen.scoring.judge import gold_forms
+from snellen.scoring.rubric import gold_forms
 from snellen.sources.checksums import sealed
 from snellen.types import Sample
 

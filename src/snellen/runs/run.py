@@ -169,7 +169,7 @@ class Run:
         """Sample id to gold answers of a restricted benchmark; none of them where its data cannot be read."""
         if not (self.benchmark.restricted or self.meta.restricted):
             return None
-        from snellen.scoring.judge import gold_forms
+        from snellen.scoring.rubric import gold_forms
 
         try:
             return {sample.id: gold_forms(sample) for sample in self.benchmark.samples(self.meta.spec.data)}

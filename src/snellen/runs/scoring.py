@@ -13,10 +13,10 @@ from snellen.benchmarks.base import Benchmark, Data, Scorer
 from snellen.engine.state import ANSWERED
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
-from snellen.scoring.judge import Rubric, gold_forms, score_verdict
 from snellen.scoring.record import score_record
+from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
+from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import spread_metrics, with_cluster
-from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
 
 if TYPE_CHECKING:

@@ -163,8 +163,8 @@ def _option(name: str) -> str:
 @cache
 def published_repositories() -> frozenset[str]:
     """Data sets on the hub that Snellen's own benchmarks are published as, `owner/name`."""
-    from snellen.benchmarks.fgbmk import where as fgbmk
-    from snellen.benchmarks.fika import where as fika
+    from snellen.benchmarks.fgbmk import locate as fgbmk
+    from snellen.benchmarks.fika import locate as fika
     from snellen.benchmarks.spatial.tasks import TASKS
     from snellen.benchmarks.vlm2 import layout as vlm2
 

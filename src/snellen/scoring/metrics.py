@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from snellen.scoring import statistics
+from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import cluster_word, coverage
-from snellen.scoring.table import Scores
 from snellen.types import Metric, Verdict
 
 

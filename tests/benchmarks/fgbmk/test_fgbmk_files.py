@@ -15,7 +15,7 @@ import released
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk import asked, catalogue, taxonomy
+from snellen.benchmarks.fgbmk import catalogue, question_text, taxonomy
 from snellen.errors import DataError, UsageError
 from snellen.types import Image, Sample, Text
 
@@ -165,8 +165,8 @@ def test_attributes_have_a_name_a_group_and_the_listed_values(tree):
     ],
 )
 def test_the_asked_class_and_the_template_are_read_from_the_text(text, label, stem):
-    assert asked.asked(text + " Answer with yes or no.") == label
-    assert asked.stem("truth", text) == stem
+    assert question_text.asked(text + " Answer with yes or no.") == label
+    assert question_text.stem("truth", text) == stem
 
 
 def test_rows_that_cannot_be_used_cost_their_own_samples_alone(tmp_path):

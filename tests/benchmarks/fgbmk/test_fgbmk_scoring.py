@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks import registry
-from snellen.benchmarks.fgbmk.names import Names, aliases, tokens
-from snellen.benchmarks.fgbmk.official import official
-from snellen.benchmarks.fgbmk.strict import strict
-from snellen.scoring.table import ScoreBuilder, Scores
+from snellen.benchmarks.fgbmk.scorers import official, strict
+from snellen.scoring.class_names import Names, aliases, tokens
+from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.types import Metric, Prompt, Sample, Text
 
 ASKED = "Is the species of the aves laysan albatross? Answer with yes or no."

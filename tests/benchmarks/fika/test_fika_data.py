@@ -182,7 +182,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_ours(tmp_path):
 
 
 def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
-    from snellen.benchmarks.fika import where
+    from snellen.benchmarks.fika import locate as where
 
     asked: list[Any] = []
     made.whole(tmp_path / "fika-bench-testset.zip", 2)

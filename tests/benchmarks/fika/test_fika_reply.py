@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from snellen.benchmarks.fika.reply import read
+from snellen.scoring.json_answer import read
 
 
 @pytest.mark.parametrize(

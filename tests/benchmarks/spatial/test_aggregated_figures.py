@@ -7,7 +7,7 @@ import json
 import pytest
 from openpyxl import Workbook
 
-from snellen.benchmarks.spatial.exchange.aggregated import FAULTS, of_kit, of_lmms, pooled_site
+from snellen.benchmarks.spatial.interop.harness_metrics import FAULTS, of_kit, of_lmms, pooled_site
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.formats import Problems
 

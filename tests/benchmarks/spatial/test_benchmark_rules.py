@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.rules import (
+from snellen.benchmarks.spatial.scorers import (
     blink,
     embspatial,
     mindcube,

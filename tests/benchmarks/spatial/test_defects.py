@@ -14,7 +14,7 @@ import pytest
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.reference.faults import FAULTS
+from snellen.benchmarks.spatial.reference.known_bugs import FAULTS
 from snellen.easi.external.lmms_eval import free_port
 from snellen.types import Text
 

@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from snellen.benchmarks.spatial.exchange import aggregated
-from snellen.benchmarks.spatial.reference import average
-from snellen.benchmarks.spatial.reference.average import Figures, points
-from snellen.benchmarks.spatial.reference.faults import FAULTS, OF_FIGURES, with_faults
+from snellen.benchmarks.spatial.interop import harness_metrics
+from snellen.benchmarks.spatial.reference import published
+from snellen.benchmarks.spatial.reference.known_bugs import FAULTS, OF_FIGURES, with_faults
+from snellen.benchmarks.spatial.reference.published import Figures, points
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.errors import UsageError
 
@@ -96,19 +96,19 @@ def test_a_fault_that_easi_has_not_is_refused_with_those_that_it_has():
 
 
 def test_faults_of_figures_that_are_read_are_among_those_that_have_names():
-    assert set(aggregated.FAULTS) <= set(OF_FIGURES)
+    assert set(harness_metrics.FAULTS) <= set(OF_FIGURES)
 
 
 def test_the_mean_is_over_what_has_a_score_and_says_what_has_none():
-    found = average.over({"blink": 0.5, "site": 0.0, "viewspatial": None, "spar-bench": 1.0}, EIGHT)
+    found = published.over({"blink": 0.5, "site": 0.0, "viewspatial": None, "spar-bench": 1.0}, EIGHT)
     assert (found.value, found.known, found.coverage) == (25.0, ("site", "blink"), "2 of 8")
     assert set(found.missing) == set(EIGHT) - {"site", "blink"}
-    assert average.over({}, EIGHT).value is None
-    assert average.over({"site": None}, ["site"]).coverage == "0 of 1"
+    assert published.over({}, EIGHT).value is None
+    assert published.over({"site": None}, ["site"]).coverage == "0 of 1"
 
 
 def test_means_over_different_benchmarks_are_not_comparable():
-    one, other = average.over({"blink": 0.5}, EIGHT), average.over({"site": 0.5}, EIGHT)
+    one, other = published.over({"blink": 0.5}, EIGHT), published.over({"site": 0.5}, EIGHT)
     assert one.value == other.value and not one.comparable(other)
-    assert one.comparable(average.over({"blink": 0.9}, EIGHT))
-    assert not average.over({}, EIGHT).comparable(average.over({}, EIGHT))
+    assert one.comparable(published.over({"blink": 0.9}, EIGHT))
+    assert not published.over({}, EIGHT).comparable(published.over({}, EIGHT))

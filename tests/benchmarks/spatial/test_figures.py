@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.rules import frames, groups, site, spar, vsi
-from snellen.benchmarks.spatial.rules.rows import Row, macro, micro, micro_summary
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
+from snellen.benchmarks.spatial.scorers.rows import Row, macro, micro, micro_summary
 from snellen.errors import DataError
 
 
@@ -23,7 +24,7 @@ def test_macro_weighs_groups_and_micro_weighs_rows() -> None:
 def test_nothing_scored_gives_no_figure() -> None:
     assert micro([Row(None)]) is None
     assert micro_summary([], "category") == {}
-    assert vsi.summary([]) == spar.summary([]) == site.summary([]) == groups.settings([]) == {}
+    assert vsi.summary([]) == spar.summary([]) == site.summary([]) == three_dsr.settings([]) == {}
 
 
 def test_vsi_counts_the_three_directions_as_one_type() -> None:
@@ -71,7 +72,7 @@ def forms(*values: float) -> list[Row]:
 
 
 def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:
-    assert groups.settings(forms(1, 1, 1, 0, 1, 0)) == {
+    assert three_dsr.settings(forms(1, 1, 1, 0, 1, 0)) == {
         "vanilla_accuracy": pytest.approx(4 / 6),
         "flip_accuracy": pytest.approx(1 / 3),
         "circular_accuracy": 0.5,
@@ -80,14 +81,14 @@ def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:
 
 
 def test_vlmevalkits_table_is_over_rows_that_bear_the_name_of_their_unit() -> None:
-    table = groups.kit_table(forms(1, 1, 1, 0, 1, 0))
+    table = three_dsr.kit_table(forms(1, 1, 1, 0, 1, 0))
     assert table["circ_eval"] == {"Overall": 0.5, "height_higher": 0.5}
     assert list(table) == ["vanilla", "flip_eval", "circ_eval", "flip_circ_eval"]
 
 
 def test_a_unit_without_its_own_row_stops_vlmevalkits_table() -> None:
     with pytest.raises(DataError, match="the first is 'IJKLMNOP'"):
-        groups.kit_table(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:])
+        three_dsr.kit_table(forms(1, 1, 1, 0, 1, 0)[:4] + forms(1, 1, 1, 0, 1, 0)[5:])
 
 
 def test_a_short_video_is_shown_whole_by_one_harness_and_repeated_by_the_other() -> None:

@@ -13,9 +13,9 @@ import pytest
 from benchmarks.spatial import kit_drawn, official_drawn
 from snellen import evaluate
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.benchmarks import BLINK
+from snellen.benchmarks.spatial import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
-from snellen.benchmarks.spatial.reference.gold import Correction, corrections
+from snellen.benchmarks.spatial.reference.gold_revisions import Correction, corrections
 from snellen.cli import main
 from snellen.easi.submit.results import given
 from snellen.easi.submit.score import standing

@@ -6,8 +6,8 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.layouts.kept import NAME, Head, Kept, encode
 from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.sources.carried import NAME, Head, Kept, encode
 from snellen.errors import DataError
 from snellen.types import Image
 

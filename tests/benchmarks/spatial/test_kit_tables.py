@@ -14,8 +14,8 @@ import pytest
 from benchmarks.spatial import kit_drawn as drawn
 from benchmarks.spatial import official_drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
-from snellen.benchmarks.spatial.layouts import where_kit
+from snellen.benchmarks.spatial import SPATIAL
+from snellen.benchmarks.spatial.sources import vlmevalkit
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli.variables import Given, filled
 from snellen.errors import DataError
@@ -76,7 +76,7 @@ def test_every_question_of_a_table_comes_once_with_what_it_shows(name: str, tmp_
 def test_a_table_given_alone_is_the_same_as_its_folder(name: str, tmp_path: Path) -> None:
     folder = drawn.draw(name.partition("/")[0], tmp_path)
     task, _, part = name.partition("/")
-    table = where_kit.in_folder(TASKS[task], part, folder)
+    table = vlmevalkit.in_folder(TASKS[task], part, folder)
     assert table is not None
     alone, whole = asked(name, table), asked(name, folder)
     assert alone.keys() == whole.keys()
@@ -213,7 +213,7 @@ def test_frames_of_clips_that_are_no_list_are_said_and_not_left_out(tmp_path: Pa
 @pytest.mark.parametrize("name", sorted(set(EVERY) - {"site"}))
 def test_a_missing_column_is_named_with_those_that_are_there(name: str, tmp_path: Path) -> None:
     task, _, part = name.partition("/")
-    path = drawn.tsv(tmp_path / where_kit.names(TASKS[task], part)[0], [{"index": 0, "image_path": "a.png"}])
+    path = drawn.tsv(tmp_path / vlmevalkit.names(TASKS[task], part)[0], [{"index": 0, "image_path": "a.png"}])
     with pytest.raises(DataError, match=r"no column .*; it has index, image_path"):
         asked(name, path)
     path.write_text("question\tanswer\n")
@@ -257,22 +257,22 @@ def test_another_md5_than_the_kits_is_said_and_the_kits_own_is_not(
     assert f"its MD5 is {found}, VLMEvalKit's table has d5e8af148b10ac69f535ff7b23f3f989 (BLINK.tsv)" in said(
         "blink", path
     )
-    known = where_kit._known()
-    monkeypatch.setattr(where_kit, "_known", lambda: where_kit._Known({"BLINK.tsv": found}, known.needed))
+    known = vlmevalkit._known()
+    monkeypatch.setattr(vlmevalkit, "_known", lambda: vlmevalkit._Known({"BLINK.tsv": found}, known.needed))
     assert "MD5" not in said("blink", path)
     monkeypatch.setattr(
-        where_kit, "_known", lambda: where_kit._Known({**known.md5, "SparBench.tsv": found}, known.needed)
+        vlmevalkit, "_known", lambda: vlmevalkit._Known({**known.md5, "SparBench.tsv": found}, known.needed)
     )
     assert "this is VLMEvalKit's SparBench.tsv" in said("blink", path)
 
 
 def test_every_table_has_a_known_md5_and_known_columns() -> None:
-    known = where_kit._known()
+    known = vlmevalkit._known()
     assert set(known.needed) == set(TASKS)
     halves = [
         (task, part) for task in TASKS.values() for part in (("image", "video") if task.name == "site" else ("",))
     ]
-    assert {where_kit.names(*half)[0] for half in halves} == set(known.md5) - {"SparBench_tiny.tsv"}
+    assert {vlmevalkit.names(*half)[0] for half in halves} == set(known.md5) - {"SparBench_tiny.tsv"}
 
 
 def test_memory_does_not_grow_with_the_pictures_of_a_table(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_memory_does_not_grow_with_the_pictures_of_a_table(tmp_path: Path) -> No
 
     def peak(rows: int) -> int:
         path = blink(tmp_path, *({"image": picture} for _ in range(rows)))
-        where_kit._gone_through.cache_clear()
+        vlmevalkit._gone_through.cache_clear()
         tracemalloc.start()
         for sample in EVERY["blink"].samples(Data(path)):
             assert len(shown(sample)[0]) == 300_000

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import lmms_words, prompts, wording
+from snellen.benchmarks.spatial import prompts
+from snellen.benchmarks.spatial.prompts import import_lmms_eval, wordings
 from snellen.benchmarks.spatial.question import Question
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
@@ -80,9 +81,9 @@ def text_of(name: str, file: Path, kind: str = "choice") -> str:
 
 
 def test_texts_and_limits_of_task_files_take_the_place_of_ours(package: Path, tmp_path: Path) -> None:
-    found = lmms_words.read(package)
+    found = import_lmms_eval.read(package)
     file = tmp_path / "words.toml"
-    file.write_text(lmms_words.toml(found), encoding="utf-8")
+    file.write_text(import_lmms_eval.toml(found), encoding="utf-8")
     assert text_of("vsi-bench", file) == "These frames.\nWhere?\nOptions:\nA. left\nB. right\nOne letter."
     assert text_of("vsi-bench", file, "number") == "These frames.\nWhere?\nOne phrase."
     assert text_of("blink", file) == "Only A, B.\nWhere?\n(A) left\n(B) right"
@@ -97,8 +98,8 @@ def test_texts_and_limits_of_task_files_take_the_place_of_ours(package: Path, tm
 
 
 def test_what_is_not_in_the_files_stays_ours_and_is_named(package: Path) -> None:
-    found = lmms_words.read(package)
-    assert found.words["viewspatial"] == wording.ours("lmms-eval", "viewspatial")
+    found = import_lmms_eval.read(package)
+    assert found.words["viewspatial"] == wordings.ours("lmms-eval", "viewspatial")
     said = "\n".join(found.remarks)
     assert "viewspatial: our words remain for all of it" in said
     assert "no task omnispatial_test here; the file has no words for it" in said
@@ -108,27 +109,27 @@ def test_what_is_not_in_the_files_stays_ours_and_is_named(package: Path) -> None
 
 def test_nothing_of_the_package_is_run(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package.parent))
-    found = lmms_words.read()
+    found = import_lmms_eval.read()
     assert found.source == "lmms-eval 9.8.7"
-    assert found.words == lmms_words.read(package).words
+    assert found.words == import_lmms_eval.read(package).words
     assert "lmms_eval" not in sys.modules
     assert not (tmp_path / "RUN").exists()
 
 
 def test_the_folder_may_be_that_of_the_package_of_its_tasks_or_around_it(package: Path) -> None:
     for path in (package, package / "tasks", package.parent):
-        assert lmms_words.read(path).words["mmsi-bench"].post == "\nIn ``."
+        assert import_lmms_eval.read(path).words["mmsi-bench"].post == "\nIn ``."
 
 
 def test_a_models_own_settings_are_taken_where_a_task_has_them(package: Path) -> None:
-    found = lmms_words.read(package, "gpt4v")
+    found = import_lmms_eval.read(package, "gpt4v")
     assert found.words["vsi-bench"].post_number == "A number!"
-    assert found.words["vsi-bench"].pre == wording.ours("lmms-eval", "vsi-bench").pre
+    assert found.words["vsi-bench"].pre == wordings.ours("lmms-eval", "vsi-bench").pre
     assert found.words["site"].post == "Letter:"
     with pytest.raises(DataError, match="no task has settings for 'gtp4v'"):
-        lmms_words.read(package, "gtp4v")
+        import_lmms_eval.read(package, "gtp4v")
     with pytest.raises(DataError, match="laid out in another way"):
-        lmms_words.read(package, "neo_ov")
+        import_lmms_eval.read(package, "neo_ov")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_task_file_that_cannot_be_trusted_is_refused_with_its_name(
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     with pytest.raises(DataError, match=fault):
-        lmms_words.read(package)
+        import_lmms_eval.read(package)
 
 
 def test_tags_are_not_obeyed(package: Path, tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_tags_are_not_obeyed(package: Path, tmp_path: Path) -> None:
     path.write_text(
         f"{FILES['mmsi/mmsi.yaml']}x: !!python/object/apply:os.mkdir [{str(mark)!r}]\ny: !function os.getcwd\n"
     )
-    assert lmms_words.read(package).words["mmsi-bench"].post == "\nIn ``."
+    assert import_lmms_eval.read(package).words["mmsi-bench"].post == "\nIn ``."
     assert not mark.exists()
 
 
@@ -183,27 +184,27 @@ def test_links_in_place_of_files_are_read_as_installers_put_them(package: Path, 
     for at, path in enumerate(sorted(one for one in (package / "tasks").rglob("*") if one.is_file())):
         path.rename(store / str(at))
         path.symlink_to(store / str(at))
-    assert lmms_words.read(package).words["vsi-bench"].pre == "These frames."
+    assert import_lmms_eval.read(package).words["vsi-bench"].pre == "These frames."
 
 
 def test_a_folder_of_any_name_leaves_a_file_that_can_be_read(package: Path) -> None:
     odd = package.rename(package.parent.parent / "a\nb = 1\x7f")
-    text = lmms_words.toml(lmms_words.read(odd))
-    assert wording.read(text, "x").words == lmms_words.read(odd).words
+    text = import_lmms_eval.toml(import_lmms_eval.read(odd))
+    assert wordings.read(text, "x").words == import_lmms_eval.read(odd).words
 
 
 def test_a_folder_without_these_tasks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no folder of lmms-eval's tasks"):
-        lmms_words.read(tmp_path)
+        import_lmms_eval.read(tmp_path)
     (tmp_path / "tasks").mkdir()
     with pytest.raises(DataError, match="none of the tasks"):
-        lmms_words.read(tmp_path)
+        import_lmms_eval.read(tmp_path)
 
 
 def test_without_lmms_eval_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lmms_words, "find_spec", lambda name: None)
+    monkeypatch.setattr(import_lmms_eval, "find_spec", lambda name: None)
     with pytest.raises(DataError) as caught:
-        lmms_words.read()
+        import_lmms_eval.read()
     assert "pip install lmms-eval" in caught.value.hint
     assert "--path DIR" in caught.value.hint
 
@@ -212,9 +213,9 @@ def test_without_lmms_eval_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPa
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_text_comes_back_from_the_file_as_it_went_in(text: str) -> None:
     for post in (text, ODD + text):
-        words = {"blink": structs.replace(wording.ours("lmms-eval", "blink"), pre=post)}
-        written = lmms_words.toml(lmms_words.Imported(words, (), (), "drawn"))
-        assert wording.read(written, "x").words == words
+        words = {"blink": structs.replace(wordings.ours("lmms-eval", "blink"), pre=post)}
+        written = import_lmms_eval.toml(import_lmms_eval.Imported(words, (), (), "drawn"))
+        assert wordings.read(written, "x").words == words
 
 
 def test_the_command_writes_a_file_once_and_says_what_stays_ours(
@@ -226,7 +227,7 @@ def test_the_command_writes_a_file_once_and_says_what_stays_ours(
     said = capsys.readouterr()
     assert "words of lmms-eval 9.8.7 for vsi-bench, mmsi-bench, viewspatial, site, blink, spar-bench" in said.out
     assert "our words remain for all of it" in said.err
-    assert wording.read(out.read_text(), "x").words == lmms_words.read(package).words
+    assert wordings.read(out.read_text(), "x").words == import_lmms_eval.read(package).words
     assert main(asked) == 2
     assert "is there already" in capsys.readouterr().err
     assert main([*asked, "--force"]) == 0

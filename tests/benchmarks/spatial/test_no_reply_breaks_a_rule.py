@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.spatial.rules import (
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.scorers import (
     blink,
     embspatial,
-    frames,
     mindcube,
     mmsi,
     mmsi_video,
@@ -23,7 +23,7 @@ from snellen.benchmarks.spatial.rules import (
     viewspatial,
     vsi,
 )
-from snellen.benchmarks.spatial.rules.strict import strict
+from snellen.benchmarks.spatial.scorers.strict import strict
 from snellen.types import Prompt, Sample, Score, Text
 
 _PIECES = """<answer> </answer> </think> answer is Answer: A (B) c. [ ] ' 1e999 -0 twenty thousand hundred move_up: nan , { } ` ²

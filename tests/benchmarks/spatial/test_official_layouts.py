@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import Unreadable

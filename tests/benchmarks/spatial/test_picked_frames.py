@@ -13,7 +13,7 @@ import snellen
 from benchmarks.spatial import official_drawn as drawn
 from media.clips import Counted, clip, numbers
 from servers.fast import Running
-from snellen.benchmarks.spatial.rules import frames
+from snellen.benchmarks.spatial.prompts import frames
 from snellen.cli import main
 from snellen.errors import MediaError
 from snellen.media import MediaCache

@@ -11,7 +11,7 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.runs.evaluate import given_data
-from snellen.scoring.table import ScoreBuilder
+from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample
 
 PROFILES = ("easi", "vlmevalkit", "lmms-eval", "strict")

@@ -12,11 +12,9 @@ from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial import prompts, wording
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
-from snellen.benchmarks.spatial.prompts import Shown
+from snellen.benchmarks.spatial import SPATIAL, prompts
+from snellen.benchmarks.spatial.prompts import Shown, frames, wordings
 from snellen.benchmarks.spatial.question import Question
-from snellen.benchmarks.spatial.rules import frames
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, Unreadable
@@ -372,7 +370,7 @@ def test_a_changed_word_of_ours_changes_the_digest(form: str, monkeypatch: pytes
     for name in TASKS:
         data = Data(options={"prompting": form})
         before = prompts.digest(data, TASKS[name])
-        other = structs.replace(wording.ours(form, name), choice=wording.ours(form, name).choice + " ")
+        other = structs.replace(wordings.ours(form, name), choice=wordings.ours(form, name).choice + " ")
         with monkeypatch.context() as patch:
             patch.setattr(prompts, "words_for", lambda *_, other=other: (form, other))
             assert prompts.digest(data, TASKS[name]) != before
@@ -422,7 +420,7 @@ def test_a_file_of_words_that_would_put_another_question_is_refused(text: str, f
 
 def test_a_file_of_words_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "long").write_bytes(b"#" * (wording.LONGEST_FILE + 1))
+    (tmp_path / "long").write_bytes(b"#" * (wordings.LONGEST_FILE + 1))
     for name in ("none", "binary", "long", "."):
         with pytest.raises(DataError, match="prompts="):
             prompts.of(Data(options={"prompts": str(tmp_path / name)}), TASKS["blink"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
+from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, SnellenError
 from snellen.formats import Problems

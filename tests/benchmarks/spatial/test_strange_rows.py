@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
-from snellen.benchmarks.spatial.layouts.official_files import OfficialFiles
+from snellen.benchmarks.spatial import SPATIAL
+from snellen.benchmarks.spatial.sources.official import OfficialFiles
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.sources import salvaged
 from snellen.types import Sample
@@ -38,7 +38,7 @@ STRANGE: list[Any] = [
 def rows_of(name: str, path: Path) -> list[dict[str, Any]]:
     """The drawn rows as JSON has them: pictures as base64."""
     benchmark, _, part = name.partition("/")
-    from snellen.benchmarks.spatial.layouts.where import source
+    from snellen.benchmarks.spatial.sources.locate import source
 
     files = source(TASKS[benchmark], part, Data(path))
     assert isinstance(files, OfficialFiles)

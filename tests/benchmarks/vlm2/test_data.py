@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.vlm2 import drawn
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import VLM2, data, kit_tsv
+from snellen.benchmarks.vlm2 import VLM2, data, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
 from snellen.media import frames
@@ -526,7 +526,7 @@ def test_paths_of_a_localised_table_are_found_under_images_and_nowhere_else(form
 def test_a_table_that_is_written_anew_is_read_anew(tmp_path):
     path = write_table(tmp_path / "vlm2.tsv", [["oc-cnt_1", "?", "2", "oc-cnt", "['aGk=', 'aG8=']"]])
     before = asked("oc-cnt", path)
-    assert kit_tsv.table(path) is kit_tsv.table(path)
+    assert vlmevalkit_tsv.table(path) is vlmevalkit_tsv.table(path)
     write_table(path, [["oc-cnt_7", "?", "2", "oc-cnt", "['aGk=', 'aG8=']"]] * 2)
     os.utime(path, (1, 1))
     assert [one.id for one in before] == ["1"] and [one.id for one in asked("oc-cnt", path)] == ["7", "7#2"]

@@ -17,7 +17,7 @@ from PIL import ImageDraw, ImageFont
 
 from snellen.benchmarks import vlm2
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import boxes, grid, prompting
+from snellen.benchmarks.vlm2 import crops, dot_grid, prompts
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
 from snellen.media import MediaCache
@@ -40,8 +40,8 @@ class Counted:
         return self.data
 
 
-def asked(subtask=MAT, **options: str) -> prompting.Prompting:
-    return prompting.of(Data(options={name.replace("_", "-"): value for name, value in options.items()}), subtask)
+def asked(subtask=MAT, **options: str) -> prompts.Prompting:
+    return prompts.of(Data(options={name.replace("_", "-"): value for name, value in options.items()}), subtask)
 
 
 def file_of(pixels: np.ndarray, kind: str = "PNG", **more) -> bytes:
@@ -74,20 +74,20 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def test_vanilla_sends_the_pictures_in_order_and_the_untouched_question_after_a_line_break():
     pictures = [Image(BytesBlob(name, b"")) for name in ("one", "two")]
-    found = prompting.compose(asked(), MAT, pictures, ["one", "two"], QUESTION)
+    found = prompts.compose(asked(), MAT, pictures, ["one", "two"], QUESTION)
     assert found == Prompt((*pictures, Text("\n" + QUESTION)), "", Generation(max_tokens=512))
 
 
 def test_vanilla_sends_a_video_as_it_is_and_every_subtask_has_its_own_bound():
     for subtask in SUBTASKS:
-        found = prompting.compose(asked(subtask), subtask, [Video(BytesBlob("v", b""))], ["v.mp4"], "Describe.")
+        found = prompts.compose(asked(subtask), subtask, [Video(BytesBlob("v", b""))], ["v.mp4"], "Describe.")
         assert found.parts == (Video(BytesBlob("v", b"")), Text("\nDescribe."))
         assert found.generation == Generation(max_tokens=subtask.max_tokens)
 
 
-@pytest.mark.parametrize("variant", prompting.VARIANTS)
+@pytest.mark.parametrize("variant", prompts.VARIANTS)
 def test_the_text_of_a_variant_comes_from_its_file_and_is_documented_with_its_subtasks(variant):
-    known = prompting.wording(variant)
+    known = prompts.wording(variant)
     page = DOCS.read_text(encoding="utf-8")
     section = page.split(f"\n## {variant}\n")[1].split("\n## ")[0]
     assert f"```text\n{known.text}\n```" in section
@@ -99,16 +99,16 @@ def test_the_text_of_a_variant_comes_from_its_file_and_is_documented_with_its_su
 
 def test_every_option_is_documented_with_its_own_words():
     page = DOCS.read_text(encoding="utf-8")
-    for name, words in prompting.OPTIONS.items():
+    for name, words in prompts.OPTIONS.items():
         assert f"| `{name}` | {words} |" in page
 
 
-@pytest.mark.parametrize("variant", prompting.VARIANTS[1:])
+@pytest.mark.parametrize("variant", prompts.VARIANTS[1:])
 def test_every_guided_variant_keeps_the_question_and_demands_the_marker_in_the_last_line(variant, tmp_path):
     found = written(tmp_path, "b.jsonl", '{"image": "a", "box": [0, 0, 9, 9]}')
-    subtask = BY_NAME[prompting.wording(variant).subtasks[0]]
+    subtask = BY_NAME[prompts.wording(variant).subtasks[0]]
     how = asked(subtask, prompting=variant, **({"boxes": str(found)} if variant == "vp-zoom" else {}))
-    *_, last = prompting.compose(how, subtask, [Image(BytesBlob("a", b""))] * 3, ["a"] * 3, QUESTION).parts
+    *_, last = prompts.compose(how, subtask, [Image(BytesBlob("a", b""))] * 3, ["a"] * 3, QUESTION).parts
     assert QUESTION in last.text
     assert "MY_ANSWER:" in last.text.splitlines()[-1]
     rest = last.text.replace(QUESTION, "")
@@ -117,13 +117,13 @@ def test_every_guided_variant_keeps_the_question_and_demands_the_marker_in_the_l
 
 def test_the_grid_is_explained_with_its_own_size_and_the_number_of_pictures():
     how = asked(prompting="vp-grid", grid="4x7")
-    text = prompting.compose(how, MAT, [Image(BytesBlob("a", b""))] * 2, ["a", "b"], "Q").parts[-1].text
+    text = prompts.compose(how, MAT, [Image(BytesBlob("a", b""))] * 2, ["a", "b"], "Q").parts[-1].text
     assert "The 2 images" in text and "4 columns by 7 rows" in text and "(2,1,1)" in text
 
 
 def test_reasoning_gets_more_tokens_than_the_512_of_a_bare_answer():
     for variant in ("cot", "cot-special", "vp-grid"):
-        assert prompting.compose(asked(prompting=variant), MAT, [], [], "Q").generation.max_tokens == 2048
+        assert prompts.compose(asked(prompting=variant), MAT, [], [], "Q").generation.max_tokens == 2048
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_reasoning_gets_more_tokens_than_the_512_of_a_bare_answer():
 def test_a_variant_for_other_subtasks_is_refused_and_they_are_named(subtask, variant):
     with pytest.raises(UsageError) as refused:
         asked(BY_NAME[subtask], prompting=variant)
-    for name in prompting.wording(variant).subtasks:
+    for name in prompts.wording(variant).subtasks:
         assert name in refused.value.message
 
 
 def test_every_variant_is_accepted_where_it_is_for(tmp_path):
     found = written(tmp_path, "b.jsonl", '{"image": "a", "box": [0, 0, 9, 9]}')
-    for variant in prompting.VARIANTS:
+    for variant in prompts.VARIANTS:
         more = {"boxes": str(found)} if variant == "vp-zoom" else {}
-        for name in prompting.wording(variant).subtasks:
+        for name in prompts.wording(variant).subtasks:
             assert asked(BY_NAME[name], prompting=variant, **more).variant == variant
 
 
@@ -163,7 +163,7 @@ def test_every_variant_is_accepted_where_it_is_for(tmp_path):
 )
 def test_options_that_cannot_be_meant_are_refused_with_what_would_do(options, words):
     with pytest.raises(UsageError, match=words):
-        prompting.of(Data(options=options), CPR if options.get("prompting") == "vp-zoom" else MAT)
+        prompts.of(Data(options=options), CPR if options.get("prompting") == "vp-zoom" else MAT)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_options_that_cannot_be_meant_are_refused_with_what_would_do(options, wo
     ],
 )
 def test_the_text_after_the_last_marker_is_scored(reply, expected):
-    for variant in prompting.VARIANTS[1:]:
-        assert prompting.final(reply, variant) == expected
-    assert prompting.final(reply, "vanilla") == reply
+    for variant in prompts.VARIANTS[1:]:
+        assert prompts.final(reply, variant) == expected
+    assert prompts.final(reply, "vanilla") == reply
 
 
 # Grids
@@ -188,7 +188,7 @@ def test_the_text_after_the_last_marker_is_scored(reply, expected):
 @pytest.mark.parametrize("ground", [0, 60, 128, 200, 255])
 def test_every_dot_has_its_colour_in_its_middle_and_its_outline_around_it_on_any_ground(ground):
     found = drawn(np.full((480, 640, 3), ground, np.uint8), grid="5x4", grid_color="#ff0000/#ffffff")
-    lies = grid.layout(640, 480, grid.Grid(5, 4), 1)
+    lies = dot_grid.layout(640, 480, dot_grid.Grid(5, 4), 1)
     assert (found.shape[1], found.shape[0]) == (lies.width, lies.height) == (640, 480)
     assert [place[2:] for place in lies.places[:2]] == [(64, 60), (192, 60)]
     assert len(lies.places) == 20
@@ -201,7 +201,7 @@ def test_every_dot_has_its_colour_in_its_middle_and_its_outline_around_it_on_any
 def test_the_picture_is_left_as_it_was_outside_of_dots_and_labels():
     source = noise(640, 480)
     found = drawn(source)
-    lies = grid.layout(640, 480, grid.Grid(), 1)
+    lies = dot_grid.layout(640, 480, dot_grid.Grid(), 1)
     touched = np.zeros((480, 640), bool)
     for _, _, x, y in lies.places:
         touched[y - 5 : y + 6, x - 5 : x + 6] = True  # the dot
@@ -212,7 +212,7 @@ def test_the_picture_is_left_as_it_was_outside_of_dots_and_labels():
 
 def test_labels_name_the_image_the_column_and_the_row():
     found = drawn(np.full((480, 480, 3), 90, np.uint8), 3, grid="4x5")
-    lies = grid.layout(480, 480, grid.Grid(4, 5), 3)
+    lies = dot_grid.layout(480, 480, dot_grid.Grid(4, 5), 3)
     for column, row, x, y in lies.places:
         alone = pillow.new("RGB", (60, 30))
         ImageDraw.Draw(alone).text(
@@ -227,7 +227,7 @@ def test_labels_name_the_image_the_column_and_the_row():
 def test_labels_have_light_strokes_on_a_dark_plate_or_the_reverse_on_any_ground():
     for ground in (noise(400, 300), np.full((300, 400, 3), 255, np.uint8), np.zeros((300, 400, 3), np.uint8)):
         found = drawn(ground, grid="3x3")
-        for _, _, x, y in grid.layout(400, 300, grid.Grid(3, 3), 1).places:
+        for _, _, x, y in dot_grid.layout(400, 300, dot_grid.Grid(3, 3), 1).places:
             plate = found[y + 6 : y + 14, x - 15 : x + 16]
             assert plate.min() == 0
             assert plate.max() > 200
@@ -246,15 +246,15 @@ def test_labels_lie_within_the_picture_apart_from_each_other_and_are_never_small
     width, height, columns, rows, number
 ):
     try:
-        lies = grid.layout(width, height, grid.Grid(columns, rows), number)
+        lies = dot_grid.layout(width, height, dot_grid.Grid(columns, rows), number)
     except ValueError:
         assert max(width / height, height / width) > 5
         return
-    assert lies.text >= grid.LEAST_TEXT
+    assert lies.text >= dot_grid.LEAST_TEXT
     assert lies.width >= width and lies.height >= height
     if lies.width > width:
         assert math.isclose(lies.width / lies.height, width / height, rel_tol=0.05) or min(width, height) < 20
-    font = grid._font(lies.text)
+    font = dot_grid._font(lies.text)
     edges = {}
     for column, row, x, y in lies.places:
         left, upper, right, lower = font.getbbox(f"({number},{column},{row})", anchor="mt")
@@ -269,7 +269,7 @@ def test_labels_lie_within_the_picture_apart_from_each_other_and_are_never_small
 
 
 def test_a_tiny_picture_is_enlarged_until_its_labels_can_be_read_and_a_large_one_gets_larger_labels():
-    tiny, large = grid.layout(100, 80, grid.Grid(), 1), grid.layout(2000, 1500, grid.Grid(), 1)
+    tiny, large = dot_grid.layout(100, 80, dot_grid.Grid(), 1), dot_grid.layout(2000, 1500, dot_grid.Grid(), 1)
     assert tiny.width > 250 and tiny.text == 12
     assert abs(tiny.width / tiny.height - 100 / 80) < 0.01
     assert (large.width, large.height) == (2000, 1500)
@@ -277,7 +277,7 @@ def test_a_tiny_picture_is_enlarged_until_its_labels_can_be_read_and_a_large_one
 
 
 def test_a_picture_too_narrow_for_the_grid_is_an_error_that_says_so():
-    blob = grid.Grid().over(BytesBlob("strip.png", file_of(noise(3000, 2))), 1)
+    blob = dot_grid.Grid().over(BytesBlob("strip.png", file_of(noise(3000, 2))), 1)
     with pytest.raises(DataError, match=r"strip\.png: 3000 x 2 pixels cannot hold a grid of 6 x 6") as raised:
         blob.read()
     assert "-o grid" in raised.value.hint
@@ -286,10 +286,10 @@ def test_a_picture_too_narrow_for_the_grid_is_an_error_that_says_so():
 def test_a_grid_is_drawn_when_it_is_read_and_the_same_bytes_come_each_time():
     source = Counted("a.png", file_of(noise(320, 240)))
     how = asked(prompting="vp-grid")
-    image = prompting.compose(how, MAT, [Image(source)], ["a.png"], "Q").parts[0]
+    image = prompts.compose(how, MAT, [Image(source)], ["a.png"], "Q").parts[0]
     assert source.reads == 0
     first = image.blob.read()
-    again = prompting.compose(asked(prompting="vp-grid"), MAT, [Image(source)], ["a.png"], "Q").parts[0].blob
+    again = prompts.compose(asked(prompting="vp-grid"), MAT, [Image(source)], ["a.png"], "Q").parts[0].blob
     assert again.key == image.blob.key
     assert again.read() == first == pickle.loads(pickle.dumps(again)).read()
 
@@ -305,7 +305,7 @@ def test_the_key_of_a_grid_holds_the_source_the_number_and_every_setting():
 
 def test_what_is_drawn_goes_through_the_media_room_unchanged():
     for kind, mime in (("PNG", "image/png"), ("JPEG", "image/jpeg"), ("GIF", "image/png"), ("WEBP", "image/png")):
-        blob = grid.Grid().over(BytesBlob(f"a.{kind}", file_of(noise(300, 260), kind)), 1)
+        blob = dot_grid.Grid().over(BytesBlob(f"a.{kind}", file_of(noise(300, 260), kind)), 1)
         sent = MediaCache(MediaSettings()).get(Image(blob))
         assert (sent.mime, sent.changed, sent.width, sent.height) == (mime, "", 300, 260)
         assert sent.data == blob.read()
@@ -313,9 +313,9 @@ def test_what_is_drawn_goes_through_the_media_room_unchanged():
 
 def test_a_jpeg_keeps_the_edges_of_coloured_dots():
     source = file_of(np.full((400, 400, 3), 40, np.uint8), "JPEG", quality=95)
-    how = grid.grid_of({"grid": "2x2", "grid-color": "#ff0000/#00ffff"})
+    how = dot_grid.grid_of({"grid": "2x2", "grid-color": "#ff0000/#00ffff"})
     found = pixels_of(how.over(BytesBlob("a.jpg", source), 1).read()).astype(int)
-    lies = grid.layout(400, 400, how, 1)
+    lies = dot_grid.layout(400, 400, how, 1)
     for _, _, x, y in lies.places:
         assert np.abs(found[y, x] - (255, 0, 0)).max() < 40
         assert np.abs(found[y + 12, x - 18] - (0, 255, 255)).max() < 60
@@ -337,14 +337,14 @@ def test_a_jpeg_keeps_the_edges_of_coloured_dots():
 )
 def test_a_grid_or_colour_that_cannot_be_drawn_is_refused(options):
     with pytest.raises(UsageError, match=next(iter(options))):
-        prompting.of(Data(options={"prompting": "vp-grid", **options}), MAT)
+        prompts.of(Data(options={"prompting": "vp-grid", **options}), MAT)
 
 
 @given(st.tuples(*[st.integers(0, 255)] * 3))
 def test_one_colour_alone_gets_the_outline_that_stands_out(colour):
-    found = grid.grid_of({"grid-color": "#" + bytes(colour).hex()})
+    found = dot_grid.grid_of({"grid-color": "#" + bytes(colour).hex()})
     assert found.colour == colour
-    assert grid.contrast(found.colour, found.outline) >= 4.5
+    assert dot_grid.contrast(found.colour, found.outline) >= 4.5
 
 
 # Boxes
@@ -370,7 +370,7 @@ def test_boxes_are_read_alike_from_every_kind_of_file(tmp_path):
         "b.csv": table,
         "b.tsv": packed,
     }.items():
-        found = boxes.read_boxes(written(tmp_path, name, text))
+        found = crops.read_boxes(written(tmp_path, name, text))
         assert {image: (box.x0, box.y0, box.x1, box.y1) for image, box in found.by_image.items()} == {
             "pet/a.jpg": (5, 6, 70, 80),
             "cup/b.jpg": (0, 0, 10, 10),
@@ -407,7 +407,7 @@ def test_a_row_that_is_no_box_is_named_by_file_and_line_and_the_others_are_count
 def test_a_file_of_boxes_that_is_missing_or_empty_is_an_error(tmp_path):
     for path in (tmp_path / "none.jsonl", written(tmp_path, "b.jsonl", ""), written(tmp_path, "b.json", "[]")):
         with pytest.raises(DataError, match=path.name):
-            boxes.read_boxes(path)
+            crops.read_boxes(path)
 
 
 @given(
@@ -418,10 +418,10 @@ def test_a_file_of_boxes_that_is_missing_or_empty_is_an_error(tmp_path):
 )
 def test_a_crop_lies_in_the_picture_holds_the_boxs_part_of_it_and_grows_with_the_margin(size, corner, sides, margin):
     width, height = size
-    box = boxes.Box(*corner, corner[0] + sides[0], corner[1] + sides[1])
+    box = crops.Box(*corner, corner[0] + sides[0], corner[1] + sides[1])
     assume(box.x1 > box.x0 and box.y1 > box.y0)
     try:
-        left, upper, right, lower = boxes.clipped(box, margin, width, height)
+        left, upper, right, lower = crops.clipped(box, margin, width, height)
     except ValueError:
         inside = max(0, min(box.x1, width) - max(box.x0, 0)) * max(0, min(box.y1, height) - max(box.y0, 0))
         assert inside < 0.51 * sides[0] * sides[1]
@@ -429,14 +429,14 @@ def test_a_crop_lies_in_the_picture_holds_the_boxs_part_of_it_and_grows_with_the
     assert 0 <= left < right <= width and 0 <= upper < lower <= height
     assert left <= max(box.x0, 0) and right >= min(box.x1, width)
     assert upper <= max(box.y0, 0) and lower >= min(box.y1, height)
-    bare = boxes.clipped(box, 0, width, height)
+    bare = crops.clipped(box, 0, width, height)
     assert left <= bare[0] and upper <= bare[1] and right >= bare[2] and lower >= bare[3]
     assert bare[2] - bare[0] <= sides[0] + 2 and bare[3] - bare[1] <= sides[1] + 2
 
 
 def test_a_margin_is_a_fraction_of_the_boxs_own_sides():
-    assert boxes.clipped(boxes.Box(100, 100, 200, 140), 0.5, 1000, 1000) == (50, 80, 250, 160)
-    assert boxes.clipped(boxes.Box(10, 100, 110, 140), 0.5, 1000, 145) == (0, 80, 160, 145)
+    assert crops.clipped(crops.Box(100, 100, 200, 140), 0.5, 1000, 1000) == (50, 80, 250, 160)
+    assert crops.clipped(crops.Box(10, 100, 110, 140), 0.5, 1000, 145) == (0, 80, 160, 145)
 
 
 def test_a_picture_is_replaced_by_the_pixels_of_its_box_when_it_is_read(tmp_path):
@@ -444,12 +444,12 @@ def test_a_picture_is_replaced_by_the_pixels_of_its_box_when_it_is_read(tmp_path
     source = noise(80, 60)
     blob = Counted("root/cup/a.png", file_of(source))
     how = asked(CPR, prompting="vp-zoom", boxes=str(path))
-    part = prompting.compose(how, CPR, [Image(blob)], ["cup/a.png"], "Q").parts[0]
+    part = prompts.compose(how, CPR, [Image(blob)], ["cup/a.png"], "Q").parts[0]
     assert blob.reads == 0
     assert (pixels_of(part.blob.read()) == source[20:45, 10:50]).all()
     assert part.blob.read() == part.blob.read()
     wider = asked(CPR, prompting="vp-zoom", boxes=str(path), crop_margin="0.2")
-    other = prompting.compose(wider, CPR, [Image(blob)], ["cup/a.png"], "Q").parts[0]
+    other = prompts.compose(wider, CPR, [Image(blob)], ["cup/a.png"], "Q").parts[0]
     assert (pixels_of(other.blob.read()) == source[15:50, 2:58]).all()
     assert other.blob.key != part.blob.key
     assert all(key.startswith("root/cup/a.png#crop=") for key in (part.blob.key, other.blob.key))
@@ -461,11 +461,11 @@ def test_boxes_go_by_the_picture_as_it_is_seen_when_exif_turns_it():
     exif = pillow.Exif()
     exif[0x0112] = 6
     blob = BytesBlob("a.jpg", file_of(stored, "JPEG", quality=98, exif=exif))
-    found = boxes.Boxes("b.jsonl", {"a.jpg": boxes.Box(0, 80, 60, 100)})
+    found = crops.Boxes("b.jsonl", {"a.jpg": crops.Box(0, 80, 60, 100)})
     cut = pixels_of(found.crop(blob, "a.jpg", 0).read())
     assert cut.shape == (20, 60, 3)
     assert cut.min() > 200
-    above = pixels_of(boxes.Boxes("b", {"a.jpg": boxes.Box(0, 0, 60, 78)}).crop(blob, "a.jpg", 0).read())
+    above = pixels_of(crops.Boxes("b", {"a.jpg": crops.Box(0, 0, 60, 78)}).crop(blob, "a.jpg", 0).read())
     assert above.max() < 50
 
 
@@ -473,7 +473,7 @@ def test_an_image_without_a_box_fails_alone_when_it_is_read_and_the_nearest_name
     path = written(tmp_path, "b.jsonl", '{"image": "cup/a1.png", "box": [10, 20, 50, 45]}')
     blob = Counted("cup/a2.png", file_of(noise(80, 60)))
     how = asked(CPR, prompting="vp-zoom", boxes=str(path))
-    whole, broken = prompting.compose(how, CPR, [Image(blob)] * 2, ["cup/a1.png", "cup/a2.png"], "Q").parts[:2]
+    whole, broken = prompts.compose(how, CPR, [Image(blob)] * 2, ["cup/a1.png", "cup/a2.png"], "Q").parts[:2]
     assert pixels_of(whole.blob.read()).shape == (25, 40, 3)
     with pytest.raises(DataError, match=r"b\.jsonl: no box for the image cup/a2\.png; the nearest .* cup/a1\.png"):
         broken.blob.read()
@@ -484,7 +484,7 @@ def test_an_image_without_a_box_fails_alone_when_it_is_read_and_the_nearest_name
 def test_a_box_that_lies_outside_of_its_picture_is_named_with_its_line_and_the_pictures_size(tmp_path):
     path = written(tmp_path, "b.csv", "image,x0,y0,x1,y1\na.png,60,10,140,40\n")
     blob = BytesBlob("a.png", file_of(noise(80, 60)))
-    found = boxes.read_boxes(path).crop(blob, "a.png", 0)
+    found = crops.read_boxes(path).crop(blob, "a.png", 0)
     with pytest.raises(DataError, match=r"b\.csv, line 2: .*80 x 60 pixels upright: 25% of the box lies inside"):
         found.read()
 
@@ -492,11 +492,11 @@ def test_a_box_that_lies_outside_of_its_picture_is_named_with_its_line_and_the_p
 def test_boxes_for_unknown_images_and_images_without_a_box_are_counted(tmp_path):
     rows = "\n".join(json.dumps({"image": name, "box": [0, 0, 9, 9]}) for name in ("a", "b", "c"))
     how = asked(CPR, prompting="vp-zoom", boxes=str(written(tmp_path, "b.jsonl", rows)))
-    first, second = prompting.notices(how, ["./a", "d", "e", "a"])
+    first, second = prompts.notices(how, ["./a", "d", "e", "a"])
     assert "2 of 3 images in it are shown by no question (the first is b)" in first
     assert "2 of 3 images have no box" in second and "(the first is d)" in second
-    assert prompting.notices(how, ["a", "b", "c"]) == []
-    assert prompting.notices(asked(), ["a"]) == []
+    assert prompts.notices(how, ["a", "b", "c"]) == []
+    assert prompts.notices(asked(), ["a"]) == []
 
 
 @pytest.mark.parametrize("margin", ["-0.1", "nan", "inf", "ten", "11", ""])
@@ -509,11 +509,11 @@ def test_a_margin_that_is_no_fraction_is_refused(tmp_path, margin):
 def test_other_boxes_give_another_digest_and_other_variants_none(tmp_path):
     path = written(tmp_path, "b.jsonl", '{"image": "a", "box": [10, 20, 50, 45]}')
     data = Data(options={"prompting": "vp-zoom", "boxes": str(path)})
-    before = prompting.digest(data)
-    assert before == prompting.digest(data) != ""
+    before = prompts.digest(data)
+    assert before == prompts.digest(data) != ""
     path.write_text('{"image": "a", "box": [10, 20, 50, 46]}')
-    assert prompting.digest(data) != before
-    assert prompting.digest(Data(options={"prompting": "cot"})) == ""
+    assert prompts.digest(data) != before
+    assert prompts.digest(Data(options={"prompting": "cot"})) == ""
 
 
 def test_a_run_over_other_boxes_is_another_experiment_and_its_samples_know_how_they_were_asked(tmp_path):

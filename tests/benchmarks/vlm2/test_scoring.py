@@ -300,8 +300,8 @@ def test_a_mean_of_means_draws_within_each_part() -> None:
     """Drawn all together, a part of few units would now and then be empty and count as 0."""
     import numpy as np
 
-    from snellen.benchmarks.vlm2.summary import Units, weighted
-    from snellen.scoring.table import ScoreBuilder
+    from snellen.benchmarks.vlm2.metrics import Units, weighted
+    from snellen.scoring.scores import ScoreBuilder
 
     def units(*values: float) -> Units:
         return Units(np.array(values), np.arange(len(values), dtype=np.int64))

@@ -67,8 +67,8 @@ def test_a_subtask_has_its_own_column_under_the_name_that_its_own_run_gives():
 
 
 def test_the_metrics_are_among_those_that_the_summaries_give():
-    from snellen.benchmarks.vlm2.summary import figures
-    from snellen.scoring.table import ScoreBuilder
+    from snellen.benchmarks.vlm2.metrics import figures
+    from snellen.scoring.scores import ScoreBuilder
     from snellen.types import Prompt, Sample, Score, Text
 
     for subtask, metric in zip(SUBTASKS, NEWER.metrics, strict=False):

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from snellen.benchmarks.chart.pictures import portraits
+from snellen.benchmarks.chart.write_images import portraits
 
 COUNT = 50
 KNOWN, LEAKED, UNSUPPORTED = range(5), range(5, 8), range(10, 16)

@@ -12,7 +12,6 @@ import setting
 from sklearn.metrics import cohen_kappa_score
 from starlette.testclient import TestClient
 
-from snellen.build.curate.agreement import cohen
 from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
 from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.release import pack
@@ -22,6 +21,7 @@ from snellen.curation.workspace import open_work
 from snellen.engine.journal import Journal
 from snellen.errors import DataError, RunError, UsageError
 from snellen.models.base import ModelOptions
+from snellen.scoring.statistics.agreement import cohen
 
 
 @pytest.fixture

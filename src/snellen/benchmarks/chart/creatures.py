@@ -16,11 +16,11 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data, drawn
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
-from snellen.benchmarks.chart.dials import CREATURES as OPTIONS
-from snellen.benchmarks.chart.dials import check, dials, flag, number
 from snellen.benchmarks.chart.drawing import Canvas, png
-from snellen.benchmarks.chart.scoring import PROFILES, SCORERS, summarize
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.options import CREATURES as OPTIONS
+from snellen.benchmarks.chart.options import check, dials, flag, number
+from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
 from snellen.sources.blobs import Drawn
 from snellen.types import Image, Part, Prompt, Sample, Text, Video

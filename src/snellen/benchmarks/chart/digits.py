@@ -19,11 +19,11 @@ from PIL import Image as Picture
 from snellen.benchmarks.base import Benchmark, Data, drawn
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart.creatures import arranged, balanced
-from snellen.benchmarks.chart.dials import SHARED as OPTIONS
-from snellen.benchmarks.chart.dials import check, number
 from snellen.benchmarks.chart.drawing import png
-from snellen.benchmarks.chart.scoring import PROFILES, SCORERS, summarize
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.options import SHARED as OPTIONS
+from snellen.benchmarks.chart.options import check, number
+from snellen.benchmarks.chart.rng import Stream
+from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.sources.blobs import Drawn
 from snellen.types import Image, Prompt, Sample, Text
 

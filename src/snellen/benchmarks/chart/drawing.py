@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.rng import Stream
 
 Colour = tuple[int, int, int]
 Pixels = NDArray[np.uint8]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.benchmarks.chart.drawing import Canvas, Colour, Pixels, disc, square, triangle
-from snellen.benchmarks.chart.stream import Stream
+from snellen.benchmarks.chart.rng import Stream
 
 CLASSES = ("velid", "morid", "sarid")
 GENERA = (("tarsa", "quillo", "brenta"), ("ostra", "fennix", "galora"), ("pindra", "lussa", "corvex"))

@@ -11,13 +11,12 @@ from functools import cache
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Scorer
-from snellen.benchmarks.fgbmk import results, samples, summary, survey, where
+from snellen.benchmarks.fgbmk import data_checks, interop, locate, metrics, samples
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
-from snellen.benchmarks.fgbmk.official import official
+from snellen.benchmarks.fgbmk.locate import Found
 from snellen.benchmarks.fgbmk.published import of_member as published_of
 from snellen.benchmarks.fgbmk.published import tables
-from snellen.benchmarks.fgbmk.strict import strict
-from snellen.benchmarks.fgbmk.where import Found
+from snellen.benchmarks.fgbmk.scorers import official, strict
 from snellen.errors import DataError, UsageError
 from snellen.types import Sample
 
@@ -60,7 +59,7 @@ def _declared(name: str) -> Benchmark:
     member = members()[name]
 
     def size(data: Data) -> int | None:
-        return member.questions if data.path is None else survey.size(where.of_member(member, data))
+        return member.questions if data.path is None else data_checks.size(locate.of_member(member, data))
 
     return Benchmark(
         cluster="image",
@@ -68,16 +67,16 @@ def _declared(name: str) -> Benchmark:
         version=VERSION,
         samples=lambda data: samples.samples(member, data),
         score=SCORERS,
-        summarize=summary.of_member,
+        summarize=metrics.of_member,
         profiles=PROFILES,
         size=size,
-        digest=lambda data: survey.digest_of(where.of_member(member, data), data),
+        digest=lambda data: data_checks.digest_of(locate.of_member(member, data), data),
         options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
-        results=results.of_member(member),
-        notices=lambda data: survey.notices(member, where.of_member(member, data), data),
+        results=interop.of_member(member),
+        notices=lambda data: data_checks.notices(member, locate.of_member(member, data), data),
         published=published_of(name),
-        exports={"authors": results.write},
+        exports={"authors": interop.write},
     )
 
 
@@ -97,10 +96,12 @@ def _whole() -> Benchmark:
         version=VERSION,
         samples=_samples,
         score=SCORERS,
-        summarize=summary.of_all,
+        summarize=metrics.of_all,
         profiles=PROFILES,
-        size=lambda data: None if data.path is None else sum(survey.size(files) for files in chosen(data).values()),
-        digest=lambda data: survey.digest_of([one for files in chosen(data).values() for one in files], data),
+        size=lambda data: (
+            None if data.path is None else sum(data_checks.size(files) for files in chosen(data).values())
+        ),
+        digest=lambda data: data_checks.digest_of([one for files in chosen(data).values() for one in files], data),
         options=OPTIONS,
         about={
             "description": "FG-BMK, human-oriented: every file of questions that is there, in one run.",
@@ -108,10 +109,10 @@ def _whole() -> Benchmark:
             **ABOUT,
         },
         members=tuple(_declared(name) for name in members()),
-        results=results.of_all,
+        results=interop.of_all,
         notices=_notices,
         published=tables(),
-        exports={"authors": results.write},
+        exports={"authors": interop.write},
     )
 
 
@@ -136,7 +137,7 @@ def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
     levels = _listed(data, "suite", suites())
     wanted = _listed(data, "datasets", tuple(datasets()))
     kinds = _listed(data, "kinds", KINDS)
-    there = where.files(data)
+    there = locate.files(data)
     found = {
         name: files
         for name, files in there.items()
@@ -147,7 +148,7 @@ def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
     lost = [name for name in wanted if not any(files[0].member.dataset == name for files in found.values())]
     if lost or not found:
         what = f"no such questions of {', '.join(lost)}" if lost else "none of the chosen questions"
-        raise DataError(f"{data.path}: {what} in it; it has {', '.join(there)}", where.HINT)
+        raise DataError(f"{data.path}: {what} in it; it has {', '.join(there)}", locate.HINT)
     return found
 
 
@@ -170,5 +171,5 @@ def _notices(data: Data) -> list[str]:
     return [
         f"{name}: {line}"
         for name, files in chosen(data).items()
-        for line in survey.notices(files[0].member, files, data)
+        for line in data_checks.notices(files[0].member, files, data)
     ]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk.catalogue import datasets
-from snellen.benchmarks.fgbmk.where import ARCHIVES
+from snellen.benchmarks.fgbmk.locate import ARCHIVES
 from snellen.errors import DataError
 from snellen.sources import FolderTree, Tree, Unreadable, kept_tree, locate, member_name
 from snellen.sources.blobs import stream

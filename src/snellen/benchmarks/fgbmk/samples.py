@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk import asked, images, taxonomy, where
+from snellen.benchmarks.fgbmk import images, locate, question_text, taxonomy
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
 from snellen.benchmarks.fgbmk.images import Picture, Pictures
-from snellen.benchmarks.fgbmk.names import Names, aliases
-from snellen.benchmarks.fgbmk.where import Found
+from snellen.benchmarks.fgbmk.locate import Found
 from snellen.errors import DataError
+from snellen.scoring.class_names import Names, aliases
 from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
@@ -56,29 +56,29 @@ class Context(Struct):
 
 def samples(member: Member, data: Data) -> Iterator[Sample]:
     """All questions of a member, in the order of its files."""
-    for found in where.of_member(member, data):
-        yield from of_file(found, data, where.of_member)
+    for found in locate.of_member(member, data):
+        yield from of_file(found, data, locate.of_member)
 
 
-def of_file(found: Found, data: Data, sibling: Any = where.of_member) -> Iterator[Sample]:
+def of_file(found: Found, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
     """The questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
     context = prepare(found, data, images.shelf(found.member.dataset, data))
     ids = Ids()
-    asked_now = (make(context, line, row, ids) for line, row in where.rows(found))
+    asked_now = (make(context, line, row, ids) for line, row in locate.rows(found))
     return hints.misled(asked_now, data, lambda about: named(found, about)) if hints.wanted(data) else asked_now
 
 
 def named(found: Found, about: str) -> list[str]:
     """The classes that a file's questions name or ask for; of attribute questions the values of one attribute."""
     names: set[str] = set()
-    for _, row in where.rows(found):
+    for _, row in locate.rows(found):
         if isinstance(row, DataError) or not isinstance(row.get("text"), str):
             continue
         if found.member.ask == "attribute":
-            name, value = asked.attribute(row["text"])
-            names.update(asked.options(row["text"]) or (value,) if name == about else ())
+            name, value = question_text.attribute(row["text"])
+            names.update(question_text.options(row["text"]) or (value,) if name == about else ())
         elif found.member.kind == "truth":
-            names.add(asked.asked(row["text"]))
+            names.add(question_text.asked(row["text"]))
         elif isinstance(row.get("class"), str):
             names.add(row["class"])
     return sorted(names - {""})
@@ -114,18 +114,18 @@ def _labels(found: Found, data: Data) -> Mapping[int, str]:
     The file is read only if the first row's category says nothing and the path of its image does not either. 64-bit
     hashes, since paths are long: 8,580 images of the largest such file take 2 MB.
     """
-    first = next((row for _, row in where.rows(found) if not isinstance(row, DataError)), None)
+    first = next((row for _, row in locate.rows(found) if not isinstance(row, DataError)), None)
     if first is None or _own_label(found.member, first):
         return {}
     choice = members().get(f"{found.member.dataset}/{found.member.level}/choice")
     if choice is None or data.path is None or data.path.suffix in (".jsonl", ".ndjson"):
         return {}
-    files = where.files(data).get(choice.name, ())
+    files = locate.files(data).get(choice.name, ())
     known: dict[str, str] = {}
     return {
         hash(row["image"]): known.setdefault(row["class"], row["class"])
         for file in files
-        for _, row in where.rows(file)
+        for _, row in locate.rows(file)
         if not isinstance(row, DataError) and isinstance(row.get("image"), str) and isinstance(row.get("class"), str)
     }
 
@@ -133,13 +133,13 @@ def _labels(found: Found, data: Data) -> Mapping[int, str]:
 def _classes(found: Found) -> frozenset[str]:
     return frozenset(
         row["class"]
-        for _, row in where.rows(found)
+        for _, row in locate.rows(found)
         if not isinstance(row, DataError) and isinstance(row.get("class"), str)
     )
 
 
 def _images(found: Found) -> Iterator[str]:
-    for _, row in where.rows(found):
+    for _, row in locate.rows(found):
         if not isinstance(row, DataError) and isinstance(row.get("image"), str):
             yield row["image"]
 
@@ -192,11 +192,11 @@ def make(context: Context, line: int, row: Row | DataError, ids: Ids) -> Sample:
         return _lost(context, line, Unreadable(at, row.message, row.hint), "")
     text = row.get("text")
     text = text if isinstance(text, str) else ""
-    options = asked.options(text) if member.kind == "choice" else ()
+    options = question_text.options(text) if member.kind == "choice" else ()
     if wrong := fault(member, row, options):
         return _lost(context, line, Unreadable(at, f"{at}: {wrong}", MEND), text)
     image, gold = row["image"], row["class"]
-    about = asked.asked(text) if member.kind == "truth" else ""
+    about = question_text.asked(text) if member.kind == "truth" else ""
     meta = _meta(context, row, text, about)
     if options:
         meta["chance"] = 1.0 / len(options)
@@ -247,13 +247,13 @@ def _meta(context: Context, row: Row, text: str, about: str) -> dict[str, Any]:
     member = context.member
     image = row["image"]
     if member.ask == "attribute":
-        name, value = asked.attribute(text)
+        name, value = question_text.attribute(text)
         label = (value if row["class"] == "yes" else "") if member.kind == "truth" else row["class"]
         return {
             **_place(member, "0"),
             "stem": "1" if name else "other",
             **({"attribute": name} if name else {}),
-            **({"attribute_group": asked.group(name)} if asked.group(name) else {}),
+            **({"attribute_group": question_text.group(name)} if question_text.group(name) else {}),
             **({"label": label.lower()} if label else {}),
             **({"asked": value.lower()} if member.kind == "truth" and value else {}),
         }
@@ -264,7 +264,7 @@ def _meta(context: Context, row: Row, text: str, about: str) -> dict[str, Any]:
     path = taxonomy.path(member.dataset, image, label, member.depth)
     return {
         **_place(member, str(member.depth)),
-        "stem": asked.stem(member.kind, text),
+        "stem": question_text.stem(member.kind, text),
         **({"label": label} if label else {}),
         **({"asked": about.lower()} if about else {}),
         **({"path": path} if path else {}),

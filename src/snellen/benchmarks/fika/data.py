@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fika import fields, pictures, where
-from snellen.benchmarks.fika.fields import Fields
-from snellen.benchmarks.fika.where import MEND, Questions
+from snellen.benchmarks.fika import columns, images, locate
+from snellen.benchmarks.fika.columns import Fields
+from snellen.benchmarks.fika.locate import MEND, Questions
 from snellen.benchmarks.vlm2 import contents
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
-from snellen.scoring.judge import plain_letters
+from snellen.scoring.rubric import plain_letters
 from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
@@ -54,7 +54,7 @@ def samples(data: Data) -> Iterator[Sample]:
         DataError: there is no manifest, nothing of it can be read, or the archive is not the one that its side file
             says.
     """
-    found = where.questions(data)
+    found = locate.questions(data)
     known, template = fields_of(data), template_of(data)
     language = _language(data)
     seen: dict[str, int] = {}
@@ -71,7 +71,7 @@ def samples(data: Data) -> Iterator[Sample]:
 
 def size(data: Data) -> int | None:
     """How many rows the manifest has; None where no data is given."""
-    return None if data.path is None else sum(1 for _ in where.questions(data).rows(fields_of(data)))
+    return None if data.path is None else sum(1 for _ in locate.questions(data).rows(fields_of(data)))
 
 
 def digest(data: Data) -> str:
@@ -80,22 +80,22 @@ def digest(data: Data) -> str:
     Raises:
         UsageError, DataError: as `samples`.
     """
-    found, known = where.questions(data), fields_of(data)
+    found, known = locate.questions(data), fields_of(data)
     tree, start = found.pictures
     shown = (
         one
         for _, row in found.rows(known)
         if not isinstance(row, DataError)
-        for one in pictures.members(known.found(row, "image"), tree, start)
+        for one in images.members(known.found(row, "image"), tree, start)
     )
     manifest = sha256(found.tree.read(found.manifest)).hexdigest()
-    own = "" if known is fields.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
+    own = "" if known is columns.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
     return contents.digest(manifest + own, shown, f"{found.file}\0fika")
 
 
 def notices(data: Data) -> list[str]:
     """What is odd about the data: counts that differ from the benchmark's, rows and pictures that cannot be used."""
-    found, known = where.questions(data), fields_of(data)
+    found, known = locate.questions(data), fields_of(data)
     counted: dict[str, set[str]] = {name: set() for name in ("domains", "subcategories", "targets")}
     rows = damaged = renamed = 0
     for sample in samples(data):
@@ -131,7 +131,7 @@ def notices(data: Data) -> list[str]:
 def fields_of(data: Data) -> Fields:
     """The map of fields that the options ask for. Raises UsageError where it cannot be used."""
     given = data.options.get("fields")
-    return fields.read(None if given is None else Path(given))
+    return columns.read(None if given is None else Path(given))
 
 
 def template_of(data: Data) -> str:
@@ -152,7 +152,7 @@ def template_of(data: Data) -> str:
 
 @cache
 def _built_in() -> str:
-    return _template(files(__package__).joinpath("prompt.toml").read_text("utf-8"), "prompt.toml")
+    return _template(files(__package__).joinpath("prompts", "fika.toml").read_text("utf-8"), "prompts/fika.toml")
 
 
 def _template(text: str, name: str) -> str:
@@ -187,9 +187,9 @@ def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, langu
         why = f"{at}: it has no {missing[0]} (looked for {names})"
         return _lost(at, line, DataError(why, f"{MEND} Or name the field: -o fields=FILE."))
     tree, start = found.pictures
-    blobs = pictures.shown(known.found(row, "image"), tree, start, at)
+    blobs = images.shown(known.found(row, "image"), tree, start, at)
     prompt = Prompt((*map(Image, blobs), Asked(template.replace(PLACE, question), question=question)))
-    target = fields.text(known.found(row, "target")) or gold[0]
+    target = columns.text(known.found(row, "target")) or gold[0]
     hidden = (*gold, *_labels(row, known))
     return Sample(
         id=_id(row, line, known, hidden),
@@ -204,17 +204,17 @@ def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, langu
 def _question(row: Row, known: Fields, language: str) -> str:
     if language:
         for name in known.fields.get("question", ()):
-            if name.endswith(f"_{language}") and (found := fields.text(row.get(name))):
+            if name.endswith(f"_{language}") and (found := columns.text(row.get(name))):
                 return found
-    return fields.text(known.found(row, "question"), language)
+    return columns.text(known.found(row, "question"), language)
 
 
 def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
     """The gold answer in each accepted form, once each, the answer itself first; none where the row has no answer."""
     seen = set()
     answer = known.found(row, "answer")
-    for value in (answer, *known.all(row, "aliases")) if fields.text(answer) else ():
-        for form in fields.texts(value, language):
+    for value in (answer, *known.all(row, "aliases")) if columns.text(answer) else ():
+        for form in columns.texts(value, language):
             if form not in seen:
                 seen.add(form)
                 yield form
@@ -224,17 +224,17 @@ def _labels(row: Row, known: Fields) -> Iterator[str]:
     """Fine-grained labels, which give the answer away as the answer does; ids of targets do not."""
     for name in known.fields.get("target", ()):
         if not name.endswith("id"):
-            yield from fields.texts(row.get(name))
+            yield from columns.texts(row.get(name))
 
 
 def _id(row: Row, line: int, known: Fields, gold: tuple[str, ...]) -> str:
     """The row's own id, unless it quotes the answer: ids are written everywhere."""
-    found = fields.text(known.found(row, "id"))
+    found = columns.text(known.found(row, "id"))
     return f"row-{line}" if not found or quotes(found, gold) else found
 
 
 def _meta(row: Row, question: str, known: Fields, gold: tuple[str, ...], language: str) -> dict[str, Any]:
     """What results are broken down by; a value that quotes the answer is left out."""
-    found = {name: known.spelled(name, fields.text(known.found(row, name), "en")) for name in PARTS}
-    found["language"] = language or found["language"] or fields.language_of(question)
+    found = {name: known.spelled(name, columns.text(known.found(row, name), "en")) for name in PARTS}
+    found["language"] = language or found["language"] or columns.language_of(question)
     return {name: value for name, value in found.items() if value and not quotes(value, gold)}

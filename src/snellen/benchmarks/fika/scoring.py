@@ -15,12 +15,12 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Headline, Judged
-from snellen.benchmarks.fika import reply as replies
 from snellen.benchmarks.fika.data import PARTS, Asked
+from snellen.scoring import json_answer as replies
 from snellen.scoring import metrics, statistics
 from snellen.scoring.interval_text import bracketed
-from snellen.scoring.judge import SOURCE, Rubric, built_in, gold_forms, plain_letters
-from snellen.scoring.table import Scores
+from snellen.scoring.rubric import SOURCE, Rubric, built_in, gold_forms, plain_letters
+from snellen.scoring.scores import Scores
 from snellen.types import Metric, Sample, Score, Text
 
 NAME, CLUSTERED = "strict_accuracy", "strict_accuracy_by_target"

@@ -3,4 +3,76 @@
 A row of whatever layout (`layouts`) becomes a `question`; `prompts` put it, `scorers` read the reply by the profile's `rules`,
 `summaries` make figures of scores. `exchange` reads and writes the two harnesses' files; `reference` holds what others
 published. `benchmarks` declares all of it, from the names in `tasks`. docs/spatial.md and docs/spatial-rules.md have it in words.
+
+The declarations of the twelve benchmarks, SITE being a suite of its images and its videos.
 """
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.spatial import prompts, samples
+from snellen.benchmarks.spatial.interop import export, results
+from snellen.benchmarks.spatial.metrics import summary
+from snellen.benchmarks.spatial.reference import published
+from snellen.benchmarks.spatial.scorers import PROFILES, SCORERS
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.suite import suite
+
+VERSION = "1"
+VARIABLES = {"LMUData": "data"}
+"""The folder in which VLMEvalKit keeps its tables, by the kit's own name for it."""
+
+
+def _about(task: Task) -> dict[str, str]:
+    return {"description": f"{task.title}.", "source": f"{task.hub} on the hub; one of the benchmarks of EASI"}
+
+
+def declare(task: Task, part: str = "") -> Benchmark:
+    """The benchmark of a task, or of one half of SITE."""
+    return Benchmark(
+        cluster="scene",
+        name=f"{task.name}/{part}" if part else task.name,
+        version=VERSION,
+        samples=samples.samples(task, part),
+        score=SCORERS[task.name],
+        summarize=summary(task),
+        profiles=PROFILES,
+        size=samples.size(task, part),
+        digest=samples.digest(task, part),
+        options=prompts.OPTIONS,
+        about=_about(task),
+        notices=samples.notices(task, part),
+        results=results.of_task(task, part),
+        exports=export.exports(task, part),
+        published=() if part else published.of_benchmark(task.name),
+        gold=samples.gold(task, part),
+        variables=VARIABLES,
+    )
+
+
+def _site(task: Task) -> Benchmark:
+    """Both halves in one run: EASI's figure pools their samples."""
+    members = (declare(task, "image"), declare(task, "video"))
+    made = suite(
+        "site",
+        members,
+        version=VERSION,
+        about=_about(task),
+        summarize=summary(task),
+        results=results.of_site,
+        exports=export.exports(task),
+        published=published.of_benchmark(task.name),
+    )
+    whole = samples.both(task, ("image", "video"))
+    return replace(made, variables=VARIABLES, notices=lambda asked: [*made.notices(asked), *whole(asked)])
+
+
+SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}
+"""By name, in EASI's order; the halves of SITE are its members."""
+
+
+(VSI_BENCH, MMSI_BENCH, MINDCUBE_TINY, VIEWSPATIAL, SITE, BLINK, THREE_DSR, EMBSPATIAL) = list(SPATIAL.values())[:8]
+(MMSI_VIDEO_BENCH, OMNISPATIAL, SPAR_BENCH, VSI_DEBIASED) = list(SPATIAL.values())[8:]
+SITE_IMAGE, SITE_VIDEO = SITE.members

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from snellen.benchmarks.vlm2.asked import whole
+from snellen.benchmarks.vlm2.parse_row import whole
 from snellen.benchmarks.vlm2.reply import question, said
 from snellen.scoring.extract import read
 from snellen.types import Sample, Score

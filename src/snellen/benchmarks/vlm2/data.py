@@ -12,11 +12,11 @@ from pathlib import PurePath
 from typing import Any
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import asked, prompting, where
-from snellen.benchmarks.vlm2.prompting import Prompting
+from snellen.benchmarks.vlm2 import locate, parse_row, prompts
+from snellen.benchmarks.vlm2.data_checks import row_fault, survey
+from snellen.benchmarks.vlm2.locate import Questions
+from snellen.benchmarks.vlm2.prompts import Prompting
 from snellen.benchmarks.vlm2.subtasks import Subtask
-from snellen.benchmarks.vlm2.survey import row_fault, survey
-from snellen.benchmarks.vlm2.where import Questions
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.sources.rows import Row
@@ -41,38 +41,38 @@ def question_rows(subtask: Subtask, data: Data) -> Iterator[tuple[int, Row | Dat
     Raises:
         UsageError, DataError: as `samples`.
     """
-    return where.questions(subtask, data).rows()
+    return locate.questions(subtask, data).rows()
 
 
 def size(subtask: Subtask) -> Callable[[Data], int | None]:
     """The benchmark's `size`: how many rows there are; None where no data is given."""
 
     def count(data: Data) -> int | None:
-        return None if data.path is None else where.questions(subtask, data).count()
+        return None if data.path is None else locate.questions(subtask, data).count()
 
     return count
 
 
 def digest(subtask: Subtask) -> Callable[[Data], str]:
     """The benchmark's `digest`: over questions and pictures, see `where.digest`, and over the boxes of vp-zoom."""
-    return lambda data: where.digest(subtask, data) + prompting.digest(data)
+    return lambda data: locate.digest(subtask, data) + prompts.digest(data)
 
 
 def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
     """The benchmark's `notices`: counts that differ from the published ones, incomplete pairs, what cannot be read."""
 
     def found(data: Data) -> list[str]:
-        how = prompting.of(data, subtask)
-        read = where.questions(subtask, data)
+        how = prompts.of(data, subtask)
+        read = locate.questions(subtask, data)
         about = survey(subtask, read)
-        return [*about.lines(subtask, read), *prompting.notices(how, about.names)]
+        return [*about.lines(subtask, read), *prompts.notices(how, about.names)]
 
     return found
 
 
 def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
-    how = prompting.of(data, subtask)
-    found = where.questions(subtask, data)
+    how = prompts.of(data, subtask)
+    found = locate.questions(subtask, data)
     seen: dict[str, int] = {}
     for line, row in found.rows():
         if isinstance(row, DataError):
@@ -100,14 +100,14 @@ def _lost(subtask: Subtask, file: str, line: int, error: DataError, turn: int) -
         id=f"{name}#{turn + 1}" if turn else name,
         prompt=Prompt((_part(subtask, blob),)),
         target=None,
-        kind=asked.KINDS[subtask.family],
+        kind=parse_row.KINDS[subtask.family],
         meta={"unreadable": "yes"},
     )
 
 
 def _asked(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row, turn: int) -> Sample:
     variant: dict[str, Any] = {} if how.variant == "vanilla" else {"prompting": how.variant}
-    return asked.sample(subtask, row, _prompt(subtask, found, how, line, row), turn, **variant)
+    return parse_row.sample(subtask, row, _prompt(subtask, found, how, line, row), turn, **variant)
 
 
 def _prompt(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row) -> Prompt:
@@ -118,7 +118,7 @@ def _prompt(subtask: Subtask, found: Questions, how: Prompting, line: int, row: 
         text = (Text(question),) if isinstance(question, str) and question else ()
         return Prompt((_part(subtask, Unreadable(at, f"{at}: {fault}", MEND)), *text))
     parts = [_part(subtask, blob) for blob in found.shown(line, row)]
-    return prompting.compose(how, subtask, parts, where.names(subtask, row), str(question))
+    return prompts.compose(how, subtask, parts, locate.names(subtask, row), str(question))
 
 
 def _part(subtask: Subtask, blob: Any) -> Image | Video:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snellen.benchmarks.vlm2.prompting import final
+from snellen.benchmarks.vlm2.prompts import final
 from snellen.types import Sample, Text
 
 

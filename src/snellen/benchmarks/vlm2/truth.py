@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from snellen.benchmarks.vlm2.asked import HALVES
+from snellen.benchmarks.vlm2.parse_row import HALVES
 from snellen.benchmarks.vlm2.reply import question, said
 from snellen.scoring.extract import read
 from snellen.types import Sample, Score

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from snellen.scoring.judge import Rubric, built_in
+from snellen.scoring.rubric import Rubric, built_in
 from snellen.types import Sample, Score
 
 

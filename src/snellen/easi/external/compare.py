@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from snellen.benchmarks.spatial.exchange import aggregated, results
-from snellen.benchmarks.spatial.exchange.aggregated import Theirs
-from snellen.benchmarks.spatial.layouts import lmms_rows
+from snellen.benchmarks.spatial.interop import harness_metrics, results
+from snellen.benchmarks.spatial.interop.harness_metrics import Theirs, read_all_lmms_results, read_kit_acc
+from snellen.benchmarks.spatial.sources import lmms_eval_rows
 from snellen.easi.external import lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers
 from snellen.easi.external.settings import Job
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
-from snellen.interop.easi_results import read_all_lmms_results, read_kit_acc
 from snellen.runs.evaluate import Run
 from snellen.runs.scoring import Scored
 from snellen.types import Metric
@@ -30,9 +29,9 @@ def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Proble
     """lmms-eval's figures of a benchmark; SITE's from its rows, as EASI takes it. None: it has written none."""
     if job.task.name == "site":
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
-        return aggregated.pooled_site(samples, problems) if samples else None
+        return harness_metrics.pooled_site(samples, problems) if samples else None
     (one,) = written.values()
-    return aggregated.of_lmms(job.task, read_all_lmms_results(one.results, problems))
+    return harness_metrics.of_lmms(job.task, read_all_lmms_results(one.results, problems))
 
 
 def of_kit(
@@ -42,13 +41,13 @@ def of_kit(
     if job.task.name == "site":
         scored = [one.judged if judged else one.scored for one in written.values()]
         paths = [path for path in scored if path is not None]
-        return aggregated.pooled_site(paths, problems) if paths else None
+        return harness_metrics.pooled_site(paths, problems) if paths else None
     (one,) = written.values()
     path = one.figures
     if judged:
         by_rules = path is not None and any(tag in path.name for tag in vlmevalkit.RULE_TAGS)
         path = one.judged_figures or (None if by_rules else path)
-    return None if path is None else aggregated.of_kit(job.task, read_kit_acc(path))
+    return None if path is None else harness_metrics.of_kit(job.task, read_kit_acc(path))
 
 
 def differences(
@@ -124,7 +123,7 @@ def _theirs(job: Job, answers: Answers) -> Iterator[tuple[str, float | None, str
     """(sample id, what the harness gave it, what it read) of each row."""
     given: dict[str, tuple[float | None, str]] = {}
     for where, row in table_rows(answers.path, Problems()):
-        given[where] = (lmms_rows.score_of(row), "") if answers.form == "lmms" else _kit_score(row)
+        given[where] = (lmms_eval_rows.score_of(row), "") if answers.form == "lmms" else _kit_score(row)
     for where, question, _ in results.asked(job.task, answers.path, answers.form, Problems()):
         name = f"{answers.part}/{question.id}" if job.name == "site" else question.id
         value, read = given[where]

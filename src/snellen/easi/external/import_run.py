@@ -14,10 +14,10 @@ from msgspec import Struct, field, structs
 from snellen import __version__
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.exchange import results
-from snellen.benchmarks.spatial.layouts import kept
-from snellen.benchmarks.spatial.layouts.kept import Kept
+from snellen.benchmarks.spatial.interop import results
 from snellen.benchmarks.spatial.question import sample
+from snellen.benchmarks.spatial.sources import carried
+from snellen.benchmarks.spatial.sources.carried import Kept
 from snellen.easi.external.settings import Job
 from snellen.engine import fingerprint
 from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
@@ -109,7 +109,7 @@ def keep(
     """
     read = Read(rows=dict.fromkeys((part for part, _ in job.parts), 0))
     folder.path.mkdir(parents=True, exist_ok=True)
-    part_files = folder.path / f"{kept.NAME}.part", folder.path / "results.jsonl.part"
+    part_files = folder.path / f"{carried.NAME}.part", folder.path / "results.jsonl.part"
     listed = list(answers)
     written = 0
     try:
@@ -131,7 +131,7 @@ def keep(
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
             if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
-            head = kept.Head(job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n})
+            head = carried.Head(job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n})
             asked.seek(0)
             asked.write(msgspec.json.encode(head))
             for file in (asked, said):
@@ -143,7 +143,7 @@ def keep(
                 problems.add(str(folder.path), f"keeps the {before:,} replies that it has; now there are {read.ok:,}")
             return read
         folder.meta_path.unlink(missing_ok=True)  # half of the old and half of the new is never a run
-        for part, target in zip(part_files, (folder.path / kept.NAME, folder.results), strict=True):
+        for part, target in zip(part_files, (folder.path / carried.NAME, folder.results), strict=True):
             part.replace(target)
     except OSError as error:
         raise storage_error(folder.path, error) from error
@@ -197,7 +197,7 @@ def _meta(
     state: str,
     short: Mapping[str, int],
 ) -> RunMeta:
-    data = Data(path=(folder.path / kept.NAME).absolute())
+    data = Data(path=(folder.path / carried.NAME).absolute())
     benchmark = registry.find(job.name)
     whole = {**what, "data": benchmark.digest(data)}
     of = read.total + sum(short.values())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial.exchange.aggregated import Theirs
+from snellen.benchmarks.spatial.interop.harness_metrics import Theirs
 from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers, Read
 from snellen.easi.external.settings import Job, Outcome, Settings

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from snellen.benchmarks.spatial.exchange.aggregated import Theirs
+from snellen.benchmarks.spatial.interop.harness_metrics import Theirs
 from snellen.easi.external import (
     compare,
     import_run,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.exchange.result_files import of_files
+from snellen.benchmarks.spatial.interop.results import of_files
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.formats.base import Problems
 from snellen.formats.readers import JSON_LINES

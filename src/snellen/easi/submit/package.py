@@ -15,7 +15,7 @@ from msgspec import structs
 
 from snellen import __version__
 from snellen.atomic_write import part_folder
-from snellen.benchmarks.spatial.reference.average import Figures, average
+from snellen.benchmarks.spatial.reference.published import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.submit.archive import readable, slim
 from snellen.easi.submit.client import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart

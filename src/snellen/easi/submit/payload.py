@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.reference.average import Figures, points
+from snellen.benchmarks.spatial.reference.published import Figures, points
 from snellen.errors import UsageError
 
 MODEL_TYPES = ("pretrained", "finetuned", "instruction", "rl")

@@ -16,11 +16,11 @@ from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.spatial.benchmarks import SPATIAL
-from snellen.benchmarks.spatial.reference.average import Figures
-from snellen.benchmarks.spatial.rules.constants import CONSTANTS
+from snellen.benchmarks.spatial import SPATIAL
+from snellen.benchmarks.spatial.prompts.wordings import FORMS
+from snellen.benchmarks.spatial.reference.published import Figures
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
-from snellen.benchmarks.spatial.wording import FORMS
 from snellen.easi import judged_scores
 from snellen.easi.submit.results import Given
 from snellen.engine.folder import RunFolder
@@ -31,10 +31,10 @@ from snellen.runs.evaluate import Run
 from snellen.runs.export import in_order
 from snellen.runs.judge.verdicts import Verdicts, read
 from snellen.runs.status import present_state
-from snellen.scoring.judge import built_in
 from snellen.scoring.record import score_record
+from snellen.scoring.rubric import built_in
+from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import with_cluster
-from snellen.scoring.table import ScoreBuilder
 from snellen.types import Metric, Record, Sample, Score
 
 LEAST = {"3dsrbench": 2772}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snellen.build.curate.agreement import Agreement
 from snellen.report.view import LabelsView
 from snellen.runs.evaluate import Run
 from snellen.runs.failures.labels import NAME, Labelled, agreements, counts, is_current, saved, whose_decisions
 from snellen.runs.failures.rules import UNKNOWN
+from snellen.scoring.statistics.agreement import Agreement
 
 
 def view(labelled: Sequence[Labelled], notes: Sequence[str] = ()) -> LabelsView:

@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.atomic_write import SUFFIX
-from snellen.benchmarks.fika import reply as replies
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
 from snellen.errors import StorageError, UsageError
@@ -38,7 +37,8 @@ from snellen.runs.failures.judge import Labels, reasons
 from snellen.runs.failures.labels import Labelled, verdict_of
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge.verdicts import beside
-from snellen.scoring.judge import gold_forms
+from snellen.scoring import json_answer as replies
+from snellen.scoring.rubric import gold_forms
 from snellen.types import Record
 
 INDEX, PAGES = "index.html", "pages"

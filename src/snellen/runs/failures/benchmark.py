@@ -31,8 +31,8 @@ from snellen.runs.judge.benchmark import Question, load_rubric, question_of
 from snellen.runs.scoring import judged_name
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
-from snellen.scoring.judge import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
-from snellen.scoring.table import Scores
+from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
+from snellen.scoring.scores import Scores
 from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 

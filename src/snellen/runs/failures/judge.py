@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.fika.reply import objects
 from snellen.engine import journal
 from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.ownership import NOT_OWN, is_own
@@ -22,7 +21,8 @@ from snellen.runs.failures.rules import labels
 from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
 from snellen.runs.judge.benchmark import Asking
-from snellen.scoring.judge import Schema, read_verdict
+from snellen.scoring.json_answer import objects
+from snellen.scoring.rubric import Schema, read_verdict
 from snellen.types import Generation
 
 

@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.build.curate.agreement import Agreement, cohen
 from snellen.engine import journal
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.errors import DataError, RunError, UsageError
@@ -22,7 +21,8 @@ from snellen.runs.failures.answers import Answered, Key
 from snellen.runs.failures.review import LONGEST, Decision, disputed
 from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.runs.scoring import judged_name
-from snellen.scoring.judge import gold_forms
+from snellen.scoring.rubric import gold_forms
+from snellen.scoring.statistics.agreement import Agreement, cohen
 
 Source = Literal["rule", "judge", "person", "none"]
 NAME = "failures.jsonl"

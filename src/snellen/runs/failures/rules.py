@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from snellen.models import trace
 from snellen.models.trace import Step
-from snellen.scoring.judge import gold_forms
+from snellen.scoring.rubric import gold_forms
 from snellen.types import Record, Sample, Score
 
 UNKNOWN = "unknown"

@@ -25,7 +25,7 @@ from snellen.runs.judge import benchmark as room
 from snellen.runs.judge import verdicts as returning
 from snellen.runs.judge.extend import go_on
 from snellen.runs.scoring import Scored
-from snellen.scoring.judge import require_known_places
+from snellen.scoring.rubric import require_known_places
 from snellen.types import Generation
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"

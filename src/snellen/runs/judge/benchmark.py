@@ -30,7 +30,7 @@ from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs import scoring
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics, statistics
-from snellen.scoring.judge import (
+from snellen.scoring.rubric import (
     BUILT_IN,
     SOURCE,
     Rubric,
@@ -46,7 +46,7 @@ from snellen.scoring.judge import (
     score_verdict,
     shortened,
 )
-from snellen.scoring.table import VERDICTS, Scores
+from snellen.scoring.scores import VERDICTS, Scores
 from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 

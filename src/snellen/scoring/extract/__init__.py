@@ -1,4 +1,6 @@
-"""Strict extractors: what a careful human reader takes a reply to say, or nothing and why.
+"""The whole reading of a reply, for those that are not plain.
+
+Strict extractors: what a careful human reader takes a reply to say, or nothing and why.
 
 `read` never looks at the gold answer; `correct` compares what was read with it. The rules are in docs/extraction.md.
 """
@@ -9,9 +11,47 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snellen.errors import DataError
-from snellen.scoring.extract.compare import correct
-from snellen.scoring.extract.reading import Reading, lettered
-from snellen.scoring.extract.shortcut import shortcut
+from snellen.scoring.extract.base import Reading, lettered
+from snellen.scoring.extract.choice import read_choice
+from snellen.scoring.extract.clean import Reply
+from snellen.scoring.extract.count import read_count
+from snellen.scoring.extract.fast_path import shortcut
+from snellen.scoring.extract.match import correct
+from snellen.scoring.extract.number import read_number
+from snellen.scoring.extract.short import read_short
+from snellen.scoring.extract.truth import read_truth
+
+
+def read_whole(
+    kind: str, reply: Reply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
+) -> Reading:
+    """One reply with all its sentences: arguments and result are those of `read`, with the options as lettered pairs."""
+
+    def one(part: Reply) -> Reading:
+        if kind == "truth":
+            return read_truth(part, question, form)
+        if kind == "count":
+            return read_count(part, question)
+        if kind == "number":
+            return read_number(part, question, unit)
+        if kind == "short":
+            return read_short(part, question)
+        return read_choice(part, pairs, question)
+
+    if reply.boxes:
+        known = {box: one(Reply(box)) for box in dict.fromkeys(reply.boxes)}
+        readings = [known[box] for box in reply.boxes]
+        values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
+        if len(values) == 1:
+            return next(r for r in readings if r.value is not None)
+        if len(values) > 1:
+            return Reading(None, "two answers: " + ", ".join(str(v)[:40] for v in values[:4]))
+        if not reply.text or any(r.reason and r.reason != "no answer" for r in readings):
+            return readings[-1]
+    if reply.unfinished:
+        return Reading(None, "reasoning not finished")
+    return one(reply)
+
 
 __all__ = ["KINDS", "Reading", "correct", "read"]
 
@@ -63,8 +103,8 @@ def _read_whole(
     kind: str, reply: str, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
 ) -> Reading:
     # Imported with the first reply that needs it: two hundred patterns, which plain replies do without.
-    from snellen.scoring.extract.cleaning import take_apart
-    from snellen.scoring.extract.whole import read_whole
+    from snellen.scoring.extract import read_whole
+    from snellen.scoring.extract.clean import take_apart
 
     apart = take_apart(reply)
     reading = read_whole(kind, apart, pairs, question, form, unit)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
+from snellen.scoring.extract.base import Reading
+from snellen.scoring.extract.clean import Reply
 from snellen.scoring.extract.count import read_count
-from snellen.scoring.extract.cues import CHOICE_DENIED
-from snellen.scoring.extract.listing import take_listed, verdict
-from snellen.scoring.extract.mentions import STOP, Mention, Options, find, prepare, status, stems
+from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
 from snellen.scoring.extract.numerals import as_number
-from snellen.scoring.extract.reading import Reading
-from snellen.scoring.extract.sentences import Sentence, tokenize
-from snellen.scoring.names import stem, terms
+from snellen.scoring.extract.option_mentions import (
+    STOP,
+    Mention,
+    Options,
+    find,
+    prepare,
+    status,
+    stems,
+    take_listed,
+    verdict,
+)
+from snellen.scoring.extract.patterns import CHOICE_DENIED
+from snellen.scoring.extract.tokenize import Sentence, tokenize
+from snellen.scoring.name_match import stem, terms
 
 
 def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:

@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
+from snellen.scoring.extract.base import Reading
+from snellen.scoring.extract.clean import Reply
+from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
 from snellen.scoring.extract.numerals import CJK_DIGITS, CJK_SCALES, cjk_at, digits, words_at
-from snellen.scoring.extract.reading import Reading
-from snellen.scoring.extract.sentences import Sentence, tokenize
-from snellen.scoring.names import stem, terms
+from snellen.scoring.extract.tokenize import Sentence, tokenize
+from snellen.scoring.name_match import stem, terms
 
 _INDEXED = terms(
     "image images picture pictures photo photos figure fig frame frames step option question view row column "

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from snellen.scoring.extract.agreement import compare
-from snellen.scoring.extract.cleaning import Reply
-from snellen.scoring.extract.conclusion import NOTHING, Finding, conclude
-from snellen.scoring.extract.cues import UNSURE
-from snellen.scoring.extract.proposition import Proposition, proposition
-from snellen.scoring.extract.reading import Reading
-from snellen.scoring.extract.sentences import tokenize
-from snellen.scoring.names import terms
+from snellen.scoring.extract.base import Reading
+from snellen.scoring.extract.claims import Proposition, compare, proposition
+from snellen.scoring.extract.clean import Reply
+from snellen.scoring.extract.final_answer import NOTHING, Finding, conclude
+from snellen.scoring.extract.patterns import UNSURE
+from snellen.scoring.extract.tokenize import tokenize
+from snellen.scoring.name_match import terms
 
 _YES = terms(
     "yes yeah yep yup yea yess affirmative indeed absolutely definitely certainly totally aye ja oui si sí sim "

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
 from snellen.scoring.statistics.intervals import interval, macro_mean, mean, scored, wilson, with_cluster
-from snellen.scoring.statistics.paired import Comparison, compare
-from snellen.scoring.statistics.power import smallest_detectable, smallest_detectable_mean
+from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable, smallest_detectable_mean
 from snellen.scoring.statistics.variance import Spread, spread, spread_metrics
 
 __all__ = [

@@ -13,10 +13,9 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.clusters import FOLDED, cluster_index, cluster_sums, distinct, fold
-from snellen.scoring.statistics.distributions import NORMAL, expanded_levels
-from snellen.scoring.statistics.intervals import GROUP, cluster_word, coverage, scored
-from snellen.scoring.table import Column, Scores
+from snellen.scoring.statistics.intervals import GROUP, NORMAL, cluster_word, coverage, expanded_levels, scored
 from snellen.types import Interval, IntervalMethod, Metric
 
 REPLICATES = 2_000

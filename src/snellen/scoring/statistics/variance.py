@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import coverage, scored
-from snellen.scoring.table import Scores
 from snellen.types import Metric
 
 

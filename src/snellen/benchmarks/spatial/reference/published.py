@@ -1,10 +1,18 @@
-"""What was published of models on EASI-8: the whole table, and the column of one benchmark."""
+"""What was published of models on EASI-8: the whole table, and the column of one benchmark.
+
+The mean over benchmarks as the leaderboard takes it: over those that have a score, and here never without saying which.
+
+Source: the leaderboard of EASI: the mean of the scores that are not null among the columns shown. EASI's own script has no
+mean over benchmarks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published
 from snellen.benchmarks.published import column, load
@@ -27,3 +35,60 @@ def of_benchmark(name: str) -> tuple[Published, ...]:
         return ()
     questions = min(TASKS[name].rows, default=None)
     return (structs.replace(column(table(), name), whole=table(), questions=questions),)
+
+
+DECIMALS = 4
+
+
+class Figures(NamedTuple):
+    """The figures of one benchmark as fractions; None where it was not evaluated."""
+
+    overall: float | None
+    parts: Mapping[str, float | None] = {}
+
+
+class Average(Struct, frozen=True):
+    """A mean in points over the columns that have a score.
+
+    Attributes:
+        value: None where no column has one.
+        known: the columns that it is over.
+        missing: those that it is not over.
+    """
+
+    value: float | None
+    known: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def coverage(self) -> str:
+        """`3 of 8`."""
+        return f"{len(self.known)} of {len(self.known) + len(self.missing)}"
+
+    def comparable(self, other: Average) -> bool:
+        """Whether both are over the same columns: means over different ones say nothing about each other."""
+        return set(self.known) == set(other.known) and bool(self.known)
+
+
+def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Average:
+    """The mean of the columns that have a score.
+
+    Args:
+        fractions: score by column; None and absent are no score, 0 is one.
+        columns: those that count, in order: the eight of EASI, or what a table shows.
+    """
+    known = tuple(name for name in columns if fractions.get(name) is not None)
+    value, _ = average({name: Figures(fractions[name]) for name in known}, known)
+    return Average(value, known, tuple(name for name in columns if name not in known))
+
+
+def points(fraction: float | None) -> float | None:
+    """A fraction in points, to four decimals."""
+    return None if fraction is None else round(fraction * 100, DECIMALS) + 0.0  # + 0.0: no negative zero
+
+
+def average(scores: Mapping[str, Figures], ids: Sequence[str]) -> tuple[float | None, int]:
+    """The mean in points over those of `ids` that were evaluated, and how many these are."""
+    values = [points(scores[name].overall) for name in ids if name in scores]
+    known = [value for value in values if value is not None]
+    return (sum(known) / len(known) if known else None), len(known)

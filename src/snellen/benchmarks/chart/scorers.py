@@ -1,0 +1,90 @@
+"""How the chart's replies are scored: `strict` reads them with care, `exact` compares them as a naive harness does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from snellen.benchmarks.base import Scorer
+from snellen.scoring.extract import correct, read
+from snellen.scoring.scores import Scores
+from snellen.scoring.statistics import mean
+from snellen.types import Metric, Sample, Score
+
+CELLS = (
+    *(
+        f"{kind}/{level}"
+        for kind in ("short", "truth", "choice", "pair")
+        for level in ("class", "genus", "species", "attribute")
+    ),
+    "choice_text",
+    "count",
+    "count/legs",
+    "set",
+    "group",
+    "relation",
+    "motion",
+    *(f"digits/{kind}" for kind in ("short", "truth", "choice", "pair")),
+)
+
+
+def expected(sample: Sample) -> str:
+    """The gold answer in the form that the question asks for."""
+    if sample.kind == "truth":
+        words = ("yes", "no") if sample.meta["form"] == "yes/no" else ("t", "f")
+        return words[0] if sample.target else words[1]
+    return str(int(sample.target)) if sample.kind == "number" else str(sample.target)
+
+
+def strict(sample: Sample, reply: str) -> Score:
+    """The answer that a careful reader finds in the reply; a reply that names none, or two, is wrong and says why."""
+    question = sample.prompt.parts[-1].text  # type: ignore[union-attr]
+    reading = read(
+        sample.kind,
+        reply,
+        question=question,
+        options=sample.options,
+        form=str(sample.meta["form"]) if sample.kind == "truth" else None,
+    )
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    right = correct(sample.kind, reading.value, sample.target)
+    return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+
+
+def exact(sample: Sample, reply: str) -> Score:
+    """The whole reply, without case, outer space and one final full stop, equals the gold answer in the asked form."""
+    said = reply.strip().removesuffix(".").lower()
+    right = said == expected(sample).lower()
+    return Score(
+        float(right), said, "correct" if right else "wrong", None if right else "the reply is not the gold answer"
+    )
+
+
+SCORERS: Mapping[str, Scorer] = {"strict": strict, "exact": exact}
+PROFILES: Mapping[str, str] = {
+    "strict": "reads the one answer that the reply gives, whatever the wording; no answer or two count as wrong",
+    "exact": "the whole reply must be the gold answer in the asked form, as a naive harness compares",
+}
+
+
+def _chance(scores: Scores) -> float | None:
+    column = scores.meta.get("chance")
+    if column is None or not len(scores):
+        return None
+    return float(np.array([float(name) for name in column.names])[column.codes].mean())
+
+
+def summarize(scores: Scores, profile: str) -> list[Metric]:
+    """`accuracy` over everything, then `accuracy/<cell>` for each kind and level that was asked; all with chance.
+
+    A cell is a kind and a level (`short/species`), or a task of its own (`count`, `group`, `digits/truth`).
+    """
+    metrics = [mean("accuracy", scores, chance=_chance(scores))]
+    tasks = list(scores.by("task"))
+    if len(tasks) > 1:
+        metrics += [mean(f"accuracy/{task}", part, chance=_chance(part)) for task, part in tasks]
+    parts = dict(scores.by("cell"))
+    metrics += [mean(f"accuracy/{cell}", parts[cell], chance=_chance(parts[cell])) for cell in CELLS if cell in parts]
+    return metrics

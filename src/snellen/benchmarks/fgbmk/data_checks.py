@@ -1,0 +1,115 @@
+"""What is odd about a file of questions, told before anybody relies on a figure that it gives; and its digest."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.fgbmk import images, locate, question_text
+from snellen.benchmarks.fgbmk.catalogue import Member
+from snellen.benchmarks.fgbmk.images import Shelf
+from snellen.benchmarks.fgbmk.locate import Found
+from snellen.benchmarks.fgbmk.samples import fault
+from snellen.errors import DataError
+from snellen.sources import FileBlob, Unreadable, digest
+from snellen.sources.blobs import stream
+
+LOOKED_AT = 64
+IN_DIGEST = 16
+NAMED = 3
+
+
+def size(files: Sequence[Found]) -> int:
+    """How many questions files hold: lines that are not blank."""
+    return sum(1 for found in files for line in _lines(found) if line.strip())
+
+
+def _lines(found: Found) -> Iterator[bytes]:
+    with stream(found.blob) as lines:
+        yield from lines
+
+
+def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
+    """One line for each thing that is odd: counts that differ from the known ones, rows that cannot be asked, images
+    that are not there (64 spread over the file are looked for, no more).
+    """
+    rows = 0
+    unreadable: list[str] = []
+    faulty: list[str] = []
+    pictures: list[tuple[str, str]] = []
+    classes: set[str] = set()
+    every = max(1, size(files) // LOOKED_AT)
+    for found in files:
+        for line, row in locate.rows(found):
+            rows += 1
+            at = f"{found.blob.key}, line {line:,}"
+            if isinstance(row, DataError):
+                unreadable.append(row.message)
+                continue
+            text = row.get("text")
+            options = question_text.options(text) if member.kind == "choice" and isinstance(text, str) else ()
+            if wrong := fault(member, row, options):
+                faulty.append(f"{at}: {wrong}")
+                continue
+            if member.kind != "truth":
+                classes.add(row["class"])
+            if (rows - 1) % every == 0:
+                pictures.append((row["image"], at))
+    lines = []
+    if member.questions is not None and rows != member.questions:
+        known = "the released file has" if member.seen else "the paper implies"
+        lines.append(f"{rows:,} questions; {known} {member.questions:,}")
+    if member.classes is not None and classes and len(classes) != member.classes:
+        lines.append(f"{len(classes):,} classes are true somewhere; {member.classes:,} were expected")
+    for what, reasons in (("cannot be read", unreadable), ("cannot be asked", faulty)):
+        if reasons:
+            shown = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
+            lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {what}: {shown}")
+    return lines + _missing(images.shelf(member.dataset, data), pictures, rows, given=data.images is not None)
+
+
+def _missing(shelf: Shelf, pictures: Sequence[tuple[str, str]], rows: int, *, given: bool) -> list[str]:
+    lost = [blob.message for image, at in pictures if isinstance(blob := shelf.find(image, at), Unreadable)]
+    if not lost or (len(lost) == len(pictures) and not given):
+        return []  # questions alone, as they are released, are nothing odd
+    found = len(pictures) - len(lost)
+    return [f"{found} of {len(pictures)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"]
+
+
+def digest_of(files: Sequence[Found], data: Data) -> str:
+    """Digest of question files by their bytes, and of 16 of each file's images, spread over it, by name, size and CRC-32.
+
+    So few, since 300,000 images are not read through before every run; a set of images that was resized is told apart.
+    """
+    total = sha256()
+    for found in files:
+        total.update(f"{found.member.name}\0{_bytes(found)}\n".encode())
+        shelf = images.shelf(found.member.dataset, data)
+        if shelf.root is None:
+            continue
+        every = max(1, size([found]) // IN_DIGEST)
+        for number, (line, row) in enumerate(locate.rows(found)):
+            if number % every or isinstance(row, DataError) or not isinstance(row.get("image"), str):
+                continue
+            total.update(f"{row['image']}\0{_look(shelf, row['image'], line)}\n".encode(errors="surrogatepass"))
+    return f"sha256:{total.hexdigest()}"
+
+
+def _bytes(found: Found) -> str:
+    if isinstance(found.blob, FileBlob):
+        return digest(found.blob.path)
+    whole = sha256()
+    with stream(found.blob) as data:
+        while chunk := data.read(1 << 20):
+            whole.update(chunk)
+    return f"sha256:{whole.hexdigest()}"
+
+
+def _look(shelf: Shelf, image: str, line: int) -> str:
+    try:
+        data = shelf.find(image, f"line {line:,}").read()
+    except (OSError, DataError):  # its sample fails alone, with the reason
+        return "missing"
+    return f"{len(data)} {zlib.crc32(data):08x}"

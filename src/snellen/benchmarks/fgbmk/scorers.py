@@ -1,0 +1,228 @@
+"""The authors' rule, as their answer_acc.py has it: the ground truth is a substring of the reply, after a normalisation.
+
+No yes or no, no option and no word boundary is looked for: "I do not know" is a no, "yes and no" is right everywhere.
+Source: FG-BMK's demo/human_evaluation/answer_acc.py at commit 7765a10.
+
+A careful reading: one answer, by whole words, in the form that the question allows.
+
+Questions show no letters, so a letter is no answer. What merely repeats the question is none either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from snellen.scoring.class_names import Names, aliases, of_options, tokens
+from snellen.scoring.extract import read
+from snellen.scoring.extract.clean import take_apart
+from snellen.scoring.taxonomy import kinship
+from snellen.types import Sample, Score, Text
+
+_RUN = re.compile(r"[_\-,]+")
+
+
+def normalised(text: str) -> str:
+    """Each run of underscores, hyphens and commas as one space, lower case, without outer white space.
+
+    Spaces are not collapsed, and apostrophes, slashes, full stops and quotes stay, although a comment of the authors
+    promises more.
+    """
+    return _RUN.sub(" ", text).lower().strip()
+
+
+_known = lru_cache(maxsize=8_192)(normalised)
+
+
+def correct(gold: str, reply: str) -> bool:
+    """Whether the reply counts as the ground truth.
+
+    >>> correct("no", "I do not know")
+    True
+    """
+    return _known(gold) in normalised(reply)
+
+
+def official(sample: Sample, reply: str) -> Score:
+    """Right if the normalised ground truth stands anywhere in the normalised reply.
+
+    A reply that holds none of the possible answers (yes and no, or the options) is `invalid`, worth 0 as before. The
+    answer of a wrong reply is known where it holds exactly one of them.
+    """
+    said = normalised(reply)
+    gold = gold_text(sample)
+    possible = ("yes", "no") if sample.kind == "truth" else tuple(sample.options.values())
+    if _known(gold) in said:
+        return Score(1.0, gold, "correct", None, {"answer": gold.lower()})
+    held = [name for name in possible if _known(name) in said]
+    if len(held) == 1:
+        return Score(0.0, held[0], "wrong", None, wrong(sample, held[0]))
+    if not held and (possible or not said):
+        return Score(0.0, None, "invalid", "holds none of the possible answers" if said else "no answer")
+    return Score(0.0, None, "wrong", f"holds {', '.join(held)}" if held else "does not hold the true answer")
+
+
+def gold_text(sample: Sample) -> str:
+    """The ground truth as the files write it."""
+    if sample.kind == "truth":
+        return "yes" if sample.target else "no"
+    return str(sample.options[sample.target] if sample.kind == "choice" else sample.target)
+
+
+def wrong(sample: Sample, answer: str) -> Mapping[str, str]:
+    """What is told of a wrong answer: its class, and how near it stands to the true one."""
+    answer = answer.lower()
+    detail = {"answer": answer}
+    if sample.kind == "truth":
+        return detail
+    own, paths = sample.meta.get("path"), sample.meta.get("paths")
+    other = paths.get(answer) if isinstance(paths, Mapping) else None
+    if isinstance(own, str) and isinstance(other, str):
+        detail["kinship"] = kinship(own, other)
+    return detail
+
+
+_LETTERED = re.compile(r"^\s*\(?(?:[A-Za-z]|\d{1,2})[).:]\s+(?=\S)")
+_DENIED = re.compile(r"\b(?:not|no|never|neither|nor|cannot|unlikely|unsure|unclear)\b|n't\b", re.IGNORECASE)
+# Reasons for which a name that stands there is taken: an alias, or a name such as A-10 that looks like a letter.
+_MISSED = ("no answer", "contradicts itself: letter")
+_SPACES = re.compile(r"\s+")
+_BETWEEN = re.compile(r"(?:[\W_]|\b(?:and|or|either|both)\b)*", re.IGNORECASE)
+# A word of letters that no reply has, for each of 26 options.
+_WORDS = tuple(f"zo{letter}ik" for letter in "abcdefghijklmnopqrstuvwxyz")
+ECHO = "only repeats the question"
+
+
+def strict(sample: Sample, reply: str) -> Score:
+    """Right if the one answer that the reply gives is the true one; no answer, or two, is invalid and worth 0."""
+    question = asked(sample)
+    said = without_echo(reply, question)
+    if not said:
+        return Score(0.0, None, "invalid", ECHO if reply.strip() else "no answer")
+    if sample.meta.get("hint") == "wrong":
+        question = question.rpartition("\n")[0]  # a hint is no part of what was asked
+    if sample.kind == "truth":
+        return _truth(sample, said, question)
+    if sample.kind == "choice":
+        return _lettered(sample, said, question)
+    if sample.kind == "choice_text":
+        return _choice(sample, said, question)
+    return _short(sample, said, question)
+
+
+def asked(sample: Sample) -> str:
+    """The text of the question."""
+    return next((part.text for part in reversed(sample.prompt.parts) if isinstance(part, Text)), "")
+
+
+def without_echo(reply: str, question: str) -> str:
+    """The reply without the question, which some models repeat; empty where it is nothing else."""
+    reply = reply.strip()
+    if len(question) < 12 or len(reply) < len(question):
+        return reply
+    if question not in reply:
+        reply, question = _SPACES.sub(" ", reply), _SPACES.sub(" ", question).strip()
+    return reply.replace(question, " ").strip(" \n\t\"'`.:>-") if question in reply else reply
+
+
+def _truth(sample: Sample, said: str, question: str) -> Score:
+    reading = read("truth", said, question=question, form="yes/no")
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    answer = "yes" if reading.value else "no"
+    if bool(reading.value) == bool(sample.target):
+        return Score(1.0, answer, "correct", None, {"answer": answer})
+    return Score(0.0, answer, "wrong", None, wrong(sample, answer))
+
+
+def _lettered(sample: Sample, said: str, question: str) -> Score:
+    reading = read("choice", said, question=question, options=sample.options)
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    return _verdict(sample, sample.options[str(reading.value)], sample.options[sample.target])
+
+
+def _choice(sample: Sample, said: str, question: str) -> Score:
+    options = tuple(sample.options.values())
+    names = of_options(options, str(sample.meta.get("dataset", "")))
+    answer = names.exactly(said)
+    if answer is None:
+        answer, reason = _option(said, question, options, names)
+        if answer is None:
+            return Score(0.0, None, "invalid", reason)
+    return _verdict(sample, answer, str(sample.target))
+
+
+def _option(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+    """The one option that a reply names by its text, or why there is none."""
+    text = _LETTERED.sub("", said)
+    apart = take_apart(text)
+    named = names.named("\n".join([apart.text, *apart.boxes]))
+    if named and any(_like_a_letter(option) for option in options):
+        answer, reason = _by_words(text, question, options, names)
+        return answer, reason if answer or len(named) < 2 else f"two answers: {', '.join(named)}"
+    reading = read("choice_text", text, question=question, options=options)
+    if reading.value is None:
+        if len(named) == 1 and (reading.reason or "").startswith(_MISSED) and not _DENIED.search(text):
+            return named[0], None
+        return None, reading.reason if len(named) < 2 else f"two answers: {', '.join(named)}"
+    answer = str(reading.value)
+    if answer in named:
+        return answer, None
+    if named or not any(len(word) > 2 for word in set(tokens(answer)) & set(tokens(text))):
+        return None, f"names no option by its text: {answer!r} by letter or place, and the question shows none"
+    return answer, None
+
+
+def _like_a_letter(option: str) -> bool:
+    """Whether a name has a word that could be taken for an option's letter or place: F-15, T 6, 707-320."""
+    return any(len(word) == 1 or word.isdigit() for word in tokens(option))
+
+
+def _by_words(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+    """As `_option`, with a word in place of every name, so that the B of B-52 is never read as the second option."""
+    words = dict(zip(options, _WORDS, strict=False))
+    asked_about = names.replaced(question, words)
+    reading = read("choice_text", names.replaced(said, words), question=asked_about, options=list(words.values()))
+    if reading.value is None:
+        return None, reading.reason
+    return next(option for option, word in words.items() if word == reading.value), None
+
+
+def _short(sample: Sample, said: str, question: str) -> Score:
+    accepted = [sample.target] if isinstance(sample.target, str) else list(sample.target)
+    gold = str(accepted[0])
+    also = [*accepted[1:], *sample.meta.get("aliases", ())]
+    names = sample.meta.get("names")
+    if not isinstance(names, Names) or also:
+        table = aliases().get(str(sample.meta.get("dataset", "")), {})
+        names = Names([gold], {**table, **{str(name): gold for name in also}})
+    answer = names.exactly(said)
+    if answer is not None:
+        return _verdict(sample, answer, gold)
+    listed = _listed(take_apart(said).text, names)
+    if listed:
+        return Score(0.0, None, "invalid", f"two answers: {', '.join(listed[:4])}")
+    reading = read("short", said, question=question)
+    if reading.value is None:
+        named = names.named(take_apart(said).text)
+        if len(named) == 1 and (reading.reason or "").startswith("no answer") and not _DENIED.search(said):
+            return _verdict(sample, named[0], gold)
+        return Score(0.0, None, "invalid", reading.reason)
+    named = names.named(str(reading.value)) or [name for other in reading.also for name in names.named(other)]
+    if len(set(named)) > 1:
+        return Score(0.0, None, "invalid", f"two answers: {', '.join(named[:4])}")
+    return _verdict(sample, named[0] if named else str(reading.value), gold, known=bool(named))
+
+
+def _listed(said: str, names: Names) -> list[str]:
+    """The classes of a reply that lists several and says nothing else: `rook, fish crow`."""
+    named = names.named(said)
+    return named if len(named) > 1 and _BETWEEN.fullmatch(names.replaced(said, dict.fromkeys(named, " "))) else []
+
+
+def _verdict(sample: Sample, answer: str, gold: str, *, known: bool = True) -> Score:
+    if answer == gold:
+        return Score(1.0, answer, "correct", None, {"answer": answer.lower()})
+    return Score(0.0, answer, "wrong", None, wrong(sample, answer) if known else {})

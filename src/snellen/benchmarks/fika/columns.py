@@ -1,0 +1,158 @@
+"""Which field of a manifest's row holds what: a table of candidates, and values read by it. The names are data."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.errors import UsageError
+from snellen.scoring.rubric import plain_letters
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
+
+NEEDED = ("id", "image", "question", "answer")
+KNOWN = (*NEEDED, "aliases", "target", "domain", "subcategory", "source", "language")
+FILE_BYTES = 1 << 20
+_CHINESE = re.compile("[\u3400-\u9fff]")
+
+
+class Expected(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of each a whole benchmark has; None: not known, and not compared."""
+
+    samples: int | None = None
+    domains: int | None = None
+    subcategories: int | None = None
+    targets: int | None = None
+
+
+class Fields(Struct, frozen=True, forbid_unknown_fields=True):
+    """A map of fields.
+
+    Attributes:
+        rows: members of a manifest that is an object, of which one is the list of rows.
+        fields: thing to candidate fields, tried in this order.
+        values: thing to spellings: what they all mean to how they are written.
+        expected: counts of the whole benchmark.
+    """
+
+    rows: tuple[str, ...] = ()
+    fields: Mapping[str, tuple[str, ...]] = {}
+    values: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
+    expected: Expected = Expected()
+
+    def found(self, row: Row, thing: str) -> Any:
+        """The value of the first candidate that the row has and that is not empty; None where there is none."""
+        return next(self.all(row, thing), None)
+
+    def all(self, row: Row, thing: str) -> Iterator[Any]:
+        """The values of every candidate that the row has."""
+        for name in self.fields.get(thing, ()):
+            value = _at(row, name)
+            if value is not None and value != "" and value != [] and value != {}:
+                yield value
+
+    def spelled(self, thing: str, text: str) -> str:
+        """The text as the map spells it."""
+        plain = plain_letters(text)
+        for meaning, spellings in self.values.get(thing, {}).items():
+            if plain in (plain_letters(meaning), *map(plain_letters, spellings)):
+                return meaning
+        return text
+
+
+@cache
+def built_in() -> Fields:
+    return _parsed(files(__package__).joinpath("columns.toml").read_text("utf-8"), "columns.toml")
+
+
+def read(path: Path | None) -> Fields:
+    """The map of the package, or one of the user's own, laid over it.
+
+    Raises:
+        UsageError: the file cannot be read, is no such map, or names a thing that nobody asks for.
+    """
+    if path is None:
+        return built_in()
+    found = regular_file(path)
+    return _own(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _own(path: Path, changed: int, size: int) -> Fields:
+    if size > FILE_BYTES:
+        raise UsageError(f"-o fields={path}: larger than {FILE_BYTES:,} bytes", "Give a file like fields.toml.")
+    try:
+        own = _parsed(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"-o fields={path}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
+    base = built_in()
+    return structs.replace(
+        base,
+        rows=own.rows or base.rows,
+        fields={**base.fields, **own.fields},
+        values={**base.values, **own.values},
+        expected=own.expected if own.expected != Expected() else base.expected,
+    )
+
+
+def _parsed(text: str, name: str) -> Fields:
+    hint = "docs/fika.md shows what such a file holds."
+    try:
+        found = msgspec.convert(tomllib.loads(text), Fields)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"fields {name}: {error}", hint) from error
+    unknown = sorted({*found.fields, *found.values} - set(KNOWN))
+    if unknown:
+        raise UsageError(f"fields {name}: nothing is called {unknown[0]!r}; there is {', '.join(KNOWN)}", hint)
+    return found
+
+
+def _at(row: Row, name: str) -> Any:
+    if name in row:
+        return row[name]
+    found: Any = row
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def text(value: Any, language: str = "") -> str:
+    """One text: that of a language where the value has one for each, the first of a list; empty for what is no text."""
+    return next(texts(value, language), "")
+
+
+def texts(value: Any, language: str = "") -> Iterator[str]:
+    """Every text in a value, without white space around it; of an object with one a language, that language's first."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, (str, int, float)):
+        if found := str(value).strip():
+            yield found
+    elif isinstance(value, Mapping):
+        for name in _told(value, language):
+            yield from texts(value[name], language)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from texts(one, language)
+
+
+def _told(value: Mapping[str, Any], language: str) -> list[str]:
+    """The members of an object that are texts: one a language, or the one that says so, or all there are."""
+    spoken = [name for name in value if name.lower().replace("_", "-").partition("-")[0] in ("en", "zh", "cn")]
+    named = spoken or [name for name in ("text", "name", "value", "answer", "url") if name in value][:1] or list(value)
+    return sorted(named, key=lambda name: name != language)
+
+
+def language_of(question: str) -> str:
+    """`zh` for a question with Chinese characters in it, else `en`: the two languages that the data set is tagged with."""
+    return "zh" if _CHINESE.search(question) else "en"

@@ -1,0 +1,135 @@
+"""Pictures of a row under neutral names: what they are called in the archive may be the answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import IO, Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.fika import columns
+from snellen.errors import DataError
+from snellen.sources import Base64Blob, Tree, Unreadable, member_name
+from snellen.sources.blobs import stream
+from snellen.types import Blob
+
+HINT = "Fetch the data again, or name the field that holds the image: -o fields=FILE."
+
+
+class Picture(Struct, frozen=True):
+    """A picture of the data set, known by the row that shows it and never by its own name.
+
+    `key` is file and row, `tree` and `name` say where the bytes are.
+    """
+
+    key: str
+    tree: Tree
+    name: str
+
+    @property
+    def quick(self) -> bool:
+        try:
+            return bool(getattr(self.tree.blob(self.name), "quick", False))
+        except DataError:
+            return True  # reading fails at once, with the reason
+
+    def read(self) -> bytes:
+        """Raises DataError where it cannot be read, without its name."""
+        try:
+            return self.tree.read(self.name)
+        except DataError as error:
+            raise self._neutral(error) from None
+
+    def open(self) -> IO[bytes]:
+        """The picture as a stream. Raises DataError as `read`."""
+        try:
+            return stream(self.tree.blob(self.name))
+        except DataError as error:
+            raise self._neutral(error) from None
+
+    def _neutral(self, error: DataError) -> DataError:
+        plain = error.message
+        for name in (self.name, PurePosixPath(self.name).name):
+            plain = plain.replace(name, "(its image)")
+        return DataError(f"{self.key}: {plain}", error.hint)
+
+
+def shown(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
+    """The pictures of a row, in order.
+
+    Args:
+        value: what the row's field for the image holds: a path, an object with one, or a list of these.
+        tree, manifest: where the pictures are, and the name of the manifest among them.
+        at: file and row, for messages.
+
+    Returns:
+        A blob each; an Unreadable, which names the row alone, where it cannot be had.
+    """
+    names = list(columns.texts(_paths(value)))
+    if not names:
+        return [Unreadable(at, f"{at}: it names no image", HINT)]
+    return [_one(name, tree, manifest, f"{at}, image {number}") for number, name in enumerate(names, 1)]
+
+
+def members(value: Any, tree: Tree, manifest: str) -> list[tuple[str, Blob]]:
+    """(name as the row gives it, blob of the tree) of a row's pictures, for a digest; those that are there."""
+    found = []
+    for name in columns.texts(_paths(value)):
+        try:
+            member = _member(name, tree, manifest)
+        except (DataError, OSError):
+            continue
+        if member is not None:
+            found.append((name, tree.blob(member)))
+    return found
+
+
+def _paths(value: Any) -> Any:
+    """What of a value is paths: of an object the member that says so."""
+    if isinstance(value, Mapping):
+        return next((value[name] for name in ("path", "file_name", "image", "url") if name in value), None)
+    return [_paths(one) for one in value] if isinstance(value, list) else value
+
+
+def _one(name: str, tree: Tree, manifest: str, at: str) -> Blob:
+    if name.startswith("data:"):
+        return Base64Blob(at, name)
+    if name.startswith(("http://", "https://")):
+        return Unreadable(at, f"{at} is on the network, and pictures are not fetched while a run goes on", HINT)
+    try:
+        member = _member(name, tree, manifest)
+    except (DataError, OSError):
+        return Unreadable(at, f"{at}: its path cannot be used: it leaves the data, or is damaged", HINT)
+    if member is None:
+        return Unreadable(at, f"{at} is not in {tree.path}", HINT)
+    return Picture(at, tree, member)
+
+
+def _member(name: str, tree: Tree, manifest: str) -> str | None:
+    """The picture's name in the tree: beside the manifest or in a folder above it, else wherever one path ends so."""
+    plain = member_name(name.removeprefix("./"), manifest)
+    for folder in PurePosixPath(manifest).parents:
+        place = str(folder / plain) if str(folder) != "." else plain
+        if tree.exists(place):
+            return place
+    ending = [one for one in _by_name(tree).get(PurePosixPath(plain).name, ()) if f"/{one}".endswith(f"/{plain}")]
+    return ending[0] if len(ending) == 1 else None
+
+
+def _by_name(tree: Tree) -> Mapping[str, list[str]]:
+    return _names(str(tree.path), tree.path.stat().st_mtime_ns, tree)
+
+
+_KEPT: dict[tuple[str, int], Mapping[str, list[str]]] = {}
+
+
+def _names(path: str, changed: int, tree: Tree) -> Mapping[str, list[str]]:
+    if (path, changed) not in _KEPT:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for name in tree.names():
+            found[PurePosixPath(name).name].append(name)
+        _KEPT.clear()
+        _KEPT[path, changed] = found
+    return _KEPT[path, changed]

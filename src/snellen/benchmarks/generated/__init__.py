@@ -1,0 +1,298 @@
+"""A set that `snellen build questions` made is a benchmark like any other: its folder stands for its name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import Struct
+
+from snellen.benchmarks import hints
+from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.benchmarks.fgbmk import metrics as summary
+from snellen.benchmarks.fgbmk.scorers import official, strict
+from snellen.benchmarks.generated.manifest import PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo, read_manifest
+from snellen.errors import DataError, UsageError
+from snellen.scoring.class_names import Names
+from snellen.scoring.metrics import breakdown
+from snellen.scoring.scores import Scores
+from snellen.scoring.taxonomy import SEPARATOR, by_level, diagnosis
+from snellen.sources import FolderTree, Tree, digest, open_tree
+from snellen.sources.blobs import stream
+from snellen.sources.safe_paths import regular_file
+from snellen.types import Image, Kind, Metric, Prompt, Sample, Text
+
+ROWS = 2048
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}
+SCORERS: Mapping[str, Scorer] = {"strict": strict, "official": official}
+PROFILES: Mapping[str, str] = {
+    "strict": "one answer by whole words; no answer, two answers and what repeats the question are worth 0",
+    "official": "the rule of FG-BMK's authors: the ground truth is a substring of the reply",
+}
+_READ = ("id", "ask", "level", "depth", "kind", "image", "source", "text", "target", "options", "label", "asked")
+_COLUMNS = [*_READ, "path", "siblings", "cousins", "others", "stem", "chance"]
+_MEND = "Build the set again: snellen build questions."
+
+
+def open_folder(path: Path) -> Benchmark:
+    """The benchmark in a folder with a benchmark.json.
+
+    Raises:
+        DataError: the manifest cannot be read, or is of another format.
+    """
+    folder = path.absolute()
+    manifest = read_manifest(folder)
+    return Benchmark(
+        cluster="image",
+        name=manifest.name,
+        version=manifest.version,
+        samples=lambda data: _asked(folder, manifest, data),
+        score=SCORERS,
+        summarize=summarize,
+        profiles=PROFILES,
+        size=lambda data: sum(part.questions for part in _chosen(manifest, data)),
+        digest=lambda data: _digest(folder, manifest, data),
+        options={
+            "levels": f"which levels, by comma: {', '.join(dict.fromkeys(one.level for one in manifest.parts))}",
+            "kinds": f"which kinds, by comma: {', '.join(dict.fromkeys(map(_kind, manifest.parts)))}",
+            **hints.OPTIONS,
+        },
+        about={
+            "description": f"{manifest.questions:,} questions about {manifest.images:,} images, "
+            f"at the levels {', '.join(manifest.levels)}.",
+            "source": f"built by Snellen {manifest.snellen} with seed {manifest.seed}, in {path}",
+            "licence": "that of its images",
+        },
+        notices=lambda data: _notices(manifest, data),
+    )
+
+
+def summarize(scores: Scores, profile: str) -> list[Metric]:
+    """Accuracy by question and image with its baselines, by level and kind, and the diagnosis over the taxonomy."""
+    metrics = summary.headline(scores, profile)
+    metrics += by_level(scores)
+    for ask in ("bias", "attribute"):
+        part = scores.where(ask=ask)
+        if len(part):
+            metrics += breakdown(part, ("ask",)) + (breakdown(part, ("ask", "level")) if ask == "attribute" else [])
+    return metrics + diagnosis(_of_taxonomy(scores))
+
+
+def _of_taxonomy(scores: Scores) -> Scores:
+    """The rows that ask about classes, and not about attributes, which have no place in the taxonomy."""
+    column = scores.meta.get("ask")
+    if column is None or "attribute" not in column.names:
+        return scores
+    return scores.select(column.codes != column.names.index("attribute"))
+
+
+def _kind(part: PartInfo) -> str:
+    return {"bias": "bias", "attribute": "attributes"}.get(part.ask, part.kind)
+
+
+def _chosen(manifest: Manifest, data: Data) -> list[PartInfo]:
+    """The parts that the options ask for. Raises UsageError where an option names none."""
+    levels = _listed(data, "levels", {part.level for part in manifest.parts})
+    kinds = _listed(data, "kinds", set(map(_kind, manifest.parts)))
+    found = [
+        part for part in manifest.parts if (not levels or part.level in levels) and (not kinds or _kind(part) in kinds)
+    ]
+    if not found:
+        raise UsageError(f"{manifest.name} has no {', '.join(kinds)} questions about {', '.join(levels)}")
+    return found
+
+
+def _listed(data: Data, option: str, known: set[str]) -> list[str]:
+    wanted = [word.strip() for word in data.options.get(option, "").split(",") if word.strip()]
+    for word in wanted:
+        if word not in known:
+            raise UsageError(f"--{option} {word}: the set has {', '.join(sorted(known))}")
+    return wanted
+
+
+def _digest(folder: Path, manifest: Manifest, data: Data) -> str:
+    """Over the table, the taxonomy and which parts were chosen. Pictures are not read for it."""
+    parts = [digest(folder / QUESTIONS), digest(folder / TAXONOMY)]
+    parts += [part.file for part in _chosen(manifest, data)]
+    return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _notices(manifest: Manifest, data: Data) -> list[str]:
+    lines = list(manifest.notes)
+    if not manifest.copied and data.images is None:
+        lines.append("the set holds no images; give --images, the folder or archive that it was built from")
+    return lines
+
+
+class Gone(Struct, frozen=True):
+    """Images that were given and are no longer there: answers are scored without them, and nothing else is."""
+
+    path: Path
+
+    def blob(self, name: str) -> Any:
+        """Raises DataError, always."""
+        raise DataError(f"nothing is at {self.path}", "Give --images.")
+
+
+class Picture(Struct, frozen=True):
+    """An image of a set, looked for when it is read: a question that is only scored needs none.
+
+    `name` is its place under the root, `at` the question, `tree` None where no images were given.
+    """
+
+    tree: Tree | Gone | None
+    name: str
+    at: str
+
+    @property
+    def key(self) -> str:
+        return f"{'' if self.tree is None else self.tree.path}!{self.name}"
+
+    @property
+    def quick(self) -> bool:
+        try:
+            return bool(getattr(self.located(), "quick", False))
+        except DataError:
+            return True  # reading fails at once, with the reason
+
+    def read(self) -> bytes:
+        """Raises DataError where there is no such image, with the id of the question."""
+        data: bytes = self.located().read()
+        return data
+
+    def open(self) -> IO[bytes]:
+        """The image as a stream. Raises DataError as `read`."""
+        return stream(self.located())
+
+    def located(self) -> Any:
+        if self.tree is None:
+            raise DataError(f"{self.at}: no images were given", "Give --images, what the set was built from.")
+        try:
+            return self.tree.blob(self.name)
+        except DataError as error:
+            raise DataError(
+                f"{self.at}: image {self.name!r} is not under {self.tree.path}: {error.message}",
+                "Give --images as it was when the set was built, or build it with --copy-images.",
+            ) from error
+
+
+def _asked(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
+    """Every question, below each a misleading hint where the user asks for it."""
+    made = _samples(folder, manifest, data)
+    return hints.misled(made, data, lambda about: _names(folder, manifest, about)) if hints.wanted(data) else made
+
+
+def _names(folder: Path, manifest: Manifest, about: str) -> Sequence[str]:
+    """The classes of a level by the set's taxonomy, or the values of an attribute by its questions."""
+    if about in manifest.levels:
+        return _known(folder, manifest)[manifest.levels.index(about)].classes
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(
+        folder / QUESTIONS, columns=["label"], filters=[("ask", "=", "attribute"), ("level", "=", about)]
+    )
+    return sorted(set(table["label"].to_pylist()))
+
+
+def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
+    """Every question, read from the table a few thousand rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    chosen = {(part.ask, part.level, part.kind) for part in _chosen(manifest, data)}
+    whole = len(chosen) == len(manifest.parts)
+    copied = manifest.copied and data.images is None
+    tree: Tree | Gone | None = FolderTree(folder / PICTURES) if copied else None
+    if data.images is not None:
+        tree = open_tree(data.images) if data.images.exists() else Gone(data.images)
+    known = _known(folder, manifest)
+    table = folder / QUESTIONS
+    regular_file(table)
+    try:
+        with pq.ParquetFile(table, buffer_size=1 << 20, pre_buffer=False) as file:
+            for batch in file.iter_batches(ROWS, columns=_COLUMNS, use_threads=False):
+                for row in batch.to_pylist():
+                    if whole or (row["ask"], row["level"], row["kind"]) in chosen:
+                        yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise DataError(f"{table}: cannot be read: {error}", _MEND) from error
+
+
+class Known(Struct, frozen=True):
+    """The classes of one level: where each stands in the taxonomy, and the names that a reply may use."""
+
+    paths: Mapping[str, str]
+    names: Names
+    classes: tuple[str, ...]
+
+
+def _known(folder: Path, manifest: Manifest) -> list[Known]:
+    """By depth, from the set's taxonomy."""
+    path = folder / TAXONOMY
+    return list(_read_known(path, manifest.levels, regular_file(path).st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Known, ...]:
+    paths: list[dict[str, str]] = [{} for _ in levels]
+    names: list[dict[str, str]] = [{} for _ in levels]
+    with path.open(encoding="utf-8", newline="") as text:
+        rows = csv.reader(text)
+        header = tuple(next(rows, ()))
+        if header != (*levels, "aliases"):
+            raise DataError(f"{path}: columns {', '.join(header)}; {', '.join(levels)}, aliases were expected", _MEND)
+        for row in rows:
+            own = [name for name in row[:-1] if name]
+            for depth, name in enumerate(own):
+                paths[depth].setdefault(name.lower(), SEPARATOR.join(own[: depth + 1]).lower())
+                names[depth].setdefault(name, name)
+            for alias in filter(None, row[-1].split("|")):
+                names[len(own) - 1].setdefault(alias, own[-1])
+    classes = [tuple(name for name in names[depth] if name.lower() in paths[depth]) for depth in range(len(levels))]
+    return tuple(
+        Known(paths[depth], Names(classes[depth], names[depth]), classes[depth]) for depth in range(len(levels))
+    )
+
+
+def _sample(
+    row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree: Tree | Gone | None, image: str
+) -> Sample:
+    kind, ask = row["kind"], row["ask"]
+    attribute = ask == "attribute"
+    depth = row["depth"]
+    meta: dict[str, Any] = {
+        "task": row["id"].rpartition("/")[0],
+        "dataset": manifest.name,
+        "level": row["level"],
+        "depth": str(depth),
+        "ask": ask,
+        "label": row["label"].lower(),
+        "stem": str(row["stem"]),
+        "chance": str(row["chance"]),
+    }
+    if kind == "truth":
+        meta["asked"] = row["asked"].lower()
+        meta["target"] = row["target"]
+    if attribute:
+        meta["attribute"] = row["level"]
+    else:
+        meta["path"] = row["path"].lower()
+        meta["paths"] = known[depth].paths
+        if kind == "choice":
+            meta |= {name: str(row[name]) for name in ("siblings", "cousins", "others")}
+        if kind == "short":
+            meta["names"] = known[depth].names
+    return Sample(
+        id=row["id"],
+        prompt=Prompt((Image(Picture(tree, image, row["id"])), Text(row["text"]))),
+        target=row["target"] == "yes" if kind == "truth" else row["target"],
+        kind=KINDS[kind],
+        options=dict(zip(LETTERS, row["options"], strict=False)),
+        group=row["image"],
+        meta=meta,
+    )

@@ -1,0 +1,342 @@
+"""A sample as a row of the authors' data, which lmms-eval logs as `doc`, and as a row of VLMEvalKit's tables.
+
+The inverse of `official.QUESTIONS` and `kit.QUESTIONS` as far as scoring reads a row: what a sample does not know, such as
+explanations and pictures, is not in its row. The question's text is the text that was asked.
+
+A run as lmms-eval or VLMEvalKit would have written it, so that EASI and whoever reads their files read it.
+
+lmms-eval: `<time>_results.json` and `<time>_samples_<task>.jsonl`. VLMEvalKit: `<model>_<data>.xlsx` with the predictions, the
+table of its rule scorer, and `*_acc.csv`, parted by tabulators but for BLINK and 3DSRBench. Scores are those of the harness's
+own profile. SPAR-Bench's figures stand in one row, not in two of which the first is nearly empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.spatial.interop.export_metrics import NUMBERS, kit_table, lmms_metrics, site_terms
+from snellen.benchmarks.spatial.scorers import SCORERS, mindcube
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.scorers.rows import Row
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.formats.export import Exported, Writer, write_lines
+from snellen.formats.readers import write_workbook
+from snellen.terminal_text import spreadsheet_cell
+from snellen.types import Record, Sample, Score, Text
+
+
+def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
+    """The row that lmms-eval has of it."""
+    meta, options = sample.meta, dict(sample.options)
+    question, gold = asked(sample), str(meta["gold"])
+    texts = list(options.values())
+    name = task.name.replace("vsi-debiased", "vsi-bench")
+    if name == "vsi-bench":
+        place = {"dataset": meta.get("source", ""), "scene_name": sample.group.rpartition("/")[2].removesuffix(".mp4")}
+        return {
+            "id": own_id(sample),
+            **place,
+            "question_type": meta["question_type"],
+            "question": question,
+            "options": lettered(options) or None,
+            "ground_truth": gold,
+        }
+    if name == "mmsi-bench":
+        return {"id": own_id(sample), "question": question, "question_type": long(task, sample), "answer": gold}
+    if name == "mindcube-tiny":
+        known = str(meta["type"])
+        own = sample.id if mindcube.kind(sample.id) == known else f"{known}_{sample.id}"
+        return {"id": own, "question": question, "gt_answer": gold, "category": [known]}
+    if name == "viewspatial":
+        listed = "\n".join(lettered(options))
+        return {"question": question, "choices": listed, "answer": gold, "question_type": meta["question_type"]}
+    if name == "site":
+        told = {"category": meta["category"], "dataset": meta.get("dataset", "")}
+        return {"question": question, "options": texts, "answer": gold, **told}
+    if name == "blink":
+        told = {"sub_task": meta["category"], "choices": texts, "answer": f"({gold})"}
+        return {"idx": sample.id, "question": question, "prompt": question, **told}
+    if name == "3dsrbench":
+        return {"qid": meta["qid"], "question": question, **options, "answer": gold, "category": meta["category"]}
+    if name == "embspatial":
+        told = {"relation": meta.get("relation", ""), "data_source": meta["source"]}
+        return {"question_id": own_id(sample), "question": question, "answer_options": texts, "answer": gold, **told}
+    if name == "mmsi-video-bench":
+        main, sub = str(meta["task_type"]), str(meta.get("sub_task_type") or "")
+        kind = main if sub in ("", main) else f"({main}) {sub}"
+        return {"id": own_id(sample), "type": kind, "user_prompt": question, "ground_truth": gold}
+    if name == "omnispatial":
+        told = {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
+        return {"id": own_id(sample), "question": question, "options": texts, "gt": gold, **told}
+    told = {"source": meta.get("source", ""), "answer": gold}
+    return {"id": own_id(sample), "task": meta["question_type"], "question": question, **told}
+
+
+def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
+    """The row that VLMEvalKit has of it, without the prediction; `number` is its index where it brought none along."""
+    meta, options = sample.meta, dict(sample.options)
+    row: dict[str, Any] = {"index": _index(str(meta.get("index", "")), number)}
+    name = task.name.replace("vsi-debiased", "vsi-bench")
+    if name == "3dsrbench":
+        row["qid"] = meta["qid"]
+    row["question"] = asked(sample)
+    if name in ("blink", "3dsrbench"):
+        row |= {letter: options.get(letter) for letter in ("A", "B", "C", "D")}
+    elif name in ("vsi-bench", "omnispatial", "mmsi-video-bench"):
+        row["candidates" if name == "vsi-bench" else "options"] = repr(lettered(options)) if options else None
+    elif name in ("site", "embspatial"):
+        row["options"] = repr(list(options.values())) if options else None
+    elif name == "viewspatial":
+        row["candidates"] = "\n".join(lettered(options))
+    row["answer"] = str(meta["gold"])
+    if name == "mmsi-bench":
+        row["category"] = short(task, sample)
+    elif name in ("mmsi-video-bench", "omnispatial"):
+        row |= {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
+    elif name == "site":
+        row |= {"category": meta["category"], "dataset": meta.get("dataset", "")}
+    else:
+        column = {
+            "mindcube-tiny": "category",
+            "blink": "category",
+            "3dsrbench": "category",
+            "embspatial": "data_source",
+        }
+        row["task" if name == "spar-bench" else column.get(name, task.by)] = meta[task.by]
+    return row
+
+
+def asked(sample: Sample) -> str:
+    """The words of a prompt, one part a line."""
+    parts = [part.text if isinstance(part, Text) else "" for part in sample.prompt.parts]
+    return "\n".join(one for one in parts if one)
+
+
+def lettered(options: dict[str, str]) -> list[str]:
+    """Options with their letters before them."""
+    return [f"{letter}. {text}" for letter, text in options.items()]
+
+
+def own_id(sample: Sample) -> str | int:
+    """The sample's id without the half of SITE; a number where it was one."""
+    found: str | int = _index(sample.id, sample.id)
+    return found
+
+
+def long(task: Task, sample: Sample) -> str:
+    """A group as lmms-eval spells it, the last spelling of its key."""
+    return _spelled(task, sample)[-1]
+
+
+def short(task: Task, sample: Sample) -> str:
+    """A group as VLMEvalKit spells it, the first spelling of its key."""
+    return _spelled(task, sample)[0]
+
+
+def _spelled(task: Task, sample: Sample) -> list[str]:
+    group = str(sample.meta[task.by])
+    key = task.groups.get(group)
+    return [other for other, its in task.groups.items() if its == key] if key else [group]
+
+
+def _index(text: str, otherwise: Any) -> Any:
+    if not text:
+        return otherwise
+    return int(text) if text.isdecimal() and len(text) < 16 and str(int(text)) == text else text
+
+
+FAILED: str = CONSTANTS["kit_choice"]["failure"]
+MATCHED = ("blink", "3dsrbench")
+
+
+class Answer(Struct, frozen=True):
+    """One exported answer: `replies` are those of its repeats, None for one that failed."""
+
+    sample: Sample
+    replies: tuple[str | None, ...]
+
+
+def exports(task: Task, part: str = "") -> Mapping[str, Writer]:
+    """The formats of a benchmark's runs; of the suite of SITE, whose samples say which half they are of, `part` is empty."""
+
+    def lmms(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
+        """lmms-eval's results.json and samples, scored as lmms-eval scores them."""
+        return _lmms(task, _halves(task, part, answers), folder, model, stamp)
+
+    def kit(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
+        """VLMEvalKit's tables of predictions, matches and figures, scored by its rules."""
+        return _kit(task, _halves(task, part, answers), folder, model)
+
+    return {"lmms-eval": lmms, "vlmevalkit": kit}
+
+
+def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> dict[str, list[Answer]]:
+    """Answers by half ("" where there are no halves), repeats of one sample together."""
+    found: dict[str, list[Answer]] = {}
+    for sample, record in answers:
+        half = part or (str(sample.meta["task"]) if task.name == "site" else "")
+        ok = record.status in ("ok", "refused") and record.response is not None
+        reply = record.response.text if ok and record.response is not None else None
+        some = found.setdefault(half, [])
+        if some and some[-1].sample.id == sample.id:
+            some[-1] = Answer(sample, (*some[-1].replies, reply))
+        else:
+            some.append(Answer(sample, (reply,)))
+    return found
+
+
+def _score(task: Task, profile: str, sample: Sample, reply: str | None) -> Score:
+    """What the harness's rule makes of a reply; of a failed one VLMEvalKit reads the sentence that it puts there."""
+    if reply is None and profile == "lmms-eval":
+        return Score(0.0, None, "error", "no answer")
+    reply = FAILED if reply is None else reply
+    return SCORERS[task.name][profile](sample, reply)
+
+
+def _row(task: Task, sample: Sample, value: float | None) -> Row:
+    group, n = str(sample.meta.get(task.by) or ""), sample.meta.get("n")
+    options = n if isinstance(n, int) else 0
+    return Row(value, {task.by: group} if group else {}, options, str(sample.meta.get("qid") or ""))
+
+
+def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str, stamp: str) -> Exported:
+    files: list[Path] = []
+    results: dict[str, dict[str, float]] = {}
+    counts: dict[str, int] = {}
+    lost = 0
+    for half, answers in halves.items():
+        rows: list[Row] = []
+        lines: dict[str, list[object]] = {}
+        for number, answer in enumerate(answers):
+            scores = [_score(task, "lmms-eval", answer.sample, reply) for reply in answer.replies]
+            lost += answer.replies.count(None)
+            rows += [_row(task, answer.sample, score.value) for score in scores]
+            lines.setdefault(_lmms_task(task, half, answer.sample), []).append(_logged(task, answer, scores[0], number))
+        for name, some in lines.items():
+            files.append(write_lines(folder / f"{stamp}_samples_{name}.jsonl", some))
+            counts[name] = len(some)
+        results |= lmms_metrics(task, rows, half)
+    whole = {
+        "results": {
+            name: {"alias": name, **{f"{metric},none": value for metric, value in metrics.items()}}
+            for name, metrics in results.items()
+        },
+        "configs": {name: {"task": name, "output_type": "generate_until"} for name in counts},
+        "versions": dict.fromkeys(results, "snellen"),
+        "n-samples": {name: {"original": count, "effective": count} for name, count in counts.items()},
+        "config": {"model": model, "model_args": "", "batch_size": None},
+        "model_name": model,
+        "date": stamp,
+    }
+    path = folder / f"{stamp}_results.json"
+    path.write_text(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    note = f"{lost:,} answers are missing: their resps are null, and they count as wrong"
+    return Exported((path, *files), (note,) if lost else ())
+
+
+def _lmms_task(task: Task, half: str, sample: Sample) -> str:
+    if task.name == "blink":
+        group = str(sample.meta["category"])
+        return f"blink_{task.groups.get(group, group.lower())}"
+    return task.lmms.split(", ")[half == "video"]
+
+
+def _logged(task: Task, answer: Answer, score: Score, number: int) -> dict[str, Any]:
+    """One line of a samples file. SITE's has the two objects that EASI pools."""
+    sample = answer.sample
+    doc = doc_of(task, sample)
+    at = sample.meta.get("row")
+    line: dict[str, Any] = {
+        "doc_id": at if isinstance(at, int) else number,
+        "doc": doc,
+        "target": str(sample.meta["gold"]),
+        "resps": [list(answer.replies)],
+        "filtered_resps": list(answer.replies),
+    }
+    if task.name != "site":
+        line["snellen"] = {"score": score.value, "extracted": score.extracted, "verdict": score.verdict}
+        return line
+    n = sample.meta.get("n")
+    terms = site_terms(score.value or 0.0, n) if isinstance(n, int) else None
+    names = ("overall", str(doc["category"]), str(doc["dataset"]))
+    line["accuracy"] = {**dict.fromkeys(names, score.value or 0.0), "total": 1}
+    if terms is not None:
+        line["chance_adjusted_acc"] = {**dict.fromkeys(names, terms["overall"]), "total": terms["total"]}
+    return line
+
+
+def _kit(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str) -> Exported:
+    files: list[Path] = []
+    notes: list[str] = []
+    counted = {"lost": 0, "repeats": 0, "cut": 0, "stripped": 0}
+    for half, answers in halves.items():
+        data = task.kit.split(", ")[half == "video"]
+        predictions, matches, rows, finer = [], [], [], []
+        for number, answer in enumerate(answers):
+            sample, reply = answer.sample, answer.replies[0]
+            counted["lost"] += reply is None
+            counted["repeats"] += len(answer.replies) - 1
+            at = sample.meta.get("row")
+            asked = kit_row(task, sample, at if isinstance(at, int) else number)
+            asked["prediction"] = FAILED if reply is None else reply
+            score = _score(task, "vlmevalkit", sample, reply)
+            predictions.append(asked)
+            matches.append({**asked, **_matched(task, sample, score)})
+            rows.append(_row(task, sample, score.value))
+            other = "task_type" if task.by == "sub_task_type" else "sub_task_type"
+            finer.append(str(sample.meta.get(other) or ""))
+        tag = "exact_matching_result" if task.name in MATCHED else "extract_matching"
+        for name, some in ((f"{model}_{data}.xlsx", predictions), (f"{model}_{data}_{tag}.xlsx", matches)):
+            columns = list(dict.fromkeys(column for row in some for column in row))
+            lost = write_workbook(folder / name, columns, some)
+            files.append(folder / name)
+        counted["cut"] += lost.cut
+        counted["stripped"] += lost.stripped
+        ending = {"blink": "acc", "3dsrbench": "full_acc"}.get(task.name, "extract_matching_acc")
+        path = folder / f"{model}_{data}_{ending}.csv"
+        _write_table(path, kit_table(task, rows, finer), "," if task.name in MATCHED else "\t")
+        files.append(path)
+    if counted["lost"]:
+        notes.append(
+            f"{counted['lost']:,} answers are missing; the tables say {FAILED!r} there, which is scored as the kit does"
+        )
+    if counted["repeats"]:
+        notes.append(f"{counted['repeats']:,} repeated answers are left out: the kit knows one answer a question")
+    if counted["cut"]:
+        notes.append(
+            f"{counted['cut']:,} texts were cut to the 32,767 characters that a cell holds; --format jsonl has them whole"
+        )
+    if counted["stripped"]:
+        notes.append(f"{counted['stripped']:,} texts lost characters that no sheet may hold")
+    return Exported(tuple(files), tuple(notes))
+
+
+def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:
+    """The columns that the kit's rule scorer adds to a row."""
+    if task.name in MATCHED:
+        failed = score.extracted is None
+        log = (
+            "Match Log: Failed in Prefetch, no GPT-based answer matching under `exact_matching` policy."
+            if failed
+            else ""
+        )
+        return {"hit": int(score.value or 0), "log": log or f"Match Log: Prefetched {score.extracted}."}
+    if str(sample.meta.get(task.by)) in NUMBERS:
+        return {"pred_extracted": score.extracted, "MRA:.5:.95:.05": score.value}
+    if sample.kind == "short":
+        return {"pred_extracted": score.extracted, "vci_metric": score.value}
+    return {"pred_extracted": False if score.extracted is None else score.extracted, "hit": score.value}
+
+
+def _write_table(path: Path, table: list[dict[str, float | str]], mark: str) -> None:
+    columns = list(dict.fromkeys(column for row in table for column in row)) or ["overall"]
+    with path.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, delimiter=mark, lineterminator="\n")
+        writer.writerow([spreadsheet_cell(column) for column in columns])
+        writer.writerows([[spreadsheet_cell(row.get(column, "")) for column in columns] for row in table])

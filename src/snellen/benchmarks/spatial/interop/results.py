@@ -1,0 +1,397 @@
+"""Which files of a folder hold a harness's answers to one benchmark.
+
+lmms-eval writes `<time>_samples_<task>.jsonl`, for BLINK one a subtask; of several runs in a folder the last by name counts,
+as for EASI. VLMEvalKit writes `<model>_<data>.xlsx` (or tsv, csv) and, beside it, tables that its scorers made of it, which
+are read where the first is not there.
+
+Answers that another harness got, each row with its question and gold answer: lmms-eval's samples, VLMEvalKit's tables.
+
+lmms-eval's `*_samples_<task>.jsonl` have the question's row as `doc`, or what `lmms_rows` makes of what newer versions keep;
+VLMEvalKit's tables of predictions (xlsx, csv, TSV, and those that its scorers write) have the question's columns beside `prediction`. Files of both halves of SITE in one folder are
+one set of answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from snellen.benchmarks.base import Answered, Data, ResultReader
+from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.reference.gold_revisions import corrections
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import DataError
+from snellen.formats.base import Problems, missing
+from snellen.formats.columns import text_of
+from snellen.formats.jsonl import leaves
+from snellen.formats.readers import JSON_LINES, table_rows
+from snellen.types import Record, Response, Sample
+
+HALVES = ("image", "video")
+SCORED = ("_exact_matching_result", "_extract_matching", "_llm_")
+OTHER_SETS = ("debiased", "pruned", "tiny")
+_SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
+_FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
+
+
+def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[Path]:
+    """The files of one benchmark, or of one half of SITE, in order of their names; none where the folder has none.
+
+    Files that are passed over for a later one are noted.
+
+    Raises:
+        DataError: it has files of several variants of the task, of several models, or of both harnesses.
+    """
+    return of_files(task, part, sorted(path for path in folder.iterdir() if path.is_file()), problems)
+
+
+def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
+    """The same of files in order of their names."""
+    at = HALVES.index(part) if part else 0
+    lmms = _samples(task.lmms.split(", ")[at], files, problems)
+    kit = _tables(task.kit.split(", ")[at], files)
+    if lmms and kit:
+        raise DataError(
+            f"{lmms[0].parent}: answers of lmms-eval ({lmms[0].name}) and of VLMEvalKit ({kit[0].name}) to one benchmark",
+            "Give one of the files.",
+        )
+    return lmms or kit
+
+
+def require_own(task: Task, path: Path) -> None:
+    """Refuse a file that a harness named after another benchmark: many tables have the columns of several.
+
+    Args:
+        task: whose answers are asked for; of SITE either half's.
+        path: one file; a name that is no harness's says nothing.
+
+    Raises:
+        DataError: it is named after another benchmark, and not after this one.
+    """
+    named = [other for other, half in _names() if of_files(TASKS[other], half, [path], Problems())]
+    if not named or task.name in named:
+        return
+    raise DataError(
+        f"{path}: by its name these are answers to {' or '.join(named)}, not to {task.name}",
+        f"Score it with --benchmark {named[0]}, or give it another name if that one is wrong.",
+    )
+
+
+def _names() -> list[tuple[str, str]]:
+    return [(name, half) for name in TASKS for half in (HALVES if name == "site" else ("",))]
+
+
+def is_variant(name: str, task: str) -> bool:
+    """Whether a task of lmms-eval's asks the questions of `task`, if need be in another way: `vsibench` is
+    `vsibench_multiimage` with videos in place of frames, while the debiased and the tiny sets are others. Parts of BLINK are
+    its variants."""
+    stem = re.sub(r"_(multiimage|circular|u50|test)$", "", task)
+    return (name == stem or name.startswith(f"{stem}_")) and all((one in name) == (one in task) for one in OTHER_SETS)
+
+
+def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
+    last: dict[str, Path] = {}
+    for path in files:
+        hit = _SAMPLES.fullmatch(path.name)
+        name = hit["task"] if hit else ""
+        if not is_variant(name, task):
+            continue
+        if name in last:
+            problems.add(last[name].name, f"passed over for {path.name}, which is of the same task and later")
+        last[name] = path
+    if task == "blink":
+        subtasks = {name: path for name, path in last.items() if name.startswith("blink_")}
+        return list(subtasks.values()) or list(last.values())
+    if task in last:
+        return [last[task]]
+    if len(last) > 1:
+        raise DataError(
+            f"{files[0].parent}: samples of {', '.join(last)}, each of them a variant of {task}",
+            "Give one of the files.",
+        )
+    return list(last.values())
+
+
+def _tables(data: str, files: list[Path]) -> list[Path]:
+    stem = re.sub(r"_\d+frame$", "", data)
+    named = re.compile(rf"(?:.*_)?{re.escape(stem)}{_FRAMES}(?P<rest>|_.*)\.(?:xlsx|csv|tsv)", re.IGNORECASE)
+    found = [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))]
+    for wanted in ("", *SCORED):
+        some = [path for rest, path in found if (rest.startswith(wanted) if wanted else not rest)]
+        if len(some) > 1:
+            raise DataError(
+                f"{some[0].parent}: {', '.join(path.name for path in some[:6])} all hold answers to {data}",
+                "Give one of the files.",
+            )
+        if some:
+            return some
+    return []
+
+
+TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
+PEEKED = 20
+Row: TypeAlias = tuple[str, Question, list[Any]]
+"""(where, question, replies, one a repeat)."""
+FAILED: str = CONSTANTS["kit_choice"]["failure"]
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
+
+
+class InFile(Problems):
+    """The problems of one file of several: each says which file it is of."""
+
+    def __init__(self, whole: Problems, name: str) -> None:
+        super().__init__()
+        self._whole, self._name = whole, name
+
+    def add(self, where: str, what: str) -> None:
+        self._whole.add(f"{self._name}, {where}", what)
+
+
+def of_task(task: Task, part: str = "") -> ResultReader:
+    """The benchmark's `results`: (sample, record) of each row of a file, or of a folder's files (`result_files`).
+
+    None where the file is of neither harness, the folder has no file of the benchmark's, or lmms-eval's rows have no
+    question and the data are given: those are met by doc_id.
+    """
+
+    def read(path: Path, data: Data, problems: Problems) -> Answered | None:
+        if path.is_dir():
+            files = of_folder(task, part, path, problems)
+            return _of_files(task, files, problems) if files else None
+        form = kind_of(path)
+        if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
+            return None
+        require_own(task, path)
+        if part and (other := _told_half(path, form)) not in (part, ""):
+            raise DataError(
+                f"{path}: these are answers to SITE's {other}s, not to its {part}s",
+                f"Score it with --benchmark site/{other}.",
+            )
+        return _answered(_checked(task, path, asked(task, path, form, problems), problems), problems)
+
+    return read
+
+
+def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
+    """SITE's: one file of either half, told by what its rows show, or a folder with files of both."""
+    task = TASKS["site"]
+    if not path.is_dir():
+        form = kind_of(path)
+        if form is None:
+            return None
+        require_own(task, path)
+        part = part_of(path, form)
+        problems.add(str(path), _alone(part))
+        return _half(part, _answered(asked(task, path, form, problems), problems))
+    halves = {part: of_folder(task, part, path, problems) for part in HALVES}
+    there = [part for part, files in halves.items() if files]
+    if len(there) == 1:
+        problems.add(str(path), _alone(there[0]))
+    parts = [_half(part, _of_files(task, halves[part], problems)) for part in there]
+    return itertools.chain.from_iterable(parts) if parts else None
+
+
+def kind_of(path: Path) -> str | None:
+    """`lmms` (rows with doc or doc_id, and resps), `kit` (rows with index, answer and prediction), or None."""
+    names = columns_of(path)
+    if names & {"doc", "doc_id"} and names & {"resps", "filtered_resps"}:
+        return "lmms"
+    return "kit" if {"index", "answer", "prediction"} <= names else None
+
+
+def columns_of(path: Path) -> set[str]:
+    """The columns of a table's first rows; none where it is no file that holds a table."""
+    names: set[str] = set()
+    if path.is_file() and path.suffix.lower() in TABLES:
+        for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+            names |= row.keys()
+    return names
+
+
+def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
+    """Rows of several files as of one: ids are told apart over all of them.
+
+    Raises:
+        DataError: one of them is not what its name says.
+    """
+
+    def rows() -> Iterator[Row]:
+        for path in files:
+            form = kind_of(path)
+            if form is None:
+                raise DataError(
+                    f"{path}: no row with doc and resps, and none with index and prediction",
+                    "Take the file away, or give another one by its name.",
+                )
+            yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
+
+    return _answered(_checked(task, files[0].parent, _told_apart(rows(), problems), problems), problems)
+
+
+def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    """The rows as they are; a note where their gold answers are those from before a correction."""
+    correction = corrections().get(task.name)
+    if correction is None:
+        yield from rows
+        return
+    group: list[Question] = []
+    for row in rows:
+        if correction.group in row[1].groups.values():
+            group.append(row[1])
+        yield row
+    if correction.by_rows(group) == "before":
+        note = f"these are {correction.name('before')}. {correction.sentence()}"
+        problems.add(str(path), f"{note}; --data with the corrected table scores the replies against these")
+
+
+def _half(part: str, answered: Answered) -> Answered:
+    """Rows of one half of SITE under the names that the suite gives them."""
+    for one, record in answered:
+        name = f"{part}/{one.id}"
+        group = f"{part}/{one.group}" if one.group else ""
+        yield (
+            structs.replace(one, id=name, group=group, meta={**one.meta, "task": part}),
+            structs.replace(record, sample_id=name),
+        )
+
+
+def part_of(path: Path, form: str) -> str:
+    """Which half a file is of: by its name, else by what its first rows show.
+
+    Raises:
+        DataError: neither says.
+    """
+    if half := _told_half(path, form):
+        return half
+    raise DataError(
+        f"{path}: neither its name nor its rows say whether it is SITE's images or videos",
+        "Name the half: --benchmark site/image or --benchmark site/video.",
+    )
+
+
+def _alone(part: str) -> str:
+    return f"there are answers to the {part}s alone; the figures are of this half"
+
+
+def _told_half(path: Path, form: str) -> str:
+    """The half that a file says it is of, or empty."""
+    lower = path.name.lower()
+    named = [part for part in HALVES if part in lower.replace("multiimage", "")]
+    if len(named) == 1:
+        return named[0]
+    for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
+        given = row["doc"] if form == "lmms" and isinstance(row.get("doc"), dict) else row
+        shown = str(given.get("visual") or given.get("video_path") or given.get("video") or "")
+        if given.get("video_path") or any(ending in shown.lower() for ending in VIDEOS):
+            return "video"
+        if shown or given.get("image_path") or given.get("image"):
+            return "image"
+    return ""
+
+
+def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
+    for where, question, replies in rows:
+        one = sample(question)
+        if trouble := unscorable(one):
+            problems.add(where, trouble)
+        for repeat, reply in enumerate(replies):
+            yield one, record_of(one, reply, repeat, where, problems)
+
+
+def unscorable(one: Sample) -> str:
+    """What is wrong with the gold answer of a row, in words; nothing where it can be compared."""
+    gold = str(one.meta["gold"])[:60]
+    if one.kind == "number" and not (isinstance(one.target, float) and math.isfinite(one.target)):
+        return f"the gold answer {gold!r} is no number; the row is not scored"
+    if one.kind == "choice" and not (isinstance(one.target, str) and len(one.target) == 1):
+        return f"the gold answer {gold!r} is no letter; what that is worth is the profile's business"
+    return ""
+
+
+def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+    """(where, question, replies, one a repeat) of each row; a row of an id that was there already gets `#2` behind it."""
+    return _told_apart(_rows(task, path, form, problems), problems)
+
+
+def _told_apart(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    seen: dict[str, int] = {}
+    for where, question, replies in rows:
+        turn = seen[question.id] = seen.get(question.id, 0) + 1
+        if turn > 1:
+            problems.add(where, f"{question.id!r} is answered once more; every row of it is scored")
+        yield where, question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}"), replies
+
+
+def _rows(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+    return _lmms(task, path, problems) if form == "lmms" else _kit(task, path, problems)
+
+
+def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
+    """(where, question, replies, one a repeat) of lmms-eval's rows."""
+    for number, (where, row) in enumerate(table_rows(path, problems)):
+        doc, at = _doc(row.get("doc")), row.get("doc_id")
+        try:
+            given = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
+            question = official_rows.QUESTIONS[task.name](given, at if isinstance(at, int) else number)
+        except DataError as error:
+            problems.add(where, error.message)
+            continue
+        resps = row.get("resps")
+        try:
+            replies: list[Any] = list(leaves(resps if resps is not None else row.get("filtered_resps")))
+        except ValueError as error:
+            problems.add(where, f"{error}; scored as no answer")
+            replies = []
+        yield where, question, replies or [None]
+
+
+def _doc(value: Any) -> Mapping[str, Any] | None:
+    """The question's row, which tables and some versions have as JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
+    """(where, question, reply) of VLMEvalKit's rows."""
+    for number, (where, row) in enumerate(table_rows(path, problems)):
+        try:
+            question = vlmevalkit_rows.QUESTIONS[task.name](row, number)
+        except DataError as error:
+            problems.add(where, error.message)
+            continue
+        reply = row.get("prediction")
+        if reply is None or reply != reply:
+            # A sheet does not tell an empty reply from none; the kit's scorers read both, as a text that says nothing.
+            problems.add(where, "the prediction is empty; scored as an empty reply")
+            reply = ""
+        elif reply == FAILED:
+            problems.add(
+                where, "the kit got no answer; its sentence about that is scored as the reply, as the kit does"
+            )
+        yield where, question, [reply]
+
+
+def record_of(one: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
+    """A reply that is no text costs its own row."""
+    why = "the reply is null or missing"
+    try:
+        text = text_of(reply)
+    except ValueError as error:
+        text, why = None, str(error)
+    if text is None:
+        problems.add(where, f"{why}; scored as no answer")
+        return Record(one.id, "error", repeat, None, missing(one.id, where, why).failure)
+    return Record(one.id, "ok", repeat, Response(text))

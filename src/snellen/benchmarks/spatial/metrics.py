@@ -1,0 +1,202 @@
+"""From scores to the figures of each benchmark, named as EASI's payload names them, each with its interval.
+
+The rules are functions over rows (`rows`, `groups`, `vsi`, `spar`, `site`); here they are given the columns of a run. A mean
+over rows has the interval of a mean; a mean of means, and the accuracy adjusted for chance, that of a cluster bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from msgspec import structs
+
+from snellen.benchmarks.base import Summary
+from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.benchmarks.spatial.scorers.rows import Row, macro, means, micro
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.scoring import statistics
+from snellen.scoring.metrics import guessing, share
+from snellen.scoring.scores import Scores
+from snellen.scoring.statistics.bootstrap import SEED, percentile_interval
+from snellen.types import Metric
+
+REPLICATES = 400
+SETTINGS = {"flip": "flip_eval", "circular": "circ_eval", "flip_circular": "flip_circ_eval"}
+MADE_OF: Mapping[str, Sequence[str]] = {
+    "object_rel_direction": vsi.DIRECTION,
+    "low": spar.NUMBER,
+    "middle": spar.MIDDLE,
+    "high": spar.HIGH,
+}
+"""Groups that a mean of means over some of the groups is made of; SITE's categories are groups themselves."""
+Figures: TypeAlias = Callable[[Sequence[Row]], dict[str, float]]
+
+
+def summary(task: Task) -> Summary:
+    """The summary of one benchmark: `overall`, its sub-scores, then how many replies could not be read or failed."""
+
+    def summarize(scores: Scores, profile: str) -> list[Metric]:
+        rows = rows_of(scores, task)
+        if task.name == "3dsrbench":
+            found = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
+        elif figures := composite(task, profile):
+            values = figures(rows)
+            ends = _intervals(figures, rows, scores) if values else {}
+            # A category of SITE is adjusted for chance too, and no mean over its rows.
+            plain = {} if task.name == "site" else {metric.name: metric for metric in _parts(task, scores)}
+            made = {
+                _key(task, name): plain.get(_key(task, name))
+                or _metric(_key(task, name), value, ends.get(name), _members(scores, task, name))
+                for name, value in values.items()
+            }
+            made = {name: made[name] for name in ("overall", *task.keys, *made) if name in made}
+            found = [made.pop("overall", Metric("overall", None, 0, coverage=0.0)), *made.values()]
+            if task.name == "site":
+                found = [structs.replace(metric, chance=0.0) for metric in found] + [_mean("accuracy", scores)]
+        else:
+            found = [_mean("overall", scores), *_parts(task, scores)]
+        return [*found, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
+
+    return summarize
+
+
+def composite(task: Task, profile: str) -> Figures | None:
+    """The figures that are no plain means over rows, under the names of their groups; None where all of them are."""
+    if task.name in ("vsi-bench", "vsi-debiased"):
+        return vsi.summary
+    if task.name == "spar-bench":
+        return lambda rows: spar.summary(rows, grouping=task.by, view_change_in_middle=profile != "lmms-eval")
+    if task.name == "site":
+        unknown = CONSTANTS["site"]["options_when_unknown"] if profile == "vlmevalkit" else None
+        return lambda rows: _site(rows, unknown)
+    if task.name == "blink" and profile == "lmms-eval":
+        return lambda rows: _blink(rows)
+    return None
+
+
+def _site(rows: Sequence[Row], unknown: int | None) -> dict[str, float]:
+    found = site.summary(rows, options_when_unknown=unknown)
+    return {name.removesuffix("_caa"): value for name, value in found.items()}
+
+
+def _blink(rows: Sequence[Row]) -> dict[str, float]:
+    overall = macro(rows, "category")
+    return {} if overall is None else {"overall": overall, **means(rows, "category")}
+
+
+def rows_of(scores: Scores, task: Task) -> list[Row]:
+    """The rows that figures are made of, in the order of `scores`."""
+
+    def texts(name: str) -> list[str]:
+        column = scores.meta.get(name)
+        if column is None:
+            return [""] * len(scores)
+        return [column.names[code] if code >= 0 else "" for code in column.codes]
+
+    values = [None if np.isnan(value) else float(value) for value in scores.value]
+    options = [int(n) if n.isdecimal() else 0 for n in texts("n")]
+    return [
+        Row(value, {task.by: group} if group else {}, n, qid)
+        for value, group, n, qid in zip(values, texts(task.by), options, texts("qid"), strict=True)
+    ]
+
+
+def _mean(name: str, scores: Scores) -> Metric:
+    return statistics.mean(name, scores, chance=guessing(scores))
+
+
+def _parts(task: Task, scores: Scores) -> list[Metric]:
+    """The mean of each group under the payload's key, in the payload's order, groups that it does not know behind."""
+    found = {_key(task, value): _mean(_key(task, value), part) for value, part in scores.by(task.by)}
+    first = [found.pop(key) for key in task.keys if key in found]
+    return [*first, *found.values()]
+
+
+def _key(task: Task, group: str) -> str:
+    """The payload's key of a group; of one that it does not know the group's own name with `_accuracy` or `_caa` behind."""
+    unknown = f"{group}_caa" if task.name == "site" else f"{group}_accuracy"
+    return group if group == "overall" else task.groups.get(group, unknown)
+
+
+def _members(scores: Scores, task: Task, name: str) -> Scores:
+    """The rows behind a figure that is a mean of means: all of them, or those of the types that it is made of."""
+    column = scores.meta.get(task.by)
+    if name == "overall" or column is None:
+        return scores
+    codes = [code for code, value in enumerate(column.names) if value in MADE_OF.get(name, (name,))]
+    return scores.select(np.isin(column.codes, codes))
+
+
+def _metric(name: str, value: float, ends: tuple[float, float] | None, scores: Scores) -> Metric:
+    scored = int(np.count_nonzero(~np.isnan(scores.value)))
+    return Metric(name, value, scored, ends, coverage=min(1.0, scored / scores.expected) if scores.expected else 0.0)
+
+
+def _intervals(figures: Figures, rows: Sequence[Row], scores: Scores) -> dict[str, tuple[float, float] | None]:
+    """The interval of every figure at once, from the rows of clusters drawn with replacement; the seed is fixed."""
+    clusters: dict[int, list[Row]] = {}
+    for row, group in zip(rows, scores.group.tolist(), strict=True):
+        clusters.setdefault(group, []).append(row)
+    every = [clusters[group] for group in sorted(clusters)]
+    draw = np.random.default_rng(SEED)
+    drawn: dict[str, list[float]] = {}
+    for _ in range(REPLICATES if len(every) > 1 else 0):
+        for name, value in figures(
+            [row for one in draw.integers(0, len(every), len(every)) for row in every[one]]
+        ).items():
+            drawn.setdefault(name, []).append(value)
+    return {name: percentile_interval(np.array(values), len(every), len(rows)) for name, values in drawn.items()}
+
+
+def _settings(task: Task, scores: Scores, rows: Sequence[Row], profile: str) -> list[Metric]:
+    """3DSRBench where several forms of one question must be right together: rotated, flipped, both.
+
+    Under lmms-eval's rule each key counts; VLMEvalKit looks at the rows that bear their key as a name, and has figures of
+    each category; where a run was cut short it would stop, here keys without that row are left out. Repeats are apart.
+    """
+    by_repeat = _repeats(scores, rows)
+    found: list[Metric] = []
+    for setting, prefix in SETTINGS.items():
+        if profile in ("vlmevalkit", "easi"):
+            some = [three_dsr.main_rows(_whole(part, setting), setting) for part in by_repeat]
+            flat = [row for part in some for row in part]
+            named: Mapping[str, list[Row]] = {"overall": flat} | {
+                _key(task, group): [row for row in flat if row.groups.get(task.by) == group]
+                for group in dict.fromkeys(row.groups.get(task.by, "") for row in flat)
+                if group
+            }
+        else:
+            units = [three_dsr.units(part, setting) for part in by_repeat]
+            named = {"overall": [Row(value, qid=key) for part in units for key, value in part.items()]}
+        found += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
+    return found
+
+
+def _whole(rows: Sequence[Row], setting: str) -> list[Row]:
+    """The rows of keys that have the row of their own name."""
+    names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
+    return [row for row in rows if key(row.qid) in names]
+
+
+def _repeats(scores: Scores, rows: Sequence[Row]) -> list[list[Row]]:
+    column = scores.meta.get("repeat")
+    codes = [-1] * len(rows) if column is None else column.codes.tolist()
+    parts: dict[int, list[Row]] = {}
+    for row, code in zip(rows, codes, strict=True):
+        parts.setdefault(code, []).append(row)
+    return list(parts.values())
+
+
+def _unit_mean(name: str, rows: Sequence[Row], scores: Scores) -> Metric:
+    value = micro(rows)
+    if value is None:
+        return Metric(name, None, 0, coverage=0.0)
+    bases = {base: code for code, base in enumerate(dict.fromkeys(row.qid[: three_dsr.BASE] for row in rows))}
+    group = np.array([bases[row.qid[: three_dsr.BASE]] for row in rows], dtype=np.int64)
+    values = np.array([row.value or 0.0 for row in rows])
+    answered = float((~scores.has("unscored")).sum())
+    coverage = min(1.0, answered / scores.expected) if scores.expected else 0.0
+    return Metric(name, value, len(rows), statistics.interval(values, group), coverage=coverage)

@@ -1,0 +1,232 @@
+"""How a question is put: which words, in which order with what is shown, and which frames of a video, as each harness has it.
+
+The words lie in words/, one file a harness, and are our own: snellen.benchmarks.spatial.prompts.wordings. Where pictures stand is
+the harness's: at the front, or at the `<image>` and `<video>` marks of the question (MindCube, SITE, MMSI-Video).
+
+Source: the tasks of lmms-eval and the data sets of VLMEvalKit, as docs/spatial-prompts.md says for each benchmark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.prompts.wordings import FORMS, Words, filled, listed, words_for
+from snellen.benchmarks.spatial.question import Question, options_in
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.errors import UsageError
+from snellen.sources import Unreadable
+from snellen.types import Blob, Generation, Image, Part, Pick, Prompt, Text, Video
+
+OPTIONS: Mapping[str, str] = {
+    "prompting": f"whose order of words and pictures, and whose frames: {' or '.join(FORMS)} (default: {FORMS[0]}, or that of the words)",
+    "prompts": "a file of words to use in place of ours, as `snellen prompts import` writes it (.toml)",
+    "sample-frames": (
+        "how many frames of a video are shown, or with vlmevalkit how many a second, as 2fps "
+        f"(default: {frames.VIDEO}; MMSI-Video {frames.MMSI_VIDEO})"
+    ),
+}
+BOXED = ("position_matching", "camera_motion_infer")
+STRIPPED = ("mmsi-bench", "site")  # both harnesses take white space off these questions
+MOST_FRAMES = 4096
+_RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
+_MARK = re.compile(r"(<video>|<image>)")
+
+
+class Prompting(Struct, frozen=True):
+    """How the questions of one benchmark are put.
+
+    Attributes:
+        form: one of FORMS.
+        words: ours, or those of the user's file.
+        count: frames of a video, 0 for the benchmark's own number.
+        rate: frames a second of a video in place of a number, 0 for a number.
+    """
+
+    form: str
+    words: Words
+    count: int = 0
+    rate: float = 0.0
+
+
+class Shown(Struct, frozen=True):
+    """What a question shows, nothing of it read yet: pictures in order, or a video, or clips that are given as frames."""
+
+    images: tuple[Blob, ...] = ()
+    video: Blob | None = None
+    segments: tuple[tuple[Blob, ...], ...] = ()
+
+
+def of(data: Data, task: Task) -> Prompting:
+    """The settings that the user's options ask for.
+
+    Raises:
+        UsageError: a form that nobody knows, a number of frames that is none, a rate where there is no formula for it.
+        DataError: the user's file of words cannot be used.
+    """
+    asked = data.options.get("prompting")
+    if asked not in (None, *FORMS):
+        raise UsageError(f"prompting={asked!r} is not known", f"One of these: {', '.join(FORMS)}.")
+    given = data.options.get("prompts")
+    form, words = words_for(task, asked, None if given is None else Path(given).expanduser())
+    said = data.options.get("sample-frames", "")
+    rate = _RATE.fullmatch(said)
+    if rate is not None:
+        if form != "vlmevalkit" or task.name == "mmsi-video-bench" or not float(rate[1]):
+            why = (
+                "MMSI-Video's clips are frames already" if form == "vlmevalkit" and float(rate[1]) else f"not by {form}"
+            )
+            raise UsageError(f"sample-frames={said!r}: frames are not taken by time here ({why})", "Give a number.")
+    elif said and not (said.isascii() and said.isdecimal() and 1 <= int(said[:9]) <= MOST_FRAMES):
+        raise UsageError(
+            f"sample-frames={said!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
+        )
+    return Prompting(form, words, 0 if rate else int(said or 0), float(rate[1]) if rate else 0.0)
+
+
+def digest(data: Data, task: Task) -> str:
+    """What a run's fingerprint holds of the words, of their order and of how frames are taken."""
+    return sha256(msgspec.json.encode(of(data, task))).hexdigest()
+
+
+def compose(how: Prompting, task: Task, question: Question, shown: Shown) -> Prompt:
+    """The prompt of a question: what is shown and the text, in the harness's order.
+
+    A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
+    in place of them: its sample fails with the reason, for asked without pictures it would be another question.
+    """
+    said = how.words
+    text = filled(said, _template(said, task, question, shown), _values(said, task, question))
+    generation = None
+    if said.max_tokens or said.temperature is not None:
+        generation = Generation(max_tokens=said.max_tokens or None, temperature=said.temperature)
+    return Prompt(tuple(_arranged(how, task, question, text, shown)), generation=generation)
+
+
+def _template(said: Words, task: Task, question: Question, shown: Shown) -> str:
+    if task.name == "site" and shown.video is not None:
+        return "video"
+    if said.boxes and question.groups.get("question_type") in BOXED:
+        return "boxes"
+    return question.kind if question.kind in ("number", "short") else "choice"
+
+
+def _values(said: Words, task: Task, question: Question) -> dict[str, str]:
+    """What the places of a template stand for; columns that a row lacks are made up for by its question and options."""
+    asked = question.text.strip() if task.name in STRIPPED else question.text
+    options = listed(said, question.options)
+    in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
+    pieces = {name: text for name, text in question.pieces.items() if text}
+    if not pieces.keys() & {"task_prompt", "user_prompt", "format_prompt"}:
+        pieces["user_prompt"] = asked
+    return {
+        "question": asked,
+        "options": "" if in_text else options,
+        "letters": ", ".join(question.options) or "A, B, C, D",
+        "input_prompt": asked,
+        "prompt": f"{asked}\n{options}",
+        "choices": "\n".join(f"{letter}. {text}" for letter, text in question.options.items()),
+        **pieces,
+    }
+
+
+def _arranged(how: Prompting, task: Task, question: Question, text: str, shown: Shown) -> list[Part]:
+    if shown.video is not None:
+        return [Video(shown.video, pick=_pick(how, task)), Text(text)]
+    images: list[Part] = [Image(blob) for blob in shown.images]
+    if any(isinstance(blob, Unreadable) for blob in shown.images):
+        return [*images, Text(text)]  # none is dropped, so that the sample fails
+    if task.name == "mmsi-video-bench":
+        parts = _clips(how, question, text, shown)
+    elif task.name == "mindcube-tiny" and (question.pieces.get("input_prompt") or "<image>" in text):
+        parts = _interleaved(text, images)
+    elif task.name == "site" and "<image>" in text:
+        parts = _interleaved_lmms_eval(text, images) if how.form == "lmms-eval" else _interleaved(text, images)
+    elif task.name == "site":
+        parts = [*images, Text(text.strip())]
+    else:
+        return [*images, Text(text)]
+    if all(isinstance(part, Text) for part in parts) and (images or any(shown.segments)):
+        fault = f"question {question.id}: it has pictures, and no mark in its text says where they belong"
+        return [Image(Unreadable(question.id, fault, "Mend the row, or leave it out.")), *parts]
+    return parts
+
+
+def _interleaved(text: str, images: Sequence[Part]) -> list[Part]:
+    """Text and pictures in turn at the `<image>` marks; a mark without a picture goes, and pictures beyond the marks do."""
+    parts: list[Part] = []
+    pieces = text.split("<image>")
+    for at, piece in enumerate(pieces):
+        if piece.strip():
+            parts.append(Text(piece.strip()))
+        if at < len(pieces) - 1 and at < len(images):
+            parts.append(images[at])
+    return parts
+
+
+def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
+    """SITE in lmms-eval goes by the pictures: each has the text before its mark in front of it, and the text behind the
+    last mark stands at the end. So pictures beyond the marks stand before that, and of marks beyond the pictures the text
+    between them is lost.
+    """
+    *before, last = text.split("<image>")
+    parts: list[Part] = []
+    for at, image in enumerate(images):
+        if at < len(before) and before[at].strip():
+            parts.append(Text(before[at].strip()))
+        parts.append(image)
+    return [*parts, Text(last.strip())] if last.strip() else parts
+
+
+def _clips(how: Prompting, question: Question, text: str, shown: Shown) -> list[Part]:
+    """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
+    `<image>` the next reference picture. Where marks and pictures differ in number VLMEvalKit stops, and lmms-eval leaves
+    out whichever are too many.
+    """
+    count = how.count or frames.MMSI_VIDEO
+    rule = frames.mmsi_video_lmms_eval if how.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
+    lengths = [len(clip) for clip in shown.segments]
+    chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]
+    clips = [[Image(clip[at]) for at in places] for clip, places in zip(shown.segments, chosen, strict=True)]
+    references = [Image(blob) for blob in shown.images]
+    system = question.pieces.get("system_prompt", "")
+    parts: list[Part] = [Text(system)] if system.strip() else []
+    found = _MARK.split(text)
+    marks = (found.count("<video>"), found.count("<image>"))
+    if how.form == "vlmevalkit" and marks != (len(clips), len(references)):
+        fault = (
+            f"question {question.id}: its text marks {marks[0]} clips and {marks[1]} pictures, and it has {len(clips)} and "
+            f"{len(references)}; VLMEvalKit would stop here"
+        )
+        hint = "Mend the row; or ask with --prompting lmms-eval, which leaves out what is too many."
+        return [*parts, Image(Unreadable(question.id, fault, hint)), Text(text)]
+    for piece in found:
+        if piece == "<video>":
+            parts += clips.pop(0) if clips else []
+        elif piece == "<image>":
+            parts += [references.pop(0)] if references else []
+        elif piece.strip():
+            parts.append(Text(piece))
+    return parts
+
+
+def _pick(how: Prompting, task: Task) -> Pick:
+    """The frames of a video by the harness's formula."""
+    count = how.count or frames.VIDEO
+    if how.form == "lmms-eval":
+        return Pick(f"lmms-eval:{count}", partial(frames.lmms_eval, count=count), count)
+    tail = task.name != "site"
+    if how.rate:
+        name = f"vlmevalkit-{'rate-tail' if tail else 'rate'}:{how.rate:g}fps"
+        return Pick(name, partial(frames.by_rate, fps=how.rate, tail=tail), MOST_FRAMES, by_rate=True)
+    if tail:
+        return Pick(f"vlmevalkit-tail:{count}", partial(frames.uniform_tail, count=count), count + 1)
+    return Pick(f"vlmevalkit-uniform:{count}", partial(frames.uniform, count=count), count)

@@ -1,0 +1,90 @@
+"""Which frames of a video are shown: the index formulas of both harnesses.
+
+Source: `video-as-images` tasks of lmms-eval, the `nframe` mode and the MMSI-Video set of VLMEvalKit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
+from snellen.errors import DataError
+
+VIDEO: int = CONSTANTS["frames"]["video"]
+MMSI_VIDEO: int = CONSTANTS["frames"]["mmsi_video"]
+
+
+def lmms_eval(total: int, count: int = VIDEO) -> list[int]:
+    """Even steps from the first frame to the last, cut off to whole numbers; no more indices than there are frames."""
+    return _even(total, min(count, _frames(total)))
+
+
+def uniform(total: int, count: int = VIDEO) -> list[int]:
+    """VLMEvalKit's plain form (SITE): as in lmms-eval, but a short video repeats frames until there are `count`."""
+    return _even(total, count)
+
+
+def uniform_tail(total: int, count: int = VIDEO) -> list[int]:
+    """VLMEvalKit's form for VSI-Bench: as `uniform`, and the last frame once more where it is not the last already."""
+    found = _even(total, count)
+    return found if found[-1] == total - 1 else [*found, total - 1]
+
+
+def chunk_centre(total: int, count: int = VIDEO) -> list[int]:
+    """VLMEvalKit's middle of each of `count` equal chunks; the chunk's start is rounded half to even."""
+    size = _frames(total) / count
+    return [min(max(int(size / 2 + round(size * chunk)), 0), total - 1) for chunk in range(count)]
+
+
+def by_rate(total: int, video_fps: float, fps: float, *, tail: bool = False) -> list[int]:
+    """VLMEvalKit's form by rate: int(total / video_fps * fps) frames, the i-th being int(i * video_fps / fps).
+
+    Args:
+        total: frames of the video.
+        video_fps: its frames a second.
+        fps: frames a second to show.
+        tail: add the last frame where it is not the last already, as for VSI-Bench.
+    """
+    found = [int(place * video_fps / fps) for place in range(int(_frames(total) / video_fps * fps))]
+    return [*found, total - 1] if tail and (not found or found[-1] != total - 1) else found
+
+
+def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
+    """Frames of each segment in lmms-eval: all of them up to `count` in total, else even steps over all segments together.
+
+    A segment that gets none shows its first frame, so that there may be more than `count`; the last frame may be missed,
+    for the step is multiplied in floating point and cut off.
+    """
+    total = sum(lengths)
+    if total <= count:
+        return [list(range(length)) for length in lengths]
+    step = (total - 1) / max(count - 1, 1)
+    chosen = [int(place * step) for place in range(count)]
+    return [found or [0][:length] for found, length in zip(_split(chosen, lengths), lengths, strict=True)]
+
+
+def mmsi_video_vlmevalkit(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
+    """Frames of each segment in VLMEvalKit: even steps over all segments together; a segment may get none."""
+    total = sum(lengths)
+    if total <= count:
+        return [list(range(length)) for length in lengths]
+    return _split(sorted(set(_even(total, count))), lengths)
+
+
+def _even(total: int, count: int) -> list[int]:
+    return [int(place) for place in np.linspace(0, _frames(total) - 1, count, dtype=int)]
+
+
+def _frames(total: int) -> int:
+    if total < 1:
+        raise DataError(f"A video of {total} frames has none to show; at least 1 was expected. Is the file whole?")
+    return total
+
+
+def _split(chosen: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    ends = list(accumulate(lengths))
+    starts = [end - length for end, length in zip(ends, lengths, strict=True)]
+    return [[one - start for one in chosen if start <= one < end] for start, end in zip(starts, ends, strict=True)]

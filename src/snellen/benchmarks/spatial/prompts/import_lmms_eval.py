@@ -1,0 +1,306 @@
+"""The words of lmms-eval's own tasks, read out of an installation of it, as a file for `--prompts`.
+
+Only YAML files are read, and of them only texts and numbers: nothing of the package is imported, a tag such as
+`!function` stands for nothing, and files outside the folder of the tasks are not opened. What lmms-eval has in its Python
+code is not read: there our words remain, and the file says so.
+
+Source: docs of lmms-eval on task files (`include`, `lmms_eval_specific_kwargs`, `generation_kwargs`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from snellen.benchmarks.spatial.prompts import frames
+from snellen.benchmarks.spatial.prompts.wordings import Words, ours
+from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.errors import DataError
+
+LONGEST_YAML = 1 << 18
+DEEPEST_INCLUDE = 8
+DEFAULT = "default"
+HOW_TO_GET = "Install it beside Snellen (pip install lmms-eval), or give the folder of a copy of it: --path DIR."
+# A field of ours and the setting of lmms-eval's that it is read from, by task.
+_TEXTS: Mapping[str, tuple[tuple[str, Mapping[str, str]], ...]] = {
+    "vsi-bench": (
+        ("vsibench_multiimage", {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"}),
+    ),
+    "mmsi-bench": (("mmsi_bench", {"pre": "pre_prompt", "post": "post_prompt"}),),
+    "mindcube-tiny": (("mindcube_tiny", {"pre": "pre_prompt", "post": "post_prompt"}),),
+    "viewspatial": (("viewspatial", {}),),
+    "site": (
+        ("site_bench_image", {"post": "post_prompt"}),
+        ("site_bench_video_multiimage", {"post_video": "post_prompt"}),
+    ),
+    "blink": (("blink_counting", {"pre": "pre_prompt"}),),
+    "3dsrbench": (("3dsrbench_circular", {"pre": "pre_prompt", "post": "post_prompt"}),),
+    "embspatial": (("embspatial", {"pre": "pre_prompt"}),),
+    "mmsi-video-bench": (("mmsi_video_u50", {"post": "post_prompt"}),),
+    "omnispatial": (("omnispatial_test", {}),),
+    "spar-bench": (("sparbench", {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"}),),
+    "vsi-debiased": (
+        (
+            "vsibench_debiased_multiimage",
+            {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"},
+        ),
+    ),
+}
+OURS = {
+    "viewspatial": "all of it",
+    "omnispatial": "all of it",
+    "site": "the sentence in front of questions about videos",
+    "spar-bench": "the sentence about boxes",
+}
+"""What lmms-eval has in its code, so that our words remain."""
+
+_TASK = re.compile(r"""^task:\s*["']?([\w.-]+)["']?\s*(?:#.*)?$""", re.MULTILINE)
+
+
+class Imported(Struct, frozen=True):
+    """Words read from lmms-eval.
+
+    Attributes:
+        words: by benchmark; those that were not found are not among them.
+        missing: benchmarks without their task file.
+        remarks: what a user must know of it, one line each.
+        source: lmms-eval and its version, or the folder's name.
+    """
+
+    words: Mapping[str, Words]
+    missing: tuple[str, ...]
+    remarks: tuple[str, ...]
+    source: str
+
+
+def installed() -> Path:
+    """The folder of the lmms-eval that is installed beside Snellen; nothing of it is run.
+
+    Raises:
+        DataError: there is none.
+    """
+    spec = find_spec("lmms_eval")  # of a package at the top nothing is run
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(folder) / "tasks").is_dir():
+            return Path(folder)
+    raise DataError("lmms-eval is not installed where Snellen is", HOW_TO_GET)
+
+
+def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
+    """The words of lmms-eval's tasks for the spatial benchmarks.
+
+    Args:
+        path: the package's folder, its folder of tasks, or a folder that has `lmms_eval` in it; None: what is installed.
+        model_key: which of the models' own settings to take where a task has them, such as `gpt4v`; a task without them
+            has its default.
+
+    Raises:
+        DataError: nothing there, no task of these benchmarks in it, a file that cannot be read or holds no such settings.
+    """
+    package = installed() if path is None else path
+    tasks = _tasks(package)
+    found = _files(tasks)
+    keyed = model_key == DEFAULT
+    words: dict[str, Words] = {}
+    missing: list[str] = []
+    remarks: list[str] = []
+    for name, parts in _TEXTS.items():
+        lacking = [task for task, _ in parts if task not in found]
+        if lacking:
+            missing.append(name)
+            remarks.append(f"{name}: lmms-eval has no task {', '.join(lacking)} here; {_instead(name)}")
+            continue
+        words[name] = ours("lmms-eval", name)
+        for task, texts in parts:
+            config = _config(found[task], tasks)
+            words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)
+            keyed = keyed or model_key in (config.get("lmms_eval_specific_kwargs") or ())
+        if name in OURS:
+            remarks.append(f"{name}: our words remain for {OURS[name]}, which lmms-eval has in its code")
+    if not words:
+        raise DataError(f"{tasks}: none of the tasks of the spatial benchmarks is there", HOW_TO_GET)
+    if not keyed:
+        raise DataError(f"{tasks}: no task has settings for {model_key!r}", "Leave --model-key away for the default's.")
+    return Imported(words, tuple(missing), tuple(remarks), _source(package, path))
+
+
+def _instead(name: str) -> str:
+    return "VSI-Bench's words are used" if name == "vsi-debiased" else "the file has no words for it"
+
+
+def _source(package: Path, given: Path | None) -> str:
+    if given is None:
+        try:
+            return f"lmms-eval {version('lmms-eval')}"
+        except PackageNotFoundError:
+            return "lmms-eval"
+    for near in (package, package.parent):
+        for folder in sorted(near.glob("lmms_eval-*.dist-info")):
+            release = folder.name.removeprefix("lmms_eval-").removesuffix(".dist-info")
+            if re.fullmatch(r"[\w.+-]+", release):
+                return f"lmms-eval {release}"
+    return f"lmms-eval in a folder {package.name!r}"
+
+
+def _tasks(package: Path) -> Path:
+    for folder in (package / "tasks", package / "lmms_eval" / "tasks", package):
+        if folder.is_dir() and (folder.name == "tasks"):
+            return folder
+    raise DataError(f"{package}: there is no folder of lmms-eval's tasks", HOW_TO_GET)
+
+
+def _files(tasks: Path) -> dict[str, Path]:
+    """Task name to its file, of the tasks that are wanted.
+
+    Raises:
+        DataError: two files say that they are one task.
+    """
+    wanted = {task for parts in _TEXTS.values() for task, _ in parts}
+    found: dict[str, Path] = {}
+    for path in _yaml_files(tasks):
+        for name in _TASK.findall(_text(path)):
+            if name not in wanted:
+                continue
+            if name in found:
+                raise DataError(f"{tasks}: {found[name].name} and {path.name} both say that they are the task {name}")
+            found[name] = path
+    return found
+
+
+def _yaml_files(tasks: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(tasks):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder) / name
+            if name.endswith((".yaml", ".yml")) and path.is_file():
+                yield path
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as stream:
+        raw = stream.read(LONGEST_YAML + 1)
+    if len(raw) > LONGEST_YAML:
+        return ""  # no task file of lmms-eval's is nearly as long
+    return raw.decode("utf-8", "replace")
+
+
+def _config(path: Path, tasks: Path, depth: int = 0) -> dict[str, Any]:
+    """A task's settings: those of the files that it includes, its own over them, key by key.
+
+    Raises:
+        DataError: no YAML, an included file that is not there or lies outside the tasks, files that include each other.
+    """
+    if depth > DEEPEST_INCLUDE:
+        raise DataError(f"{path}: files include each other {DEEPEST_INCLUDE} deep and deeper")
+    config = _yaml(path)
+    included = config.pop("include", [])
+    merged: dict[str, Any] = {}
+    for name in reversed([included] if isinstance(included, str) else included or []):
+        # Not resolved: installers may have put links in place of the files.
+        other = Path(os.path.normpath(path.parent / str(name)))
+        if not other.is_relative_to(os.path.normpath(tasks)):
+            raise DataError(f"{path}: it includes {str(name)[:200]!r}, which lies outside {tasks}")
+        if not other.is_file():
+            raise DataError(f"{path}: it includes {str(name)[:200]!r}, which is not there", "Is the copy whole?")
+        merged.update(_config(other, tasks, depth + 1))
+    return {**merged, **config}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        """Texts, numbers, lists and mappings; any other tag is nothing, and `<<` is refused, for it can grow without end."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+                raise yaml.YAMLError("it merges mappings (<<), which is not read")
+
+    Plain.add_constructor(None, lambda loader, node: None)
+    try:
+        found = yaml.load(_text(path), Plain)  # a SafeLoader that knows even less
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: settings by name were expected, and it holds {type(found).__name__}")
+    return found
+
+
+def _with(
+    words: Words, texts: Mapping[str, str], config: Mapping[str, Any], model_key: str, place: str, remarks: list[str]
+) -> Words:
+    """The words with a task's texts in place of ours, and its limits."""
+    settings = _settings(config, model_key, place)
+    if settings.get("prompt_format"):
+        raise DataError(
+            f"{place}: {model_key} has prompts laid out in another way ({settings['prompt_format']!r})",
+            "Only texts are imported; leave --model-key away.",
+        )
+    new: dict[str, Any] = {}
+    for field, key in texts.items():
+        text = settings.get(key)
+        if text is None or (text == "" and place.startswith("vsi")):
+            if getattr(words, field):
+                remarks.append(f"{place}: it has no {key}; ours remains")
+            continue
+        if not isinstance(text, str) or any("\ud800" <= one <= "\udfff" for one in text):
+            raise DataError(f"{place}: its {key} is no text that can be written: {text!r:.80}")
+        new[field] = text.replace("{}", "{letters}") if place.startswith("blink") else text
+    generation = config.get("generation_kwargs")
+    limits = generation if isinstance(generation, dict) else {}
+    if isinstance(limits.get("max_new_tokens"), int) and limits["max_new_tokens"] > 0:
+        new["max_tokens"] = limits["max_new_tokens"]
+    if isinstance(limits.get("temperature"), int | float) and 0 <= limits["temperature"] <= 100:
+        new["temperature"] = float(limits["temperature"])
+    shown = settings.get("num_frames", settings.get("max_frame"))
+    usual = frames.MMSI_VIDEO if place.startswith("mmsi-video") else frames.VIDEO
+    if isinstance(shown, int) and shown != usual:
+        remarks.append(f"{place}: it shows {shown} frames; add --sample-frames {shown}")
+    if settings.get("interleave_visuals") is False:
+        remarks.append(f"{place}: it does not interleave, while we put pictures at their marks")
+    return structs.replace(words, **new)
+
+
+def _settings(config: Mapping[str, Any], model_key: str, place: str) -> dict[str, Any]:
+    """What lmms-eval takes of `lmms_eval_specific_kwargs`: the model's own settings, else all, with the default's over them."""
+    given = config.get("lmms_eval_specific_kwargs") or {}
+    if not isinstance(given, dict):
+        raise DataError(f"{place}: lmms_eval_specific_kwargs holds no settings by name: {given!r:.80}")
+    own = given.get(model_key) if model_key != DEFAULT else None
+    if isinstance(own, dict):
+        return own
+    default = given.get(DEFAULT)
+    return {**given, **(default if isinstance(default, dict) else {})}
+
+
+def toml(found: Imported) -> str:
+    """The file for `--prompts`."""
+    lines = [
+        f"# Words of {found.source}, read by `snellen prompts import`. They belong to its authors.",
+        *(f"# {line}" for line in found.remarks),
+        'prompting = "lmms-eval"',
+    ]
+    empty = Words(choice="")
+    for name in (name for name in TASKS if name in found.words):
+        lines += ["", f"[{name}]"]
+        for field in empty.__struct_fields__:
+            value = getattr(found.words[name], field)
+            if value != getattr(empty, field):
+                lines.append(f"{field} = {_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: str | float) -> str:
+    if not isinstance(value, str):
+        return repr(value)
+    return '"' + "".join(_ESCAPED.get(one) or one for one in value) + '"'
+
+
+_ESCAPED = {chr(one): f"\\u{one:04x}" for one in (*range(32), 127)} | {'"': '\\"', "\\": "\\\\", "\n": "\\n"}

@@ -1,0 +1,196 @@
+"""The words of the spatial benchmarks' questions: the files in words/, one a harness, and files of a user's own.
+
+Such a file is TOML: `prompting` says whose order its templates are in, and then there is a table a benchmark. Templates have places: `{question}` is filled from the row, `{pre}` and
+`{post}` from the file itself. What stands in `[[...]]` goes where none of its places has anything to show.
+docs/spatial-prompts.md lists the places.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import DataError
+
+FORMS = ("vlmevalkit", "lmms-eval")
+LONGEST_FILE = 1 << 20
+ASKED = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
+PLACES = frozenset(
+    {*ASKED, "options", "letters", "hint", "choices", "task_prompt", "format_prompt"}
+    | {"pre", "post", "post_number", "post_video"}
+)
+# Beside `choice`, which every benchmark has; a missing template would have the question put as one of another kind.
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "vsi-bench": ("number",),
+    "vsi-debiased": ("number",),
+    "site": ("video",),
+    "spar-bench": ("number", "short", "boxes"),
+}
+_PLACE = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+
+
+class Words(Struct, frozen=True, forbid_unknown_fields=True):
+    """How one benchmark's questions are worded.
+
+    Attributes:
+        choice, number, short: the template of each kind of question; `video` is that of SITE's videos, `boxes` that of
+            SPAR-Bench's questions about boxes.
+        options: how one option is written, with {letter} and {text}; `between` stands between two.
+        pre, post: what {pre} and {post} stand for; {letters} in them are the letters of the options. `post_number` and
+            `post_video` are those of numbers and of SITE's videos.
+        max_tokens: new tokens that a reply may have; 0 leaves it to the model.
+        temperature: as the harness asks for it; None leaves it to the model.
+    """
+
+    choice: str
+    number: str = ""
+    short: str = ""
+    video: str = ""
+    boxes: str = ""
+    options: str = "{letter}. {text}"
+    between: str = "\n"
+    pre: str = ""
+    post: str = ""
+    post_number: str = ""
+    post_video: str = ""
+    max_tokens: int = 0
+    temperature: float | None = None
+
+
+class File(Struct, frozen=True):
+    """A file of words: whose order of text and pictures it is for, and the words by benchmark."""
+
+    prompting: str
+    words: Mapping[str, Words]
+
+
+def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Words]:
+    """The form, and its words for a benchmark: of a user's file, else those in words/. VSI-Debiased has VSI-Bench's.
+
+    Args:
+        form: one of FORMS; None: the file's own, without a file the first.
+
+    Raises:
+        DataError: the file cannot be used, has no words for this benchmark, or is for another form.
+    """
+    if file is None:
+        form = form or FORMS[0]
+        return form, ours(form, task.name)
+    found = _of_file(file)
+    if form not in (None, found.prompting):
+        raise DataError(
+            f"prompts={file} has words as {found.prompting} puts questions, and prompting={form} was asked for",
+            "Leave prompting away, or give another file.",
+        )
+    for name in (task.name, "vsi-bench" if task.name == "vsi-debiased" else task.name):
+        if name in found.words:
+            return found.prompting, found.words[name]
+    raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(found.words) or 'none at all'}", _HINT)
+
+
+_HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md says what it holds."
+
+
+def ours(form: str, name: str) -> Words:
+    """Our words for a benchmark, as a harness lays them out."""
+    return _ours(form).words["vsi-bench" if name == "vsi-debiased" else name]
+
+
+@cache
+def _ours(form: str) -> File:
+    return read(files(__package__).joinpath(f"{form}.toml").read_text("utf-8"), f"prompts/{form}.toml")
+
+
+def _of_file(path: Path) -> File:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(LONGEST_FILE + 1)
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"prompts={path}: cannot be read: {error}", _HINT) from error
+    if len(raw) > LONGEST_FILE:
+        raise DataError(f"prompts={path}: more than {LONGEST_FILE:,} bytes, which no file of words has", _HINT)
+    return read(text, str(path))
+
+
+def read(text: str, place: str) -> File:
+    """The words in the text of a file, which messages call `place`.
+
+    Raises:
+        DataError: no TOML; no `prompting`, or an unknown one; an unknown benchmark, field or place; a template that is missing, or shows no question; an
+            option's line without its letter and its text.
+    """
+    try:
+        whole = tomllib.loads(text)
+        form = whole.pop("prompting", None)
+        table = msgspec.convert(whole, dict[str, Words])
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: {error}", _HINT) from error
+    if form not in FORMS:
+        raise DataError(
+            f"{place}: prompting is {form!r}; expected {' or '.join(FORMS)}, at the head of the file", _HINT
+        )
+    for name, words in table.items():
+        if name not in TASKS:
+            raise DataError(f"{place}: {name} is no spatial benchmark; they are {', '.join(TASKS)}", _HINT)
+        for kind in ("choice", "number", "short", "video", "boxes"):
+            _check(getattr(words, kind), f"{place}: {name}.{kind}", needed=kind in ("choice", *TEMPLATES.get(name, ())))
+        if not {"letter", "text"} <= set(_PLACE.findall(words.options)):
+            raise DataError(f"{place}: {name}.options {words.options!r} has no {{letter}} or no {{text}}", _HINT)
+        if words.max_tokens < 0:
+            raise DataError(f"{place}: {name}.max_tokens is {words.max_tokens}; 0 or more was expected", _HINT)
+        if words.temperature is not None and not 0 <= words.temperature <= 100:
+            raise DataError(f"{place}: {name}.temperature is {words.temperature}; 0 or more was expected", _HINT)
+    return File(form, table)
+
+
+def _check(template: str, place: str, *, needed: bool) -> None:
+    if not template:
+        if needed:
+            raise DataError(f"{place} is missing, and questions of that kind are asked", _HINT)
+        return
+    places = set(_PLACE.findall(template))
+    if unknown := sorted(places - PLACES):
+        raise DataError(f"{place} has the place {{{unknown[0]}}}; known are {', '.join(sorted(PLACES))}", _HINT)
+    if not places & ASKED:
+        raise DataError(f"{place} shows no question: one of {', '.join(sorted(ASKED))} was expected in braces", _HINT)
+
+
+def filled(words: Words, kind: str, values: Mapping[str, str]) -> str:
+    """The text of a question. What is put into a place is put there as it is, whatever braces it has.
+
+    Args:
+        words: from `words_for`.
+        kind: which template: choice, number, short, video or boxes.
+        values: what its places stand for, `letters` among them; a place without a value stays empty.
+    """
+    own = {name: getattr(words, name).replace("{letters}", values.get("letters", "")) for name in _OWN}
+    every = {**values, **own}
+
+    def kept(part: re.Match[str]) -> str:
+        return part[1] if any(every.get(place) for place in _PLACE.findall(part[1])) else ""
+
+    template = _OPTIONAL.sub(kept, getattr(words, kind))
+    return _PLACE.sub(lambda place: every.get(place[1], ""), template)
+
+
+_OWN = ("pre", "post", "post_number", "post_video")
+
+
+def listed(words: Words, options: Mapping[str, str]) -> str:
+    """The options, letter to text, as the words write them."""
+    return words.between.join(_option(words.options, letter, text) for letter, text in options.items())
+
+
+def _option(line: str, letter: str, text: str) -> str:
+    values = {"letter": letter, "text": text}
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), line)

@@ -1,0 +1,35 @@
+"""The names and numbers of constants.toml, read once.
+
+Lists that stand as text: what a model wrote, and the cells of VLMEvalKit's tables.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+import warnings
+from importlib import resources
+from typing import Any
+
+CONSTANTS: dict[str, Any] = tomllib.loads(
+    resources.files("snellen.benchmarks.spatial.scorers").joinpath("constants.toml").read_text(encoding="utf-8")
+)
+"""Tables by benchmark or rule, as in the file."""
+
+
+LONGEST = 1 << 20  # Python's parser takes a few hundred bytes of memory for each character of a list
+
+
+def listed(text: str) -> list[Any] | None:
+    """The list that a Python literal in text is; None where the text is anything else, or longer than a megabyte."""
+    if len(text) > LONGEST:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # Python warns about forms such as `1and`, which here are a model's words and nobody's programme.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        # RecursionError and MemoryError are what the parser says to brackets nested too deep.
+        return None
+    return found if isinstance(found, list) else None

@@ -1,0 +1,33 @@
+"""The strict profile of all spatial benchmarks: careful extractors, and nothing is filled in that was not said."""
+
+from __future__ import annotations
+
+from snellen.benchmarks.spatial.question import UNKNOWN_OPTIONS
+from snellen.benchmarks.spatial.scorers import spar, vsi
+from snellen.scoring.extract import read
+from snellen.types import Sample, Score, Text
+
+
+def strict(sample: Sample, reply: str) -> Score:
+    """A letter against the gold one, a number by its mean relative accuracy, a view change along its five axes.
+
+    What is not exactly one answer is `invalid` and worth 0, with the reason; a sample without a gold answer that can be
+    compared is unscored. Extractors know the options and the question where those are at hand.
+    """
+    if sample.kind == "number":
+        reading = read("number", reply, question=_question(sample))
+        score = vsi.scored(None if reading.value is None else float(reading.value), str(sample.meta["gold"]))
+        return Score(score.value, score.extracted, score.verdict, reading.reason or score.reason)
+    if sample.kind == "choice":
+        if not isinstance(sample.target, str) or len(sample.target) != 1:
+            return Score(None, None, "unscored", f"the gold answer {sample.meta['gold']!r} is no letter")
+        reading = read("choice", reply, question=_question(sample), options=sample.options or UNKNOWN_OPTIONS)
+        if reading.value is None:
+            return Score(0.0, None, "invalid", reading.reason)
+        right = reading.value == sample.target
+        return Score(float(right), reading.value, "correct" if right else "wrong")
+    return spar.strict_view_change(reply, str(sample.meta["gold"]))
+
+
+def _question(sample: Sample) -> str:
+    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))

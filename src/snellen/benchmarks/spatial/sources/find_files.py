@@ -1,0 +1,144 @@
+"""Which files of a folder or repository hold the questions of a benchmark, and which look alike and do not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from snellen.benchmarks.spatial.sources.media import ARCHIVES, archives, near
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.errors import DataError
+from snellen.sources import kept_tree
+from snellen.types import Blob
+
+TABLES = (".parquet", ".jsonl", ".ndjson", ".json")
+_VARIANT = re.compile(r"_(?:\d+frame|manual_cot)$")
+
+
+def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
+    """File names of VLMEvalKit's tables of a benchmark: its data names without the number of frames."""
+    names = [_VARIANT.sub("", name) for name in task.kit.split(", ")]
+    return tuple(f"{name}.tsv" for name in names if part in name.lower())
+
+
+def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...], tuple[str, ...]]:
+    """The files that hold the questions, in order, and what is to be said about others that look alike.
+
+    A set's `full` configuration may be declared as `test*.parquet` and so take in parts of itself (VSI-Bench does): only
+    files named for the split itself, or its numbered shards, are taken, and of one kind of file. Where none of these names
+    lies beside the archives, one that lies inside of an archive is taken.
+
+    Raises:
+        DataError: there is none.
+    """
+    names = {path.relative_to(folder).as_posix(): path for path in near(folder, TABLES)}
+    own = folder.absolute().name
+    for config in configs(task, part) if own not in configs(task, part) else ("",):
+        for split in task.splits:
+            found = _of_one_kind([name for name in names if _is_shard(name, config, split)])
+            if found:
+                alike = [name for name in names if name not in found and _is_alike(name, config, split)]
+                return tuple(names[name] for name in found), _said(folder, found, alike)
+    for wanted in task.files:
+        for name, path in names.items():
+            if name == wanted or name.endswith(f"/{wanted}"):
+                return (path,), ()
+    if part:
+        found = _of_one_kind([name for name in names if part in Path(name).name.lower()])
+        if found:
+            return tuple(names[name] for name in found), ()
+    packed = _packed(task, folder)
+    if packed is not None:
+        return (packed,), ()
+    if len(names) == 1 and not _of_another(task, part, folder):
+        return tuple(names.values()), ()
+    some = ", ".join(list(names)[:8]) or "no parquet or JSON file"
+    shards = (f"{split}-*.parquet" for split in task.splits)
+    wanted_names = ", ".join(dict.fromkeys((*shards, *task.files, *kit_tables(task, part))))
+    under = [config for config in configs(task, part) if config]
+    raise DataError(
+        f"{folder}: no questions of {task.name} in it; it has {some}",
+        f"{wanted_names} was looked for{' under ' + ', '.join(under) if under else ''}. Name the file as --data.",
+    )
+
+
+def packed_table(task: Task, path: Path) -> Blob:
+    """The table of a benchmark inside of one archive.
+
+    Raises:
+        DataError: the archive cannot be opened, or has none.
+    """
+    found = _packed(task, path)
+    if found is None:
+        wanted = ", ".join(task.files) or "no name of one is known"
+        raise DataError(f"{path}: no questions of {task.name} in it ({wanted})", "Give the folder that holds them.")
+    return found
+
+
+def _packed(task: Task, root: Path) -> Blob | None:
+    for path in archives(root) if task.files else ():
+        try:
+            tree = kept_tree(path)
+        except DataError:
+            if path == root:
+                raise
+            continue  # one among several that cannot be opened: a notice says so where its media are missed
+        names = [name for name in tree.names() if name.lower().endswith(TABLES)]
+        for wanted in task.files:
+            for name in names:
+                if name == wanted or name.endswith(f"/{wanted}"):
+                    return tree.blob(name)
+    return None
+
+
+def configs(task: Task, part: str) -> list[str]:
+    """The folders that a split may lie in, `*` being any and the empty one the root."""
+    return [one for one in task.configs if not part or one.startswith(part)]
+
+
+def _of_another(task: Task, part: str, folder: Path) -> bool:
+    """Whether a folder is the one of a configuration that is not asked, such as SITE's other half."""
+    return folder.absolute().name in set(task.configs) - set(configs(task, part))
+
+
+def patterns(task: Task, part: str = "") -> list[str]:
+    """Names of the files with the questions, as the hub's client takes them."""
+    found: list[str] = []
+    for config in configs(task, part):
+        tops = {"": ("", "data/"), "*": ("*/",)}.get(config, (f"{config}/", f"*/{config}/"))
+        for top in tops:
+            for split in task.splits:
+                found += [f"{top}{split}{mark}{suffix}" for mark in ("", "-*-of-*") for suffix in TABLES]
+    found += [pattern for name in task.files for pattern in (name, f"*/{name}")]
+    found += [f"*{part}*{suffix}" for suffix in TABLES if part]
+    return [*found, *kit_tables(task, part)]
+
+
+def _of_one_kind(names: list[str]) -> list[str]:
+    """Those of the first kind of file: the same rows may lie there as parquet and as JSON."""
+    for suffix in TABLES:
+        if same := [name for name in names if name.lower().endswith(suffix)]:
+            return same
+    return []
+
+
+def _said(folder: Path, found: list[str], alike: list[str]) -> tuple[str, ...]:
+    if not alike:
+        return ()
+    taken = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"
+    some = ", ".join(alike[:3]) + (" ..." if len(alike) > 3 else "")
+    return (f"{folder}: {taken} is read; {len(alike)} files of like names ({some}) repeat or part it, and are not",)
+
+
+def _is_alike(name: str, config: str, split: str) -> bool:
+    return config in ("", "full") and Path(name).name.startswith(split)
+
+
+def _is_shard(name: str, config: str, split: str) -> bool:
+    folder = {"": r"(?:data/)?", "*": r"[^/]+/"}.get(config, rf"(?:.*/)?{re.escape(config)}/")
+    return re.fullmatch(rf"{folder}{re.escape(split)}(?:-\d+-of-\d+)?\.(?:parquet|jsonl?|ndjson)", name) is not None
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is one of the archives that are read in place."""
+    return path.name.lower().endswith(ARCHIVES)

@@ -1,0 +1,118 @@
+"""From what the user gives to the questions of one benchmark: official parquet, JSON and archives, or VLMEvalKit's table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.spatial.prompts import Shown
+from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.sources import carried, vlmevalkit
+from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, is_archive, packed_table, patterns
+from snellen.benchmarks.spatial.sources.official import OfficialFiles
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import DataError, UsageError
+from snellen.sources import locate
+from snellen.sources.hub import HUB
+from snellen.sources.safe_paths import regular_file
+
+MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
+
+
+class Source(Protocol):
+    """The questions of one benchmark in one layout.
+
+    `file` is what messages call it; `questions` starts a new pass over (place such as `row 7`, question or why there is
+    none); `shown` is what a question shows, asked at most once and before the next question; `content` the digest of the
+    questions' bytes; `remarks` what is odd about the source, one line each, whole only after a pass.
+    """
+
+    @property
+    def file(self) -> str: ...
+
+    def questions(self) -> Iterator[tuple[str, Question | DataError]]: ...
+
+    def shown(self, question: Question) -> Shown: ...
+
+    def content(self) -> str: ...
+
+    def remarks(self) -> list[str]: ...
+
+
+def source(task: Task, part: str, data: Data) -> Source:
+    """Where the user's data has the questions of a benchmark.
+
+    Raises:
+        UsageError: no data was given.
+        DataError: nothing there, or nothing of this benchmark in it.
+    """
+    if data.path is None:
+        hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file, or VLMEvalKit's table."
+        raise UsageError(f"{task.name} needs its data, and none was given", hint)
+    path = on_disk(str(data.path), task.name, part)
+    media = media_root(task, data, path)
+    if path.is_dir():
+        if (table := vlmevalkit.in_folder(task, part, path)) is not None:
+            return vlmevalkit.KitFile(task, part, table, media, vlmevalkit.beside(table))
+        files, remarks = chosen(task, part, path)
+        return OfficialFiles(task, part, path, files, media, remarks)
+    regular_file(path)
+    if path.name == carried.NAME:
+        return carried.KeptQuestions(task, part, path)
+    if path.suffix.lower() == ".tsv":
+        return vlmevalkit.KitFile(task, part, path, media)
+    if is_archive(path):
+        return OfficialFiles(task, part, path, (packed_table(task, path),), media)
+    if path.suffix.lower() in TABLES:
+        return OfficialFiles(task, part, path, (path,), media)
+    raise DataError(
+        f"{path}: a folder, {', '.join(TABLES)}, .zip or .tsv was expected",
+        f"Give what {task.hub} holds, or VLMEvalKit's table of {task.kit}.",
+    )
+
+
+def media_root(task: Task, data: Data, path: Path) -> Path:
+    """Where pictures and videos lie: --images, which may be on the hub, else the data's folder or archive itself.
+
+    Args:
+        path: the data, on disk.
+    """
+    if data.images is not None:
+        return _fetched(str(data.images), task.media or MEDIA)
+    return path if path.is_dir() or is_archive(path) else path.absolute().parent
+
+
+@lru_cache(maxsize=32)
+def on_disk(given: str, name: str, part: str) -> Path:
+    """The path, or the folder of the hub's files: asked of the hub once a process.
+
+    The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
+    and from the same commit.
+
+    Raises:
+        DataError: as `snellen.sources.download`; no questions of the benchmark are in the repository.
+    """
+    if not given.startswith(HUB):
+        return Path(given)
+    task = TASKS[name]
+    wanted = patterns(task, part)
+    try:
+        folder = locate(given, patterns=wanted)
+    except DataError:
+        if not task.media:
+            raise
+        folder = locate(given, patterns=[*wanted, *task.media])  # OmniSpatial's questions lie in its archive
+    if not any(folder.glob("*.tsv")):
+        chosen(task, part, folder)
+    if not task.media:
+        return folder
+    repo = given.partition("@")[0]
+    return locate(f"{repo}@{folder.name}", patterns=[*wanted, *task.media])
+
+
+@lru_cache(maxsize=32)
+def _fetched(given: str, wanted: tuple[str, ...]) -> Path:
+    return locate(given, patterns=list(wanted))

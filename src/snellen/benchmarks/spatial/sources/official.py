@@ -1,0 +1,203 @@
+"""The authors' files (or lmms-eval's copies) as a source: parquet with pictures in cells, or JSON rows with paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from snellen.benchmarks.spatial.prompts import Shown
+from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.sources.media import MediaFiles
+from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS, Row
+from snellen.benchmarks.spatial.tasks import Task
+from snellen.errors import DataError
+from snellen.sources import Base64Blob, Unreadable, digest, salvaged
+from snellen.sources.parquet_images import ParquetCell, pictured_rows
+from snellen.types import Blob
+
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
+IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+LINED = (".jsonl", ".ndjson")
+OWN_IDS = ("vsi-bench", "vsi-debiased")
+_PICTURES = re.compile(r"images?|image_\d+|visual|ref_images")
+LEAST_BASE64 = 64
+
+
+@dataclass
+class OfficialFiles:
+    """Questions of one benchmark in one or more files of rows, counted on from file to file.
+
+    Attributes:
+        task, part: the benchmark; image or video for a half of SITE.
+        path: what the user gave.
+        files: the files, or one member of an archive, in order.
+        media: the root of the paths in the rows.
+        said: what was said when the files were chosen.
+    """
+
+    task: Task
+    part: str
+    path: Path
+    files: tuple[Path | Blob, ...]
+    media: Path
+    said: tuple[str, ...] = ()
+    _last: tuple[int, str, tuple[Blob, ...]] = (-1, "", ())
+    _dropped: int = 0
+    _found: MediaFiles | None = field(default=None)
+
+    @property
+    def file(self) -> str:
+        """What messages call it: the file, or the folder of several."""
+        return _name(self.files[0]) if len(self.files) == 1 else str(self.path)
+
+    def questions(self) -> Iterator[tuple[str, Question | DataError]]:
+        """(place, question), rows of an id that was there already left out where ids are the set's own."""
+        at = -1
+        seen: set[str] = set()
+        self._dropped = 0
+        for file in self.files:
+            for number, row, cells in _rows(file):
+                place = f"{'line' if _name(file).endswith(LINED) else 'row'} {number:,}"
+                if len(self.files) > 1:
+                    place = f"{Path(_name(file)).name}, {place}"
+                if isinstance(row, DataError):
+                    at += 1
+                    yield place, row
+                    continue
+                if self.task.name == "vsi-debiased" and self._pruned(row, file):
+                    continue
+                at += 1
+                try:
+                    question = QUESTIONS[self.task.name](row, at)
+                except DataError as error:
+                    yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Is this its file?")
+                    continue
+                if question.media and _other_half(self.part, question.media[0]):
+                    other = "video" if self.part == "image" else "image"
+                    why = f"{self.file}, {place}: {question.media[0][:200]!r} is for site/{other}, not site/{self.part}"
+                    yield place, DataError(why, f"Give the folder with both halves, or the file of the {self.part}s.")
+                    continue
+                if self.task.name in OWN_IDS:
+                    if question.id in seen:
+                        self._dropped += 1
+                        continue
+                    seen.add(question.id)
+                self._last = (at, place, cells)
+                yield place, question
+
+    def _pruned(self, row: Row, file: Path | Blob) -> bool:
+        """Whether VSI-Debiased leaves a row out: one of the whole set that says so.
+
+        Raises:
+            DataError: nothing says so, in a file that is not called debiased.
+        """
+        if isinstance(pruned := row.get("pruned"), bool):
+            return pruned
+        if "debiased" in _name(file).rpartition("/")[2]:
+            return False
+        hint = "Give test_debiased.parquet, or a file of the whole set with its column `pruned`."
+        raise DataError(f"{_name(file)}: no column `pruned` says which rows are of the debiased set", hint)
+
+    def shown(self, question: Question) -> Shown:
+        """What the question that came last shows: pictures of cells, else files by their paths."""
+        row, place, cells = self._last if self._last[0] == question.row else (question.row, "", ())
+        self._last = (-1, "", ())
+        at = f"{self.file}, {place or f'row {row + 1:,}'}"
+        if self._found is None:
+            self._found = MediaFiles(self.media)
+        files = self._found
+        images = cells or tuple(files.find(name, at) for name in question.media)
+        if question.segments:
+            clips = tuple(tuple(files.find(name, at) for name in clip) for clip in question.segments)
+            return Shown(images, None, clips)
+        if not images:
+            return Shown(images=(_nothing(at),))
+        if not cells and (self.part == "video" or question.media[0].lower().endswith(VIDEOS)):
+            return Shown(video=images[0])
+        return Shown(images=images)
+
+    def content(self) -> str:
+        """SHA-256 over the digests of the files."""
+        told = [
+            digest(file) if isinstance(file, Path) else f"sha256:{sha256(file.read()).hexdigest()}"
+            for file in self.files
+        ]
+        return sha256("\n".join(told).encode()).hexdigest()
+
+    def remarks(self) -> list[str]:
+        """What was said when the files were chosen, how many rows had an id again, which archives cannot be opened."""
+        said = list(self.said)
+        if self._dropped:
+            said.append(f"{self.file}: {self._dropped:,} rows have an id that was there already; they are left out")
+        return said + (self._found.faults if self._found is not None else [])
+
+
+def _other_half(part: str, name: str) -> bool:
+    """Whether a row of SITE is of the half that is not asked, as where one half's file is given for both."""
+    other = {"image": VIDEOS, "video": IMAGES}.get(part, ())
+    return name.lower().endswith(other)
+
+
+def _name(file: Path | Blob) -> str:
+    return str(file) if isinstance(file, Path) else file.key
+
+
+def _nothing(at: str) -> Unreadable:
+    """Asked without its picture a question would be another one."""
+    hint = "Is the file whole? Its rows have pictures, or paths of files."
+    return Unreadable(f"{at}: nothing to show", f"{at}: the row has no picture and names none", hint)
+
+
+def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...]]]:
+    """(number from 1, row without its pictures, the pictures of its cells in order)."""
+    if not isinstance(file, Path) or file.suffix.lower() != ".parquet":
+        for number, row in salvaged(file):
+            if isinstance(row, DataError):
+                yield number, row, ()
+                continue
+            texts = {column: row.pop(column) for column in _written(row)}
+            written = [
+                Base64Blob(f"{_name(file)}, row {number:,}, {column}", text)
+                for column, value in texts.items()
+                for text in (value if isinstance(value, list) else [value])
+            ]
+            yield number, row, tuple(written)
+        return
+    number = 0
+    rows = pictured_rows(file)
+    while True:
+        try:
+            number, found, counts = next(rows)
+        except StopIteration:
+            return
+        except DataError as error:
+            if not number:
+                raise
+            yield number + 1, error, ()
+            return
+        named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
+        for column in _written(found):
+            value = found.pop(column)
+            named[column] = len(value) if isinstance(value, list) else -1
+        cells: list[Blob] = []
+        for column, count in named.items():
+            items = range(count) if count >= 0 else (-1,)
+            cells += [ParquetCell(file, number - 1, column, item) for item in items]
+        yield number, found, tuple(cells)
+
+
+def _written(row: Mapping[str, Any]) -> list[str]:
+    """Columns whose pictures stand as base64; a path has a dot, which base64 has not."""
+    return [column for column, value in row.items() if _PICTURES.fullmatch(column) and _is_base64(value)]
+
+
+def _is_base64(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_is_base64(one) for one in value)
+    if not isinstance(value, str):
+        return False
+    return value.startswith("data:image/") or (len(value) >= LEAST_BASE64 and "." not in value[:4096])

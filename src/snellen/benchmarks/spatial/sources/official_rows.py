@@ -1,0 +1,303 @@
+"""Rows of the authors' files, and of lmms-eval's copies of them, as questions. The `doc` of lmms-eval's samples is such a row.
+
+Columns are those of the hub's data sets; docs/spatial.md lists them. Pictures in cells are read by `where`, not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from snellen.benchmarks.spatial.question import LETTERS, Question, lettered, options_in
+from snellen.benchmarks.spatial.scorers import embspatial, mindcube, spar, vsi
+from snellen.benchmarks.spatial.scorers.constants import listed
+from snellen.errors import DataError
+from snellen.types import Kind
+
+Row: TypeAlias = Mapping[str, Any]
+Reader: TypeAlias = Callable[[Row, int], Question]
+VSI_TYPES = (*vsi.CHOICE, *vsi.NUMBER)
+SPAR_TASKS = (*spar.CHOICE, *spar.NUMBER, *spar.VIEW_CHANGE)
+
+
+def text(row: Row, *names: str) -> str:
+    """The first of these columns that the row has, as text.
+
+    Raises:
+        DataError: it has none of them.
+    """
+    for name in names:
+        value = row.get(name)
+        if value is not None and value == value:  # NaN is what tables have for nothing
+            return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    raise DataError(f"the row has no {' and no '.join(names)}; its columns are {', '.join(map(str, row))[:200]}")
+
+
+def maybe(row: Row, name: str) -> str:
+    """A column as text, empty where the row does not have it."""
+    value = row.get(name)
+    return "" if value is None or value != value else str(value)
+
+
+def texts(value: Any) -> list[str]:
+    """A list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
+    if isinstance(value, str):
+        value = listed(value) if value.lstrip().startswith("[") else None
+    if not isinstance(value, Sequence):
+        return []
+    # Options such as 3 and 4 may have become numbers; pictures are structs or bytes.
+    return [str(one) for one in value if isinstance(one, (str, int, float))]
+
+
+def one_of(row: Row, name: str, known: Collection[str]) -> str:
+    """A column that says by which rule a row is scored.
+
+    Raises:
+        DataError: it is missing, or none of these.
+    """
+    found = text(row, name)
+    if found not in known:
+        raise DataError(f"{name} is {found[:60]!r}; expected one of {', '.join(known)}")
+    return found
+
+
+def placed(row: Row, name: str, options: int) -> str:
+    """The letter of a gold answer: of its place from 0 where it is a number (2, 2.0, "2"), else as it stands.
+
+    Raises:
+        DataError: it is missing, or there are options, and none has that place.
+    """
+    answer = text(row, name).strip()
+    if re.fullmatch(r"-?\d{1,4}", answer) is None:
+        return answer
+    place = int(answer)
+    if not 0 <= place < (options or len(LETTERS)):
+        raise DataError(
+            f"{name} is {answer}, the place of an option from 0; there are {options or len(LETTERS)} options"
+        )
+    return embspatial.gold_letter(place)
+
+
+def paths(value: Any) -> tuple[str, ...]:
+    """Paths of files: a list of them, one alone, or structs that have one as `path`."""
+    if isinstance(value, str) and value.strip() and not value.lstrip().startswith("["):
+        return (value.strip(),)
+    if isinstance(value, Mapping):
+        value = [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = [one.get("path") if isinstance(one, Mapping) else one for one in value]
+    return tuple(texts(value))
+
+
+def _vsi(row: Row, at: int) -> Question:
+    question_type, scene = one_of(row, "question_type", VSI_TYPES), maybe(row, "scene_name")
+    source = maybe(row, "dataset")
+    return Question(
+        id=text(row, "id"),
+        text=text(row, "question"),
+        gold=text(row, "ground_truth"),
+        kind="number" if question_type in vsi.NUMBER else "choice",
+        options=lettered(texts(row.get("options"))),
+        groups={"question_type": question_type, "source": source},
+        cluster=f"{source}/{scene}" if scene else "",
+        media=(f"{source}/{scene}.mp4",) if scene else (),
+        row=at,
+    )
+
+
+def _mmsi(row: Row, at: int) -> Question:
+    question = text(row, "question")
+    category = text(row, "question_type").replace(".-", ".–")
+    return Question(
+        id=text(row, "id"),
+        text=question,
+        gold=text(row, "answer"),
+        kind="choice",
+        options=options_in(question),
+        groups={"category": category},
+        row=at,
+        count=4,
+    )
+
+
+def _mindcube(row: Row, at: int) -> Question:
+    name = text(row, "id")
+    prompt = maybe(row, "input_prompt")
+    question = maybe(row, "question") or prompt
+    return Question(
+        id=name,
+        text=question,
+        gold=text(row, "gt_answer"),
+        kind="choice",
+        options=options_in(question) or options_in(prompt),
+        groups={"type": mindcube.kind(name)},
+        cluster=name.rpartition("_")[0] or name,
+        pieces={"input_prompt": prompt} if prompt else {},
+        media=paths(row.get("images")),
+        row=at,
+    )
+
+
+def _viewspatial(row: Row, at: int) -> Question:
+    choices, shown = text(row, "choices"), paths(row.get("image_path"))
+    return Question(
+        id=str(at),
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=lettered(choices.splitlines()),
+        groups={"question_type": text(row, "question_type")},
+        cluster=shown[0] if shown else "",
+        pieces={"choices": choices},
+        media=shown,
+        row=at,
+    )
+
+
+def _site(row: Row, at: int) -> Question:
+    shown = paths(row.get("visual"))
+    return Question(
+        id=str(at),
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=dict(zip(LETTERS, texts(row.get("options")), strict=False)),
+        groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
+        cluster=shown[0] if shown else "",
+        media=shown,
+        row=at,
+    )
+
+
+def _blink(row: Row, at: int) -> Question:
+    prompt = maybe(row, "prompt")
+    return Question(
+        id=text(row, "idx"),
+        text=text(row, "question"),
+        gold=text(row, "answer").strip().strip("()"),
+        kind="choice",
+        options=lettered(texts(row.get("choices"))),
+        groups={"category": text(row, "sub_task")},
+        pieces={"prompt": prompt} if prompt else {},
+        row=at,
+    )
+
+
+def _three_dsr(row: Row, at: int) -> Question:
+    name = text(row, "qid", "index")
+    return Question(
+        id=name,
+        text=text(row, "question"),
+        gold=text(row, "answer"),
+        kind="choice",
+        options=columns_as_options(row),
+        groups={"category": text(row, "category"), "qid": name},
+        cluster=name[:8],
+        row=at,
+    )
+
+
+def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
+    """Letter to text of the columns A, B ... that are not empty."""
+    found = {letter: maybe(row, letter) for letter in letters}
+    return {letter: one for letter, one in found.items() if one and one.lower() != "nan"}
+
+
+def _embspatial(row: Row, at: int) -> Question:
+    options = lettered(texts(row.get("answer_options")))
+    return Question(
+        id=text(row, "question_id"),
+        text=text(row, "question"),
+        gold=placed(row, "answer", len(options)),
+        kind="choice",
+        options=options,
+        groups={"source": text(row, "data_source"), "relation": maybe(row, "relation")},
+        row=at,
+    )
+
+
+def _mmsi_video(row: Row, at: int) -> Question:
+    kind = text(row, "type")
+    main, _, sub = kind.removeprefix("(").partition(") ") if kind.startswith("(") else (kind, "", kind)
+    pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
+    options = texts(row.get("options"))
+    return Question(
+        id=maybe(row, "id") or str(at),
+        text=pieces["user_prompt"] or pieces["task_prompt"],
+        gold=text(row, "ground_truth").strip().upper()[:1],
+        kind="choice",
+        options=lettered(options) or options_in("\n".join(pieces.values())),
+        groups={"task_type": main, "sub_task_type": sub},
+        pieces=pieces,
+        media=paths(row.get("ref_images")),
+        segments=segments(row.get("frames_list")),
+        row=at,
+    )
+
+
+def segments(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Lists of frames, one a clip; a single list is one clip. Either may stand as a literal in a text."""
+    if isinstance(value, str):
+        value = listed(value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return ()
+    if all(isinstance(one, str) for one in value):
+        return (tuple(texts(value)),) if value else ()
+    return tuple(tuple(texts(one)) for one in value)
+
+
+def _omnispatial(row: Row, at: int) -> Question:
+    gold = maybe(row, "gt")
+    options = lettered(texts(row.get("options")))
+    if not gold:
+        gold = placed(row, "answer", len(options))
+    shown = maybe(row, "image_path")
+    return Question(
+        id=text(row, "id"),
+        text=text(row, "question"),
+        gold=gold,
+        kind="choice",
+        options=options,
+        groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
+        cluster=shown,
+        media=(shown,) if shown else (),
+        row=at,
+    )
+
+
+def _spar(row: Row, at: int) -> Question:
+    question, task = text(row, "question"), one_of(row, "task", SPAR_TASKS)
+    kind = kind_of_spar(task)
+    return Question(
+        id=text(row, "id"),
+        text=question,
+        gold=text(row, "answer"),
+        kind=kind,
+        options=options_in(question) if kind == "choice" else {},
+        groups={"question_type": task, "source": maybe(row, "source")},
+        row=at,
+        count=4 if kind == "choice" else 0,
+    )
+
+
+def kind_of_spar(task: str) -> Kind:
+    """How a task of SPAR-Bench is answered."""
+    return "number" if task in spar.NUMBER else "short" if task in spar.VIEW_CHANGE else "choice"
+
+
+QUESTIONS: Mapping[str, Reader] = {
+    "vsi-bench": _vsi,
+    "mmsi-bench": _mmsi,
+    "mindcube-tiny": _mindcube,
+    "viewspatial": _viewspatial,
+    "site": _site,
+    "blink": _blink,
+    "3dsrbench": _three_dsr,
+    "embspatial": _embspatial,
+    "mmsi-video-bench": _mmsi_video,
+    "omnispatial": _omnispatial,
+    "spar-bench": _spar,
+    "vsi-debiased": _vsi,
+}
+"""(row, its place from 0) to the question, by benchmark; each raises DataError where a needed column is missing."""

@@ -1,0 +1,264 @@
+"""VLMEvalKit's table of a benchmark as a source: pictures in base64, or paths of pictures and videos that lie elsewhere.
+
+Where a table has the column `image`, that column counts: rows in which it is empty are left out, as the kit leaves them
+out, and paths beside it are only the names that the kit writes pictures to. A table without it has `image_path`, `video` or
+`video_path`, each one path or a list; those of MMSI-Video are lists of frames, one list a clip.
+
+Source: the kit's base classes of image and video data sets; kit_tables.toml for names, columns and MD5s.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from snellen.benchmarks.spatial.prompts import Shown
+from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.reference.gold_revisions import corrections
+from snellen.benchmarks.spatial.sources import vlmevalkit_rows
+from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
+from snellen.benchmarks.spatial.sources.media import MediaFiles
+from snellen.benchmarks.spatial.sources.official import VIDEOS
+from snellen.benchmarks.spatial.sources.official_rows import Row
+from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.errors import DataError
+from snellen.sources import Unreadable, vlmevalkit_tsv
+from snellen.sources.digest import with_md5
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.vlmevalkit_tsv import KitRow
+from snellen.types import Blob
+
+PATHS = ("image_path", "video_path", "video")
+SHOWN = ("image", *PATHS)
+NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"})  # what tables write for nothing
+SITE_PARTS = ("image", "video")
+
+
+class _Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """kit_tables.toml."""
+
+    md5: Mapping[str, str]
+    needed: Mapping[str, tuple[tuple[str, ...], ...]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table without its pictures.
+
+    Attributes:
+        header: its columns, in order.
+        rows: those that are asked, and those that cannot be read, in the order of the file.
+        by_index: those that can be read, by index; of several of one index the first.
+        shared: indices of rows whose pictures other rows show as well.
+        dropped: how many rows were left out, their `image` being empty.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[KitRow, ...]
+    by_index: Mapping[str, KitRow]
+    shared: frozenset[str]
+    dropped: int
+
+
+@dataclass
+class KitFile:
+    """Questions of one benchmark in a table of VLMEvalKit's.
+
+    Attributes:
+        task, part: the benchmark; image or video for a half of SITE.
+        path: the table.
+        media: the root of the paths in its rows.
+        said: what was said when the table was chosen.
+    """
+
+    task: Task
+    part: str
+    path: Path
+    media: Path
+    said: tuple[str, ...] = ()
+    _found: MediaFiles | None = field(default=None)
+
+    @property
+    def file(self) -> str:
+        """What messages call it."""
+        return str(self.path)
+
+    def questions(self) -> Iterator[tuple[str, Question | DataError]]:
+        """(place, question) in the order of the file; rows that show the same row's pictures are one cluster."""
+        whole = table(self.path, self.task, self.part)
+        for at, row in enumerate(whole.rows):
+            place = f"line {row.place.line:,}"
+            if isinstance(row.cells, DataError):
+                yield place, row.cells
+                continue
+            try:
+                question = vlmevalkit_rows.QUESTIONS[self.task.name](_filled(row.cells), at)
+            except DataError as error:
+                hint = error.hint or "Mend the row, or leave it out."
+                yield place, DataError(f"{self.path}, {place}: {error.message}", hint)
+                continue
+            source = row.reference or row.cells["index"]
+            if source in whole.shared and not question.cluster:
+                question = structs.replace(question, cluster=source)
+            yield place, question
+
+    def shown(self, question: Question) -> Shown:
+        """Pictures of the table itself, else files by their paths."""
+        whole = table(self.path, self.task, self.part)
+        row = whole.rows[question.row]
+        at = f"{self.path}, line {row.place.line:,}"
+        if row.filled:
+            return Shown(images=self._own(whole, row, at))
+        cells: Row = {} if isinstance(row.cells, DataError) else _filled(row.cells)
+        if question.segments:
+            clips = tuple(tuple(self._file(name, at) for name in clip) for clip in question.segments)
+            return Shown(tuple(self._file(name, at) for name in question.media), None, clips)
+        if self.task.name == "mmsi-video-bench" and cells.get("image_path"):
+            fault = f"{at}: image_path is no list of lists of frames: {str(cells['image_path'])[:80]!r}"
+            return Shown(images=(Unreadable(f"{at}: image_path", fault, "Mend the row, or fetch the table again."),))
+        names = question.media or tuple(vlmevalkit_rows.listed(cells, *PATHS))
+        if not names:
+            there = [column for column in SHOWN if column in whole.header]
+            fault = f"{at}: there is nothing to show: {', '.join(there)} {'is' if len(there) == 1 else 'are'} empty"
+            return Shown(images=(Unreadable(f"{at}: nothing to show", fault, "Mend the row, or leave it out."),))
+        if self.part == "video" or names[0].lower().endswith(VIDEOS):
+            return Shown(video=self._file(names[0], at))
+        return Shown(images=tuple(self._file(name, at) for name in names))
+
+    def _own(self, whole: Rows, row: KitRow, at: str) -> tuple[Blob, ...]:
+        owner = vlmevalkit_tsv.owner(row, whole.by_index)
+        if owner is None:
+            return (vlmevalkit_tsv.no_owner(row, at),)
+        pictures = vlmevalkit_tsv.pictures(self.path, whole.header, owner)
+        fault = f"{at}: its image is a list that cannot be read, or has no picture in it"
+        return tuple(pictures) or (
+            Unreadable(f"{at}: image", fault, "The column is cut off, or holds something else."),
+        )
+
+    def _file(self, name: str, at: str) -> Blob:
+        if self._found is None:
+            self._found = MediaFiles(self.media)
+        # Where the kit wrote large tables' pictures to files, paths are those of that machine.
+        if name.startswith("/"):
+            return vlmevalkit_tsv.by_end_of_path(name, at, self._found.find, least=2)
+        return self._found.find(name, at)
+
+    def content(self) -> str:
+        """The digest of the table's bytes."""
+        return with_md5(self.path)[0]
+
+    def remarks(self) -> list[str]:
+        """Rows that were left out, bytes other than the kit's, archives that cannot be opened."""
+        said = list(self.said)
+        if dropped := table(self.path, self.task, self.part).dropped:
+            said.append(f"{self.path}: {dropped:,} rows have no image and are left out, as VLMEvalKit leaves them out")
+        return [*said, *self._other_bytes(), *(self._found.faults if self._found is not None else ())]
+
+    def _other_bytes(self) -> list[str]:
+        md5, known = with_md5(self.path)[1], _known().md5
+        expected = {name: known[name] for name in names(self.task, self.part) if name in known}
+        if md5 in expected.values():
+            return []
+        if same := [name for name, one in known.items() if one == md5]:
+            return [f"{self.path}: this is VLMEvalKit's {same[0]}"]
+        correction = corrections().get(self.task.name)
+        if correction is not None and correction.by_digest(md5) == "before":
+            return []  # the notice about its gold answers names it
+        theirs = " or ".join(f"{one} ({name})" for name, one in expected.items())
+        return [f"{self.path}: its MD5 is {md5}, VLMEvalKit's table has {theirs}: rows may have been changed"]
+
+
+def names(task: Task, part: str = "") -> tuple[str, ...]:
+    """File names of a benchmark's tables: the kit's, with and without the number of frames, then the authors' own."""
+    of_data = (f"{name}.tsv" for name in task.kit.split(", ") if part in name.lower())
+    own = (name for name in task.files if name.endswith(".tsv"))
+    return tuple(dict.fromkeys(chain(kit_tables(task, part), of_data, own)))
+
+
+def in_folder(task: Task, part: str, folder: Path) -> Path | None:
+    """The benchmark's table right in a folder; None where there is none."""
+    return next((folder / name for name in names(task, part) if (folder / name).is_file()), None)
+
+
+def beside(path: Path) -> tuple[str, ...]:
+    """What is to be said of tables of other kinds in a table's folder: that the questions are not from them."""
+    others = sorted(one.name for one in path.parent.iterdir() if one.name.lower().endswith(TABLES))
+    if not others:
+        return ()
+    some = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
+    return (f"{path.parent}: {path.name} is read; {some} beside it {'is' if len(others) == 1 else 'are'} not",)
+
+
+def table(path: Path, task: Task, part: str = "") -> Rows:
+    """The table at `path`, gone through once a process as long as the file stays the same.
+
+    Raises:
+        DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has a picture in no row.
+    """
+    found = regular_file(path)
+    return _gone_through(path, found.st_mtime_ns, found.st_size, task.name, part)
+
+
+@lru_cache(maxsize=2)
+def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> Rows:
+    _check_name(path, name, part)
+    opened = vlmevalkit_tsv.opened(path, ("index",), ())
+    _check_columns(path, opened.header, name, part)
+    rows: list[KitRow] = []
+    by_index: dict[str, KitRow] = {}
+    dropped = 0
+    for row in opened.rows:
+        if not isinstance(row.cells, DataError):
+            if "image" in opened.header and (not row.filled or row.reference.lower() in NAMELESS):
+                dropped += 1
+                continue
+            by_index.setdefault(row.cells["index"], row)
+        rows.append(row)
+    if dropped and not rows:
+        hint = "Take the column out where pictures or videos lie in files, or fetch the table again."
+        raise DataError(f"{path}: the column 'image' is empty in all of {dropped:,} rows, so that none is asked", hint)
+    shared = frozenset(row.reference for row in rows if row.reference)
+    return Rows(opened.header, tuple(rows), by_index, shared, dropped)
+
+
+def _check_name(path: Path, name: str, part: str) -> None:
+    """Raises DataError where a file has the name of another benchmark's table."""
+    if path.name in names(TASKS[name], part):
+        return
+    for other in TASKS.values():
+        for half in SITE_PARTS if other.name == "site" else ("",):
+            if path.name in names(other, half):
+                theirs, ours = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
+                raise DataError(
+                    f"{path} holds the questions of {theirs}; those of {ours} were expected",
+                    f"Run {theirs}, or give {names(TASKS[name], part)[0]}, or the folder that holds both.",
+                )
+
+
+def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) -> None:
+    shown = SHOWN if not part else tuple(one for one in SHOWN if one.startswith(part))
+    for some in (*_known().needed[name], shown):
+        if not any(column in header for column in some):
+            raise DataError(
+                f"{path}: no column {' or '.join(some)}; it has {', '.join(header)[:400]}",
+                f"Give VLMEvalKit's {names(TASKS[name], part)[0]}.",
+            )
+
+
+def _filled(cells: Mapping[str, str]) -> Row:
+    """The cells that hold something: in a table of text an empty one is a missing one."""
+    return {column: cell for column, cell in cells.items() if cell}
+
+
+@cache
+def _known() -> _Known:
+    text = files(__package__).joinpath("vlmevalkit_tables.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _Known)

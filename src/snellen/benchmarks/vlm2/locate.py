@@ -1,0 +1,227 @@
+"""From what the user gives to the rows and pictures of one subtask: a zip, a folder, a file, a table, or the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import file_digest
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.vlm2 import contents, layout, vlmevalkit_tsv
+from snellen.benchmarks.vlm2.layout import Pictures
+from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.errors import DataError, UsageError
+from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, locate, salvaged
+from snellen.sources import digest as digest_of
+from snellen.sources.blobs import stream
+from snellen.sources.rows import Row
+from snellen.sources.safe_paths import regular_file
+from snellen.sources.vlmevalkit_tsv import KitPicture
+from snellen.types import Blob
+
+HUB = "hf:"
+NAMED = 5
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of one subtask, wherever they lie.
+
+    Attributes:
+        file: the question file or table, as messages name it.
+        rows: starts a new pass: (line, row with the fields of the authors' files, or why there is none).
+        shown: the pictures, or the video, of a row by its line; nothing is read yet, and what cannot be had is
+            Unreadable.
+        content: digest of the question file's or table's bytes.
+        remarks: what is odd about the source itself, one line each: members of an archive that are not read ...
+        lines: counts rows without decoding them, where each line is one.
+    """
+
+    file: str
+    rows: Callable[[], Iterator[tuple[int, Row | DataError]]]
+    shown: Callable[[int, Row], list[Blob]]
+    content: Callable[[], str]
+    remarks: tuple[str, ...] = ()
+    lines: Callable[[], int] | None = None
+
+    def count(self) -> int:
+        """How many rows there are, those that cannot be read among them."""
+        return self.lines() if self.lines is not None else sum(1 for _ in self.rows())
+
+
+def questions(subtask: Subtask, data: Data) -> Questions:
+    """Where the user's data has the questions of a subtask.
+
+    Raises:
+        UsageError: no data was given.
+        DataError: nothing there, or nothing of VLM2-Bench in it.
+    """
+    if data.path is None:
+        raise UsageError(f"vlm2/{subtask.name} needs its data, and none was given", layout.HINT)
+    path = _on_disk(str(data.path))
+    name = path.name.lower()
+    if path.is_dir():
+        return _in_folder(path, subtask, data)
+    if name.endswith(layout.ARCHIVES):
+        return _in_tree(kept_tree(path), subtask, data)
+    if name.endswith(layout.QUESTIONS):
+        return _in_file(path, subtask, data)
+    if name.endswith(".tsv"):
+        return _in_table(path, subtask, data)
+    regular_file(path)
+    raise DataError(
+        f"{path}: a folder, {', '.join((*layout.ARCHIVES, *layout.QUESTIONS))} or .tsv was expected", layout.HINT
+    )
+
+
+@lru_cache(maxsize=8)
+def _on_disk(given: str) -> Path:
+    """The path, or the folder of the hub's files; asked of the hub once a process."""
+    if not given.startswith(HUB):
+        return Path(given)
+    try:
+        return locate(given, patterns=["*.zip"])
+    except DataError as error:
+        if "no file matches" not in error.message:
+            raise
+    return locate(given, patterns=["jsonl/*", "data/*", "*.tsv"])
+
+
+def _in_folder(folder: Path, subtask: Subtask, data: Data) -> Questions:
+    tree = FolderTree(folder)
+    if layout.question_file(tree, subtask) is not None:
+        return _in_tree(tree, subtask, data)
+    if archive := layout.inside(folder, layout.ARCHIVES, "vlm2"):
+        return _in_tree(kept_tree(archive), subtask, data)
+    if table := layout.inside(folder, (".tsv",), "vlm2"):
+        return _in_table(table, subtask, data)
+    return _in_tree(tree, subtask, data)
+
+
+def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> Questions:
+    name = layout.question_file(tree, subtask)
+    if name is None:
+        raise DataError(
+            f"{tree.path}: no {subtask.folders[0]}/{subtask.questions} in it, at its root or under another folder",
+            layout.HINT,
+        )
+    blob = tree.blob(name)
+    pictures = (
+        layout.beside_questions(tree, name, subtask)
+        if data.images is None
+        else layout.given_pictures(data.images, subtask)
+    )
+    return _of_rows(subtask, blob, pictures, tree if not isinstance(tree, FolderTree) else None)
+
+
+def _in_file(path: Path, subtask: Subtask, data: Data) -> Questions:
+    regular_file(path)
+    layout.check_right_file(path, subtask)
+    pictures = layout.above_file(path, subtask) if data.images is None else layout.given_pictures(data.images, subtask)
+    return _of_rows(subtask, FileBlob(path), pictures, None)
+
+
+def _of_rows(subtask: Subtask, blob: Blob, pictures: Pictures, archive: Tree | None) -> Questions:
+    trees = {id(tree): tree for tree in (archive, pictures.tree) if tree is not None}
+    return Questions(
+        blob.key,
+        partial(_encodable, blob),
+        partial(_shown, subtask, blob.key, pictures),
+        partial(_sha256, blob),
+        tuple(_left_out(tree) for tree in trees.values() if tree.left_out),
+        partial(_lines, blob) if blob.key.lower().endswith((".jsonl", ".ndjson")) else None,
+    )
+
+
+def _lines(blob: Blob) -> int:
+    """Lines of JSONL that are not blank: each is a row, or an error in its place."""
+    with stream(blob) as lines:
+        return sum(1 for line in lines if not line.isspace())
+
+
+def _left_out(tree: Tree) -> str:
+    shown = "; ".join(error.message for error in islice(tree.left_out.values(), NAMED))
+    count = len(tree.left_out)
+    many = "1 member is" if count == 1 else f"{count:,} members are"
+    return f"{tree.path}: {many} not read: {shown}{'; ...' if count > NAMED else ''}"
+
+
+def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
+    """Rows, without those whose texts hold half a character (JSON can write a lone surrogate), which no file takes."""
+    for line, row in salvaged(blob):
+        try:
+            msgspec.json.encode(row) if not isinstance(row, DataError) else None
+        except UnicodeEncodeError as error:
+            fault = f"{blob.key}, line {line:,}: {error.object[error.start]!a} is half a character (a lone surrogate)"
+            yield line, DataError(fault, "Mend the line, or fetch the file again.")
+        else:
+            yield line, row
+
+
+def digest(subtask: Subtask, data: Data) -> str:
+    """Digest of the questions of a subtask and of their pictures, for a run's fingerprint.
+
+    Equal for the zip and for the folder that it unpacks to; VLMEvalKit's table, whose questions were written by others,
+    has its own.
+
+    Raises:
+        UsageError, DataError: as `questions`; the question file cannot be read.
+    """
+    found = questions(subtask, data)
+    pictures = (
+        (name, blob)
+        for line, row in found.rows()
+        if not isinstance(row, DataError)
+        for name, blob in zip(names(subtask, row), found.shown(line, row), strict=False)
+        if not isinstance(blob, KitPicture)
+    )
+    return contents.digest(found.content(), pictures, f"{found.file}\0{subtask.name}")
+
+
+def names(subtask: Subtask, row: Row) -> list[str]:
+    """Paths of a row's pictures, or the name of its video, as the row gives them; what is no text is left out."""
+    found: Any = [row.get("vid")] if subtask.family == "video" else row.get("images")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def _shown(subtask: Subtask, file: str, pictures: Pictures, line: int, row: Row) -> list[Blob]:
+    endings = layout.VIDEO_ENDINGS if subtask.family == "video" else ("",)
+    return [pictures.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
+
+
+def _in_table(path: Path, subtask: Subtask, data: Data) -> Questions:
+    """VLMEvalKit's table; it has no videos, and so no rows of pc-vid."""
+    if data.images is None:
+        pictures = Pictures(
+            FolderTree(path.absolute().parent), ("", "images/VLM2Bench/", "images/"), "Give their folder as --images."
+        )
+    else:
+        pictures = layout.given_pictures(data.images, subtask)
+    return Questions(
+        str(path),
+        partial(vlmevalkit_tsv.rows, subtask, path),
+        lambda line, row: vlmevalkit_tsv.shown(path, line, pictures),
+        partial(_once, path),
+        tuple(vlmevalkit_tsv.remarks(subtask, path)),
+    )
+
+
+def _sha256(blob: Blob) -> str:
+    with stream(blob) as data:
+        return file_digest(data, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _once(path: Path) -> str:
+    found = regular_file(path)
+    return _file_digest(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=2)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    return digest_of(path)

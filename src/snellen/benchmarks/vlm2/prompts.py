@@ -1,0 +1,191 @@
+"""How a question of VLM2-Bench is asked: as it stands, with guided reasoning, or over pictures that are drawn on or cut.
+
+The text of each variant lies in prompts/, one file a variant, in wording of our own: the authors describe the variants
+and have released neither their prompts nor code for them. Replies to all but `vanilla` end in a marker line, and what
+stands after the last marker is scored: an own choice too, since the released scorers know no marker.
+
+Source: Zhang et al. 2025 (arXiv 2502.12084), section 4 and appendix F; `vanilla` as in the released inference scripts.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.vlm2.crops import Boxes, margin_of, read_boxes
+from snellen.benchmarks.vlm2.dot_grid import Grid, grid_of
+from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.errors import UsageError
+from snellen.sources.blobs import FileBlob
+from snellen.types import Generation, Image, Prompt, Text, Video
+
+MARKER = "MY_ANSWER:"
+VARIANTS = ("vanilla", "cot", "cot-special", "vp-grid", "vp-zoom")
+OPTIONS: Mapping[str, str] = {
+    "prompting": f"how questions are asked: {', '.join(VARIANTS)} (default: vanilla)",
+    "boxes": "vp-zoom: file with the box of each image (.jsonl, .json, .csv, .tsv)",
+    "grid": "vp-grid: columns x rows of the dots (default: 6x6)",
+    "grid-color": "vp-grid: colour of dots and labels, or colour/outline (default: white/black)",
+    "crop-margin": "vp-zoom: what is kept around a box, as a fraction of its width and height (default: 0)",
+}
+_BELONGS = {"boxes": "vp-zoom", "grid": "vp-grid", "grid-color": "vp-grid", "crop-margin": "vp-zoom"}
+_PLACE = re.compile(r"\{(question|marker|images|last|columns|rows)\}")
+
+
+class Wording(Struct, frozen=True, forbid_unknown_fields=True):
+    """A variant's file in prompts/.
+
+    Attributes:
+        about: the variant in one line.
+        subtasks: which subtasks it is for.
+        pictures: `original`, `grid` (dots are drawn over them) or `crop` (cut to their boxes).
+        text: what is asked, with the places {question} {marker} {images} {last} {columns} {rows}.
+        max_tokens: new tokens that a reply may have at least, where the subtask's own bound (512 for general cues)
+            would cut the reasoning off before its marker.
+    """
+
+    about: str
+    subtasks: tuple[str, ...]
+    pictures: Literal["original", "grid", "crop"]
+    text: str
+    max_tokens: int = 0
+
+
+class Prompting(Struct, frozen=True):
+    """How the questions of one subtask are asked.
+
+    Attributes:
+        variant: one of `VARIANTS`.
+        grid: the dots, for vp-grid.
+        boxes: the boxes by image, for vp-zoom.
+        margin: what is kept around a box, as a fraction of its sides.
+    """
+
+    variant: str = "vanilla"
+    grid: Grid | None = None
+    boxes: Boxes | None = None
+    margin: float = 0.0
+
+
+@cache
+def wording(variant: str) -> Wording:
+    """What prompts/ says about a variant."""
+    text = files(__package__).joinpath("prompts", f"{variant}.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Wording)
+
+
+def of(data: Data, subtask: Subtask) -> Prompting:
+    """The prompting that the user's options ask for.
+
+    Raises:
+        UsageError: an unknown variant, one that is not for this subtask, an option of another variant, a value that
+            cannot be used, vp-zoom without boxes.
+        DataError: the boxes file cannot be read, or a box in it is none.
+    """
+    variant = data.options.get("prompting", "vanilla")
+    if variant not in VARIANTS:
+        raise UsageError(f"prompting={variant!r} is not known", f"One of these: {', '.join(VARIANTS)}.")
+    known = wording(variant)
+    if subtask.name not in known.subtasks:
+        fitting = [name for name in VARIANTS if subtask.name in wording(name).subtasks]
+        raise UsageError(
+            f"prompting={variant} is not for {subtask.name}: it is for {', '.join(known.subtasks)}",
+            f"{subtask.name} can be asked with {', '.join(fitting)}.",
+        )
+    for option, owner in _BELONGS.items():
+        if option in data.options and variant != owner:
+            raise UsageError(
+                f"-o {option} belongs to prompting={owner}, and the questions are asked with {variant}",
+                f"Leave it out, or add -o prompting={owner}.",
+            )
+    if known.pictures == "grid":
+        return Prompting(variant, grid=grid_of(data.options))
+    if known.pictures == "crop":
+        path = _boxes_file(data)
+        if path is None:
+            raise UsageError(
+                "prompting=vp-zoom needs the box of every image, and no file with boxes was given",
+                "Give one with -o boxes=FILE; docs/vlm2-prompting.md says what it holds.",
+            )
+        return Prompting(variant, boxes=read_boxes(path), margin=margin_of(data.options))
+    return Prompting(variant)
+
+
+def compose(
+    how: Prompting, subtask: Subtask, images: Sequence[Image | Video], names: Sequence[str], question: str
+) -> Prompt:
+    """What is sent for one question: its pictures in order, then a line break and the text; no system text.
+
+    Nothing is read here: pictures are drawn on and cut when their bytes are asked for, and one that has no box raises
+    DataError then, so that its sample alone fails.
+
+    Args:
+        how: from `of`.
+        subtask: which of the nine; its `max_tokens` bounds a reply to vanilla.
+        images: the pictures, or the video of pc-vid.
+        names: the pictures' paths as the question's row gives them, by which boxes are looked up.
+        question: the row's question, unchanged.
+    """
+    values = {"question": question, "marker": MARKER, "images": str(len(images)), "last": str(len(images))}
+    if how.grid is not None:
+        values |= {"columns": str(how.grid.columns), "rows": str(how.grid.rows)}
+    known = wording(how.variant)
+    text = _PLACE.sub(lambda found: values[found[1]], known.text)
+    parts = [
+        _shown(how, part, number, name) for number, (part, name) in enumerate(zip(images, names, strict=True), start=1)
+    ]
+    return Prompt(
+        (*parts, Text("\n" + text)), generation=Generation(max_tokens=max(subtask.max_tokens, known.max_tokens))
+    )
+
+
+def _shown(how: Prompting, part: Image | Video, number: int, name: str) -> Image | Video:
+    if isinstance(part, Image) and how.grid is not None:
+        return Image(how.grid.over(part.blob, number))
+    if isinstance(part, Image) and how.boxes is not None:
+        return Image(how.boxes.crop(part.blob, name, how.margin))
+    return part
+
+
+def final(reply: str, variant: str) -> str:
+    """What of a reply is scored: all of it for vanilla, else the stripped text after the last marker.
+
+    A reply without the marker comes back as it is; the scorer decides what it is worth.
+    """
+    if variant == "vanilla":
+        return reply
+    _, marker, answer = reply.rpartition(MARKER)
+    return answer.strip() if marker else reply
+
+
+def digest(data: Data) -> str:
+    """Digest of what the variant reads beside the benchmark's own files: the boxes; empty for the other variants.
+
+    It belongs into the benchmark's digest, so that a run is not resumed with other boxes. Raises DataError.
+    """
+    path = _boxes_file(data)
+    if path is None or data.options.get("prompting") != "vp-zoom":
+        return ""
+    return blake2b(FileBlob(path).read(), digest_size=8).hexdigest()
+
+
+def _boxes_file(data: Data) -> Path | None:
+    text = data.options.get("boxes", "")
+    return Path(text).expanduser() if text else None
+
+
+def notices(how: Prompting, names: Iterable[str]) -> list[str]:
+    """What is odd about the boxes, given the paths of all images that are asked about: counts of boxes for unknown
+    images and of images without a box, one line each; nothing for the other variants.
+    """
+    return [] if how.boxes is None else how.boxes.notices(names)

@@ -1,0 +1,120 @@
+"""Names of classes as a reply may write them: by whole words, the longest first, with an alias table.
+
+Case, diacritics, apostrophes, hyphens, plural and possessive s are of no matter, nor is whether a name is written in one
+word or two (`frigate bird`). aliases.toml has names that the data sets write otherwise, or wrong (`artic tern`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from snellen.scoring.name_match import stem, without_marks
+
+_WORD = re.compile(r"[^\W_]+")
+_WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")
+_SEVERAL = re.compile(r"(?<=[0-9])s\b")
+_POSSESSIVE = re.compile(r"'s(?![a-z])|(?<=s)'(?![a-z])")
+_AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "sulphur": "sulfur"}
+
+
+def tokens(name: str) -> tuple[str, ...]:
+    """The words of a text by which names are compared.
+
+    >>> tokens("Chuck-will's-widows")
+    ('chuck', 'will', 'widow')
+    >>> tokens("F-18s")
+    ('f', '18')
+    """
+    return _remembered(name) if len(name) <= SHORT else _tokens(name)
+
+
+def _tokens(name: str) -> tuple[str, ...]:
+    if not name.isascii():
+        name = without_marks(name.replace("\u2019", "'").replace("\u2018", "'").replace("\u02bc", "'"))
+    name = _SEVERAL.sub("", _POSSESSIVE.sub("", name.lower()).replace("'", ""))
+    return tuple(_AMERICAN.get(word) or stem(word) for word in _WORD.findall(name))
+
+
+SHORT = 200
+"""Characters up to which a text is a name that comes again; whole replies are not remembered."""
+_remembered = lru_cache(maxsize=8_192)(_tokens)
+
+
+@cache
+def aliases() -> dict[str, dict[str, str]]:
+    """aliases.toml: data set to (other name to the data set's own)."""
+    found: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("class_names.toml").read_text("utf-8"))
+    return found
+
+
+class Names:
+    """A set of classes that a reply may name. Made once for a file, or for the options of a question."""
+
+    def __init__(self, classes: Iterable[str], other: Mapping[str, str] | None = None) -> None:
+        """`other` is alias to class; those of classes that are not in the set are left out."""
+        self._known: dict[str, str] = {}
+        self._longest = 0
+        for name in classes:
+            self._put(name, name)
+        own = {name.lower(): name for name in self._known.values()}
+        for alias, name in (other or {}).items():
+            if name.lower() in own:
+                self._put(alias, own[name.lower()])
+
+    def _put(self, written: str, name: str) -> None:
+        words = tokens(written)
+        if words:
+            self._known.setdefault("".join(words), name)
+            self._longest = max(self._longest, len(words) + 2)  # a reply may write one word as two
+
+    def exactly(self, text: str) -> str | None:
+        """The class that the whole text is a name of, None where it is more or something else."""
+        return self._known.get("".join(tokens(text)))
+
+    def named(self, text: str) -> list[str]:
+        """The classes that a text names by whole words, each once, in order.
+
+        At each word the longest name that begins there is taken, and its words belong to no other name: `pink
+        primrose` does not name `rose`, nor `herring gull` `gull`.
+        """
+        return list(dict.fromkeys(self._found(tokens(text))))
+
+    def _found(self, words: tuple[str, ...]) -> Iterator[str]:
+        at = 0
+        while at < len(words):
+            for length in range(min(self._longest, len(words) - at), 0, -1):
+                name = self._known.get("".join(words[at : at + length]))
+                if name is not None:
+                    yield name
+                    at += length
+                    break
+            else:
+                at += 1
+
+    def replaced(self, text: str, by: Mapping[str, str]) -> str:
+        """The text with a word of one's own in place of every name of a class, found as by `named`."""
+        spans = [(found.start(), found.end(), tokens(found[0])) for found in _WRITTEN.finditer(text)]
+        spans = [span for span in spans if span[2]]
+        out, end, at = [], 0, 0
+        while at < len(spans):
+            for length in range(min(self._longest, len(spans) - at), 0, -1):
+                words = [word for span in spans[at : at + length] for word in span[2]]
+                name = self._known.get("".join(words))
+                if name is not None:
+                    out += [text[end : spans[at][0]], by[name]]
+                    end = spans[at + length - 1][1]
+                    at += length
+                    break
+            else:
+                at += 1
+        return "".join([*out, text[end:]])
+
+
+@lru_cache(maxsize=8_192)
+def of_options(options: tuple[str, ...], dataset: str) -> Names:
+    """The names of a question's options."""
+    return Names(options, aliases().get(dataset))

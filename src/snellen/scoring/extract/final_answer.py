@@ -1,0 +1,299 @@
+"""Which of the things that a reply says is its answer: markers, conclusions, corrections, contradictions.
+
+The kinds (truth, choice, count, number) each read one sentence; this module weighs what the sentences say:
+
+1. what a marker announces (`The answer is`, `Final answer:`, a bare answer at the head) outweighs
+2. what a conclusion draws (`so …`, `therefore …`), which outweighs
+3. what a sentence plainly asserts, which outweighs
+4. what is only considered (`could be`, `similar to`).
+
+At each level one value is an answer and two are none, unless the reply corrects itself in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from snellen.scoring.extract.base import Reading
+from snellen.scoring.extract.patterns import (
+    CONCLUSION,
+    CORRECTION,
+    FINAL,
+    HEADER,
+    REFUSAL,
+    SUPERSEDED,
+    SUPERSEDING,
+    ULTIMATE,
+    UNSURE,
+)
+from snellen.scoring.extract.tokenize import split
+
+
+class Finding(NamedTuple):
+    """What one sentence says.
+
+    Attributes:
+        values: asserted, distinct, in order.
+        weak: only considered or hedged.
+        denied: said not to be the answer.
+        firm: the sentence is an answer by itself (`Yes, …`, `B`, `There are 3 birds`).
+        final: it says that it is the end of the matter (`3 in total`, `2 + 1 = 3`).
+        problem: why the sentence, taken as the answer, names none (`range`, `none of the options`).
+    """
+
+    values: tuple[Any, ...] = ()
+    weak: tuple[Any, ...] = ()
+    denied: tuple[Any, ...] = ()
+    firm: bool = False
+    final: bool = False
+    problem: str | None = None
+
+
+NOTHING = Finding()
+
+
+class Claim(NamedTuple):
+    values: tuple[Any, ...]
+    tier: int
+    problem: str | None
+
+
+Reader = Callable[[str, bool], Finding]
+"""Reads one sentence; the flag says that a marker announced it as the answer."""
+
+MARKED, FIRM, DRAWN, PLAIN, CONSIDERED = 4, 3, 2, 1, 0
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """Values without repeats, in order."""
+    return list(dict.fromkeys(values))
+
+
+def conclude(
+    text: str,
+    read: Reader,
+    *,
+    universe: Sequence[Any] = (),
+    show: Callable[[Any], str] = str,
+    merge: Callable[[list[Any]], list[Any]] = distinct,
+) -> Reading:
+    """The one answer of a text, or why there is none.
+
+    Args:
+        text: a cleaned reply.
+        read: reads one sentence.
+        universe: all possible values where they are known: when all but one are denied, that one is the answer.
+        show: how a value is written in a reason.
+        merge: the different values among some, where equality is not enough (`hawk`, `red-tailed hawk`).
+    """
+    if not text:
+        return Reading(None, "empty reply")
+    sentences = split(text)
+    if len(sentences) > SHORT:
+        read = _once(read)
+        marked = [i for i, sentence in enumerate(sentences) if FINAL.search(sentence)]
+        if marked:  # what is said in the middle of a long reply weighs nothing beside an announced answer
+            corrects = CORRECTION.parts_in(text)  # what a text does not hold is in none of its sentences
+            corrected = [i for i in range(marked[-1]) if corrects and CORRECTION.search(sentences[i])]
+            chosen = {0, *marked, *corrected, *range(marked[-1], len(sentences))}
+            claims, denied, unsure = _collect([sentences[i] for i in sorted(chosen)], read)
+            if any(claim.tier >= MARKED for claim in claims):
+                return _weigh(claims, denied, unsure, text, universe, show, merge)
+    claims, denied, unsure = _collect(sentences, read)
+    return _weigh(claims, denied, unsure, text, universe, show, merge)
+
+
+def _once(read: Reader) -> Reader:
+    """Remember what each sentence of a reply says: models repeat themselves, and some sentences are looked at twice."""
+    known: dict[tuple[str, bool], Finding] = {}
+
+    def remembered(text: str, announced: bool) -> Finding:
+        finding = known.get((text, announced))
+        if finding is None:
+            finding = known[text, announced] = read(text, announced)
+        return finding
+
+    return remembered
+
+
+_ASKS = re.compile(r"(?:is|are|was|do|does|did|can|could|has|have|what|which|how|who|where|why|when)\b", re.IGNORECASE)
+SHORT = 6
+"""Up to so many sentences are all read, even where an answer is announced."""
+
+
+def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any], bool]:
+    """Claims and denied values of the sentences in order, and whether one says that the answer cannot be known."""
+    claims: list[Claim] = []
+    denied: list[Any] = []
+    unsure = False
+    pending = False  # a marker stood at the end of the sentence before: `Answer:` and then a line
+    for index, sentence in enumerate(sentences):
+        if (
+            sentence[-1] == "?"
+            and not pending
+            and (index < len(sentences) - 1 or len(sentence) > 30 or _ASKS.match(sentence))
+        ):
+            continue  # a question that the reply asks itself, or repeats
+        unsure |= _take(sentence, index == 0, pending, read, claims, denied)
+        pending = len(sentence) < 160 and (
+            HEADER.match(sentence) is not None
+            or any(marker.end() >= len(sentence) for marker in FINAL.finditer(sentence))
+            or (sentence[-1] in ":>=-" and FINAL.search(sentence) is not None)
+        )
+    return claims, denied, unsure
+
+
+def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> bool:
+    """Read one sentence into claims; returns whether it says that the answer cannot be known."""
+    start = 0
+    corrections = list(CORRECTION.finditer(sentence)) if len(sentence) > 4 else []
+    for cue in corrections:
+        if cue.start() > start:
+            _part(sentence[start : cue.start()], head and start == 0, pending, read, claims, denied)
+        claims.append(Claim((), -1, None))
+        start = cue.end()
+    part = sentence[start:].strip(" ,:-.") if start else sentence
+    if part:
+        _part(part, head and not start, pending, read, claims, denied)
+    return UNSURE.search(sentence) is not None
+
+
+def _part(
+    part: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any], depth: int = 0
+) -> None:
+    granted = _GRANTED.match(part)
+    if granted is not None:  # `Although it resembles A, …`
+        thought = read(granted.group("granted"), False)
+        if thought.values or thought.weak:
+            claims.append(Claim((*thought.values, *thought.weak), CONSIDERED, None))
+        part = part[granted.end() :]
+    old = SUPERSEDED.search(part) if len(part) > 20 and depth < 3 else None
+    if old is not None:
+        new = SUPERSEDING.search(part, old.end())
+        end = new.start() if new is not None else len(part)
+        before = read(part[: old.start()].rstrip(" ,"), pending) if old.start() > 3 else NOTHING
+        thought = read(part[old.end() : end], False)
+        considered = tuple(v for v in (*thought.values, *thought.weak) if v not in before.values)
+        if considered:
+            claims.append(Claim(considered, CONSIDERED, None))
+        rest = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
+        if rest and rest != part:
+            _part(rest, head, pending, read, claims, denied, depth + 1)
+        return
+    markers = list(FINAL.finditer(part))
+    if markers:
+        marker = markers[-1]
+        announced = part[marker.end() :].strip(" ,")
+        if announced:
+            found = read(announced, True)
+            denied.extend(found.denied)
+            if found.values or found.weak or found.problem:
+                _claim(
+                    found,
+                    MARKED + (ULTIMATE.search(part[max(0, marker.start() - 12) : marker.start()]) is not None),
+                    claims,
+                )
+                return
+        if not announced:
+            return  # the answer stands in the next sentence
+    for cue in list(CONCLUSION.finditer(part))[:-4:-1]:
+        drawn = read(part[cue.end() :].strip(" ,:"), pending) if cue.start() > 3 and cue.end() < len(part) else NOTHING
+        if drawn.values or drawn.problem:
+            denied.extend(drawn.denied)
+            _claim(drawn, MARKED if pending or drawn.final else DRAWN, claims)
+            return
+    found = read(part, pending)
+    denied.extend(found.denied)
+    if pending or found.final:
+        tier = MARKED
+    elif found.firm:
+        tier = FIRM
+    elif CONCLUSION.search(part):
+        tier = DRAWN
+    else:
+        tier = PLAIN
+    _claim(found, tier, claims)
+
+
+_GRANTED = re.compile(
+    r"^(?:while|although|though|even though|even if|despite|whereas|if)\b(?P<granted>[^,.]{3,200}),\s*", re.IGNORECASE
+)
+
+
+def _claim(found: Finding, tier: int, claims: list[Claim]) -> None:
+    if found.values:
+        claims.append(Claim(found.values, tier, found.problem))
+    elif found.weak:
+        claims.append(Claim(found.weak, tier if tier >= MARKED else CONSIDERED, found.problem))
+    elif found.problem:
+        claims.append(Claim((), tier, found.problem))
+
+
+def _weigh(
+    claims: list[Claim],
+    denied: list[Any],
+    unsure: bool,
+    text: str,
+    universe: Sequence[Any],
+    show: Callable[[Any], str],
+    merge: Callable[[list[Any]], list[Any]],
+) -> Reading:
+    # what stands before a correction is taken back when something is claimed after it
+    claimed = False
+    for index in range(len(claims) - 1, -1, -1):
+        claimed = claimed or claims[index].tier >= PLAIN
+        if claimed and claims[index].tier == -1:
+            claims = claims[index + 1 :]
+            break
+    claims = [claim for claim in claims if claim.tier >= 0]
+    if not claims:
+        return _eliminate(denied, universe) or _nothing(text, unsure)
+    top = max(claim.tier for claim in claims)
+    if top >= MARKED:
+        first = next(i for i, claim in enumerate(claims) if claim.tier == top)
+        strong = [claim for claim in claims[first:] if claim.tier >= MARKED]
+        later = [claim for claim in claims[first + 1 :] if claim.tier in (FIRM, DRAWN)]
+        head = [claims[0]] if claims[0].tier == FIRM and top == MARKED else []
+        return _agree(strong, later + head, show, merge)
+    if top == FIRM:
+        strong = [claim for claim in claims if claim.tier == FIRM]
+        drawn = [claim for claim in claims if claim.tier == DRAWN][-1:]
+        return _agree(strong, drawn, show, merge)
+    if top == DRAWN:
+        return _agree([claim for claim in claims if claim.tier == DRAWN][-1:], [], show, merge)
+    level = [claim for claim in claims if claim.tier == top]
+    return _agree([claim for claim in level if claim.values] or level, [], show, merge)
+
+
+def _agree(
+    strong: list[Claim], others: list[Claim], show: Callable[[Any], str], merge: Callable[[list[Any]], list[Any]]
+) -> Reading:
+    problem = next((claim.problem for claim in strong if claim.problem), None)
+    if problem:
+        return Reading(None, problem)
+    values = merge([value for claim in strong for value in claim.values])
+    if len(values) > 1:
+        return Reading(None, "two answers: " + ", ".join(show(v)[:40] for v in values[:4]))
+    for claim in others:
+        if (
+            claim.values
+            and values[0] not in claim.values
+            and len(merge([values[0], *claim.values])) > len(claim.values)
+        ):
+            return Reading(None, f"contradicts itself: {show(values[0])[:40]}, {show(claim.values[0])[:40]}")
+    return Reading(values[0], None)
+
+
+def _eliminate(denied: list[Any], universe: Sequence[Any]) -> Reading | None:
+    left = [value for value in universe if value not in denied]
+    if len(left) == 1 and len(universe) > 1:
+        return Reading(left[0], None)
+    return None
+
+
+def _nothing(text: str, unsure: bool) -> Reading:
+    if REFUSAL.search(text):
+        return Reading(None, "refusal")
+    return Reading(None, "hedged" if unsure else "no answer")

@@ -1,0 +1,118 @@
+"""Where accuracy collapses: from level to level, and within one image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.scoring.scores import Scores
+from snellen.scoring.statistics import wilson
+from snellen.scoring.statistics.clusters import cluster_index
+from snellen.scoring.statistics.intervals import GROUP, coverage, t_quantile
+from snellen.scoring.statistics.paired import mcnemar_interval
+from snellen.scoring.taxonomy.slices import HIERARCHY, Part, accuracy_of, parts
+from snellen.types import Interval, IntervalMethod, Metric
+
+POINTS = "points"
+"""Percentage points: the unit of differences of accuracies."""
+
+_SHARED = 0.5
+"""Levels are compared on the images that they share where at least so much of the one with fewer images is shared."""
+
+
+def by_level(scores: Scores) -> list[Metric]:
+    """`accuracy/<level>` and `accuracy/<level>/<kind>` of questions over a hierarchy, coarse to fine."""
+    found = [part for part in parts(scores) if part.ask == HIERARCHY]
+    names = list(dict.fromkeys(part.level for part in found))
+    whole = [accuracy_of(f"accuracy/{name}", [part for part in found if part.level == name]) for name in names]
+    return whole + [accuracy_of(f"accuracy/{part.name}", [part]) for part in found]
+
+
+def drops(found: list[Part]) -> list[Metric]:
+    """`drop/<coarse>-<fine>/<kind>`: accuracy on a level less that on the next finer one, in percentage points.
+
+    On the images of which both levels were asked, each image a cluster; where levels were drawn apart, so that they
+    share less than half of the images of the one with fewer, on all images, and the interval is that of two samples
+    that overlap. One right-or-wrong answer an image and level: Bonett and Price 2012 (see statistics.compare);
+    otherwise Student's t with the cluster-robust standard error of the difference. n is the number of images.
+    """
+    return [_drop(coarse, fine) for coarse, fine in _steps(found)]
+
+
+def consistency(found: list[Part]) -> list[Metric]:
+    """`consistency/<coarse>-<fine>/<kind>`: of the images that are right on a level, the share that is right on the
+    next coarser one too. An image is right on a level if all its answers there are.
+
+    A model that knows the species and not its genus has the name, and not the taxonomy. n is the number of images that
+    are right on the finer level and were asked on both.
+    """
+    metrics = []
+    for coarse, fine in _steps(found):
+        images, right_coarse = _right(coarse)
+        others, right_fine = _right(fine)
+        shared, at_coarse, at_fine = np.intersect1d(images, others, assume_unique=True, return_indices=True)
+        if not len(shared):
+            continue
+        known = right_fine[at_fine]
+        n, both = int(known.sum()), int((known & right_coarse[at_coarse]).sum())
+        used = int(np.isin(coarse.group, shared).sum() + np.isin(fine.group, shared).sum())
+        metrics.append(
+            Metric(
+                name=f"consistency/{coarse.level}-{fine.level}/{fine.kind}",
+                value=both / n if n else None,
+                n=n,
+                ci95=wilson(both / n, n) if n else None,
+                coverage=coverage(used, coarse.expected + fine.expected),
+            )
+        )
+    return metrics
+
+
+def _steps(found: list[Part]) -> Iterator[tuple[Part, Part]]:
+    """Neighbouring levels of each kind, coarse and fine."""
+    hierarchy = [part for part in found if part.ask == HIERARCHY]
+    for kind in dict.fromkeys(part.kind for part in hierarchy):
+        yield from pairwise(part for part in hierarchy if part.kind == kind)
+
+
+def _right(part: Part) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The images of a part, and whether all answers about each are right."""
+    images, index = np.unique(part.group, return_inverse=True)
+    wrong = np.bincount(index.reshape(-1), weights=part.value < 1.0, minlength=len(images))
+    return images, wrong == 0
+
+
+def _drop(coarse: Part, fine: Part) -> Metric:
+    images, others = np.unique(coarse.group), np.unique(fine.group)
+    shared = np.intersect1d(images, others, assume_unique=True)
+    paired = len(shared) >= _SHARED * min(len(images), len(others))
+    upper, lower = (np.isin(p.group, shared) if paired else np.ones(len(p.group), dtype=bool) for p in (coarse, fine))
+    first, second = coarse.value[upper], fine.value[lower]
+    group = np.concatenate([coarse.group[upper], fine.group[lower]])
+    index, clusters = cluster_index(group)
+    alone = paired and len(first) == len(second) == clusters
+    difference = float(first.mean() - second.mean())
+    binary = bool(np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all())
+    ci95: Interval | None
+    if alone and binary:
+        delta = np.bincount(index, weights=np.concatenate([first, -second]))
+        ci95 = mcnemar_interval(int((delta > 0).sum()), int((delta < 0).sum()), clusters)
+    else:
+        influence = np.concatenate([(first - first.mean()) / len(first), (second.mean() - second) / len(second)])
+        sums = np.bincount(index, weights=influence, minlength=clusters)
+        variance = float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else 0.0
+        half = t_quantile(clusters - 1) * sqrt(variance) if variance > 0.0 else 0.0
+        about = IntervalMethod("cluster-robust t", cluster=GROUP, clusters=clusters)
+        ci95 = Interval(difference - half, difference + half, about) if half else None
+    return Metric(
+        name=f"drop/{coarse.level}-{fine.level}/{fine.kind}",
+        value=100.0 * difference,
+        n=clusters,
+        ci95=None if ci95 is None else ci95.map(lambda end: 100.0 * end),
+        unit=POINTS,
+        coverage=coverage(len(group), coarse.expected + fine.expected),
+    )

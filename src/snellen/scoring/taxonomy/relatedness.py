@@ -1,0 +1,108 @@
+"""How near a wrong answer stands to the truth.
+
+How far from the truth wrong answers are, on the tree and not in words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.scoring.statistics import interval
+from snellen.scoring.taxonomy.slices import HIERARCHY, Part
+from snellen.types import Metric
+
+SEPARATOR = " > "
+"""What joins the names of a path, coarse to fine: `animalia > chordata > aves`."""
+
+
+def kinship(truth_path: str, answer_path: str) -> str:
+    """How two classes of one level are related.
+
+    Only a named parent makes siblings and only a named grandparent cousins: two kingdoms have in common that they are
+    listed, and are `other`. So are two classes of different levels.
+
+    Args:
+        truth_path: ancestors and class, coarse to fine, joined by " > ".
+        answer_path: the same of the class that was answered.
+
+    Returns:
+        `same`, `sibling` (same parent), `cousin` (same grandparent, another parent) or `other`.
+    """
+    if truth_path == answer_path:
+        return "same"
+    truth, answer = truth_path.split(SEPARATOR), answer_path.split(SEPARATOR)
+    if len(truth) != len(answer):
+        return "other"
+    if len(truth) > 1 and truth[:-1] == answer[:-1]:
+        return "sibling"
+    if len(truth) > 2 and truth[:-2] == answer[:-2]:
+        return "cousin"
+    return "other"
+
+
+RELATIONS = ("sibling", "cousin", "other", "unplaced")
+"""How a wrong answer is related to the truth; `unplaced` could not be read or names no class of the taxonomy."""
+
+_OFFERED = ("siblings", "cousins", "others")
+"""Meta columns that say how many of the wrong options are so related."""
+
+
+def kinship_shares(found: list[Part]) -> list[Metric]:
+    """`kinship/<level>/<kind>/<relation>`: of the answers that are not right, the share with each of RELATIONS.
+
+    A model that takes a herring gull for another gull sees more than one that takes it for a fir. Chance is what
+    picking one of the wrong options of the same questions by lot would give, where the questions say how many of each
+    relation they offer. Failed answers are none. Levels whose classes have no parent are left out, and yes/no
+    questions, which name no class.
+    """
+    metrics: list[Metric] = []
+    for part in found:
+        if part.ask == HIERARCHY and part.kind != "truth":
+            metrics += _of_part(part)
+    return metrics
+
+
+def _of_part(part: Part) -> list[Metric]:
+    column, paths = part.scores.meta.get("kinship"), part.codes("path")
+    if paths is None:
+        return []
+    names = part.scores.meta["path"].names
+    if not any(SEPARATOR in names[code] for code in np.unique(paths[paths >= 0])):
+        return []
+    scores = part.scores
+    wrong = ~(scores.has("correct") | scores.has("error") | scores.has("unscored"))[part.rows] & (paths >= 0)
+    n = int(wrong.sum())
+    if not n:
+        return []
+    lookup = np.full((0 if column is None else len(column.names)) + 1, RELATIONS.index("unplaced"))
+    for code, name in enumerate(() if column is None else column.names):
+        if name in RELATIONS:
+            lookup[code] = RELATIONS.index(name)
+    relation = lookup[np.full(n, -1) if column is None else column.codes[part.rows[wrong]]]
+    by_lot = _by_lot(part, wrong)
+    return [
+        Metric(
+            name=f"kinship/{part.name}/{name}",
+            value=float((relation == code).mean()),
+            n=n,
+            ci95=interval((relation == code).astype(np.float64), part.group[wrong]),
+            coverage=part.coverage,
+            chance=None if by_lot is None or code >= len(_OFFERED) else by_lot[code],
+        )
+        for code, name in enumerate(RELATIONS)
+    ]
+
+
+def _by_lot(part: Part, wrong: NDArray[np.bool_]) -> list[float] | None:
+    """The mean share of siblings, cousins and others among the wrong options of these questions."""
+    counts = []
+    for name in _OFFERED:
+        column, codes = part.scores.meta.get(name), part.codes(name)
+        if column is None or codes is None or bool((codes[wrong] < 0).any()):
+            return None
+        if not all(text.isdigit() for text in column.names):
+            return None
+        counts.append(np.array([float(text) for text in column.names])[codes[wrong]])
+    total = np.sum(counts, axis=0)
+    return [float((count / total).mean()) for count in counts] if bool((total > 0).all()) else None

@@ -1,0 +1,168 @@
+"""Rows that can be compared with each other: one way of asking, on one level, in one kind of question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.scoring.scores import Column, Scores
+from snellen.scoring.statistics import interval, scored
+from snellen.scoring.statistics.intervals import coverage
+from snellen.types import Metric
+
+HIERARCHY, BIAS = "hierarchy", "bias"
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "subspecies", "variety")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scored rows of one way of asking, level and kind; everything else is looked up in the columns that they are of.
+
+    Attributes:
+        ask: what the questions measure: `hierarchy` or `bias`.
+        level: where the classes stand, such as `genus`.
+        kind: the kind of question.
+        rows: [n] positions in the columns.
+        expected: how many rows of this part a complete run has.
+        scores: the columns.
+    """
+
+    ask: str
+    level: str
+    kind: str
+    rows: NDArray[np.intp]
+    expected: int
+    scores: Scores
+
+    @property
+    def name(self) -> str:
+        """As it stands in the names of metrics: `species/truth`, and `bias/species/truth`."""
+        return f"{self.level}/{self.kind}" if self.ask == HIERARCHY else f"{self.ask}/{self.level}/{self.kind}"
+
+    @property
+    def coverage(self) -> float:
+        """Scored rows over those of a complete run."""
+        return coverage(len(self.rows), self.expected)
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """[n] scores, 0 for replies that failed or could not be read."""
+        value = self.scores.value[self.rows]
+        return np.where(np.isnan(value), 0.0, value)
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """[n] the image of each row."""
+        return self.scores.group[self.rows]
+
+    def codes(self, name: str) -> NDArray[np.int32] | None:
+        """[n] codes of a meta column, -1 where a row has none; None where no row of this part has it."""
+        column = self.scores.meta.get(name)
+        if column is None:
+            return None
+        codes = column.codes[self.rows]
+        return codes if bool((codes >= 0).any()) else None
+
+
+def parts(scores: Scores) -> list[Part]:
+    """The parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in none,
+    and neither are questions that measure something else (`ask` other than hierarchy and bias); questions that do not
+    say what they measure are taken for hierarchy.
+
+    Holds one position a row, and no copy of a column.
+    """
+    level, kind, ask = (scores.meta.get(name) for name in ("level", "kind", "ask"))
+    if level is None or kind is None or not len(scores):
+        return []
+    asked = _asked(ask, len(scores))
+    _, usable = scored(scores)
+    key = (asked.astype(np.int64) * len(level.names) + level.codes) * len(kind.names) + kind.codes
+    placed = (asked >= 0) & (level.codes >= 0) & (kind.codes >= 0)
+    key[~placed] = -1
+    every = np.bincount(key[placed], minlength=2 * len(level.names) * len(kind.names))
+    key[~usable] = -1
+    order = np.argsort(key, kind="stable")
+    ends = np.searchsorted(key[order], np.arange(len(every) + 1))
+    share = scores.expected / len(scores)
+    found = []
+    ordered = levels(scores)
+    for which, name in enumerate((HIERARCHY, BIAS)):
+        for level_name in ordered:
+            for kind_code, kind_name in enumerate(kind.names):
+                at = (which * len(level.names) + level.names.index(level_name)) * len(kind.names) + kind_code
+                rows = order[ends[at] : ends[at + 1]]
+                if len(rows):
+                    found.append(Part(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
+    return found
+
+
+def _asked(ask: Column | None, rows: int) -> NDArray[np.int8]:
+    """0 for hierarchy, 1 for bias, -1 for what measures something else."""
+    if ask is None:
+        return np.zeros(rows, dtype=np.int8)
+    known = np.array([(HIERARCHY, BIAS).index(name) if name in (HIERARCHY, BIAS) else -1 for name in ask.names] + [0])
+    return known[ask.codes].astype(np.int8)
+
+
+def levels(scores: Scores) -> list[str]:
+    """The levels of these rows, coarse to fine (see `coarse_to_fine`)."""
+    level, depth = scores.meta.get("level"), scores.meta.get("depth")
+    if level is None:
+        return []
+    depths: dict[str, set[int]] = {level.names[code]: set() for code in np.unique(level.codes) if code >= 0}
+    if depth is not None:
+        width = len(depth.names) + 1
+        for pair in np.unique(level.codes.astype(np.int64) * width + depth.codes + 1):
+            at, code = divmod(int(pair), width)
+            if at >= 0 and code > 0 and depth.names[code - 1].isdigit():
+                depths[level.names[at]].add(int(depth.names[code - 1]))
+    return coarse_to_fine(depths)
+
+
+def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
+    """Levels in order, coarsest first.
+
+    By depth where every level has one and no two the same. Data sets of several taxonomies side by side contradict
+    each other (`species` is the third level of one and the seventh of another): Linnaean ranks then stand in their own
+    order, other levels by their mean depth after them, and levels without a depth last, in the order given.
+    """
+    single = [next(iter(found)) for found in depths.values() if len(found) == 1]
+    if len(single) == len(depths) == len(set(single)):
+        return sorted(depths, key=lambda level: next(iter(depths[level])))
+    ranked = [rank for rank in RANKS if rank in depths]
+    others = [level for level in depths if level not in RANKS]
+    return ranked + sorted(
+        others, key=lambda level: sum(depths[level]) / len(depths[level]) if depths[level] else float("inf")
+    )
+
+
+def accuracy_of(name: str, group: list[Part]) -> Metric:
+    """The mean score of these parts together, with interval, coverage and what guessing reaches."""
+    value = np.concatenate([part.value for part in group])
+    return Metric(
+        name=name,
+        value=float(value.sum()) / len(value) if len(value) else None,
+        n=len(value),
+        ci95=interval(value, np.concatenate([part.group for part in group])),
+        coverage=coverage(len(value), sum(part.expected for part in group)),
+        chance=guessed(group),
+    )
+
+
+def guessed(group: list[Part]) -> float | None:
+    """What guessing reaches on these parts: the mean of meta `chance`; None unless every row has it."""
+    total = rows = 0.0
+    for part in group:
+        column, codes = part.scores.meta.get("chance"), part.codes("chance")
+        if column is None or codes is None or bool((codes < 0).any()):
+            return None
+        try:
+            known = np.array([float(name) for name in column.names])
+        except ValueError:
+            return None
+        total += float(known[codes].sum())
+        rows += len(codes)
+    return total / rows if rows else None
