@@ -41,9 +41,9 @@ def classifier(scale: float) -> Any:
     """The embedded tower's patch mean with a ridge layer trained on the digits' training split."""
     import torch
 
+    from snellen.features.attacks.classifier import classifier as both
     from snellen.features.encoders import open_encoder
-    from snellen.features.heads.head import Head, Scaling
-    from snellen.features.robustness import classifier as both
+    from snellen.features.probes.head import Head, Scaling
 
     encoder = open_encoder("embedded", ["patch_mean"], device="cpu")
     shown, labels = pictures("train", 1198)
@@ -59,7 +59,7 @@ def measure(who: str, eps: float, scale: float, count: int) -> dict[str, Any]:
     """One attack in this process: which pictures are right before and after it, and what it took."""
     import torch
 
-    from snellen.features.attack import pgd, predictions
+    from snellen.features.attacks.pgd import pgd, predictions
 
     torch.set_num_threads(1)
     model, (images, labels) = classifier(scale), pictures("test", count)

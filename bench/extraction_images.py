@@ -32,8 +32,8 @@ import torch
 from PIL import Image as pillow
 from PIL import ImageDraw
 
-from snellen.features.blas import single_threaded
-from snellen.features.pictures.pixels import Transform, normalised_into, read
+from snellen.features.extract.preprocess import Transform, normalised_into, read
+from snellen.features.ranking.blas import single_threaded
 from snellen.sources import FileBlob
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

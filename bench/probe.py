@@ -51,7 +51,7 @@ def run(case: str) -> None:
         peer = LogisticRegression(C=C, max_iter=1_000, tol=tolerance).fit(train, y)
         cpu, right, told = time.process_time() - start, peer.score(test, t), f"{int(peer.n_iter_[0])} iterations"
     elif case in ("ridge", "lda"):
-        from snellen.features.heads.training import train as fit
+        from snellen.features.probes.fit import train as fit
 
         start = time.process_time()
         found = fit(train, y, CLASSES, method=case)
@@ -61,7 +61,7 @@ def run(case: str) -> None:
     elif case.startswith("52"):
         import torch
 
-        from snellen.features.heads.grid import train_grid
+        from snellen.features.probes.dinov2_grid import train_grid
 
         torch.set_num_threads(1)
         rng = np.random.default_rng(1)
@@ -80,7 +80,7 @@ def run(case: str) -> None:
         right = (grid.predicted == np.concatenate([y, t])[ROWS:]).mean()
         told = f"{len(grid.trials)} heads, {grid.iterations} steps; best {grid.best}"
     else:
-        from snellen.features.heads import logistic
+        from snellen.features.probes import logistic
 
         start = time.process_time()
         problem = logistic.prepare(train, y, CLASSES)

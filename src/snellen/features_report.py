@@ -12,16 +12,16 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import UnsafeArchiveError, UsageError
-from snellen.features.heads.training import Method
+from snellen.features.encoder_identity import called, encoder_name
 from snellen.features.knn import knn
-from snellen.features.origins import called, encoder_name
-from snellen.features.plots import plane, precision_recall, sheet
-from snellen.features.probe import Probe, probe
-from snellen.features.ranks.similarity import Measure
+from snellen.features.plot_data import plane, precision_recall, sheet
+from snellen.features.probes import Probe, probe
+from snellen.features.probes.fit import Method
+from snellen.features.ranking.similarity import Measure
+from snellen.features.result import told as as_told
 from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, Join, NothingInCommon, Says, SaysSees, Sees, says_sees
 from snellen.features.store import Features, open_store, outputs_of
-from snellen.features.telling import told as as_told
 from snellen.report.features_attacks import Attacks, attacks_by_column
 from snellen.report.features_page import JoinedView, StoreView, render
 from snellen.report.page import written

@@ -12,9 +12,7 @@ from snellen.benchmarks.chart import digits
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.features.alignment import alignment, cross_meta
-from snellen.features.store import Features, import_file
-from snellen.features.store.labels import from_ids
-from snellen.features.towers import (
+from snellen.features.encoders.families import (
     Accuracy,
     by_data_scale,
     by_encoder_scale,
@@ -23,6 +21,8 @@ from snellen.features.towers import (
     tower_of,
     untagged,
 )
+from snellen.features.store import Features, import_file
+from snellen.features.store.labels import from_ids
 
 SPLIT = np.array(["train", "test"] * 90, dtype=object)
 LABELS = np.arange(180) // 2 % 5

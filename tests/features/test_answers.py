@@ -67,7 +67,7 @@ def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> 
 
 
 def test_two_classes_of_one_name_stay_two_classes(tmp_path: Path) -> None:
-    from snellen.features.probe import probe
+    from snellen.features.probes import probe
     from snellen.features_report import seen
 
     rng = np.random.default_rng(0)

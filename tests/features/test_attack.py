@@ -15,12 +15,11 @@ from PIL import Image  # noqa: E402
 from snellen.benchmarks.chart import digits  # noqa: E402
 from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, SnellenError, UsageError  # noqa: E402
-from snellen.features import attack, robustness  # noqa: E402
-from snellen.features.ball import Ball  # noqa: E402
-from snellen.features.curve import compare_sets, curve, joined, strength  # noqa: E402
+from snellen.features.attacks import classifier, pgd  # noqa: E402
+from snellen.features.attacks.lp_ball import Ball, starts  # noqa: E402
+from snellen.features.attacks.robust_accuracy import compare_sets, curve, joined, strength  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.heads.head import Head, Scaling  # noqa: E402
-from snellen.features.starts import starts  # noqa: E402
+from snellen.features.probes.head import Head, Scaling  # noqa: E402
 
 SHAPE = (3, 6, 6)
 
@@ -80,12 +79,12 @@ def embedded():
 def test_the_embedded_model_falls_to_the_same_pictures_as_under_torchattacks(embedded, eps):
     torchattacks = pytest.importorskip("torchattacks", reason="pip install --no-deps torchattacks")
     encoder, head, images, labels = embedded
-    model = robustness.classifier(encoder, head)
-    mine = attack.pgd(model, images, labels, eps=eps / 255, steps=5, alpha=1 / 255, random_start=False)
+    model = classifier.classifier(encoder, head)
+    mine = pgd.pgd(model, images, labels, eps=eps / 255, steps=5, alpha=1 / 255, random_start=False)
     peer = torchattacks.PGD(model, eps=eps / 255, alpha=1 / 255, steps=5, random_start=False)
-    theirs = attack.predictions(model, peer(images, labels))
+    theirs = pgd.predictions(model, peer(images, labels))
     assert (mine.predicted == theirs).all()
-    assert 0.9 < (attack.predictions(model, images) == labels.numpy()).mean() < 1
+    assert 0.9 < (pgd.predictions(model, images) == labels.numpy()).mean() < 1
     assert eps < 4 or mine.correct.mean() < 0.85
 
 
@@ -93,17 +92,17 @@ def test_an_l2_attack_breaks_the_same_pictures_as_torchattacks(embedded):
     torchattacks = pytest.importorskip("torchattacks", reason="pip install --no-deps torchattacks")
     encoder, head, images, labels = embedded
     # torchattacks adds 1e-10 to a gradient's length, which cuts its steps short where a model is sure; this one is not.
-    model = robustness.classifier(encoder, replace(head, weights=head.weights / 20))
-    mine = attack.pgd(model, images, labels, eps=0.7, steps=4, alpha=0.3, norm="l2", random_start=False)
+    model = classifier.classifier(encoder, replace(head, weights=head.weights / 20))
+    mine = pgd.pgd(model, images, labels, eps=0.7, steps=4, alpha=0.3, norm="l2", random_start=False)
     peer = torchattacks.PGDL2(model, eps=0.7, alpha=0.3, steps=4, random_start=False)
-    assert (mine.predicted == attack.predictions(model, peer(images, labels))).all()
+    assert (mine.predicted == pgd.predictions(model, peer(images, labels))).all()
     assert not mine.correct.all()
     assert mine.distance.max() <= 0.7 * (1 + 1e-5)
 
 
 def test_steps_are_those_of_the_plain_reading_to_the_last_pixel_in_float64():
     model, images, labels = curved().double(), pictures(kind=torch.float64), torch.arange(24) % 5
-    mine = attack.pgd(model, images, labels, eps=6 / 255, steps=7, alpha=2 / 255, random_start=False)
+    mine = pgd.pgd(model, images, labels, eps=6 / 255, steps=7, alpha=2 / 255, random_start=False)
     theirs = restated(model, images, labels, 6 / 255, 2 / 255, 7)
     assert (mine.images - theirs).abs().max() < 1e-15
     assert (mine.predicted == model(theirs).argmax(1).numpy()).all()
@@ -111,17 +110,17 @@ def test_steps_are_those_of_the_plain_reading_to_the_last_pixel_in_float64():
 
 def test_a_confident_model_is_attacked_where_float32_sees_no_gradient():
     model, images = linear(scale=3_000), pictures()
-    labels = torch.from_numpy(attack.predictions(model, images))
+    labels = torch.from_numpy(pgd.predictions(model, images))
     sure = model(images)
-    assert (attack.margin(sure, labels) < -17).float().mean() > 0.8
+    assert (pgd.margin(sure, labels) < -17).float().mean() > 0.8
     naive = restated(model, images, labels, 0.2, 0.04, 10)
-    mine = attack.pgd(model, images, labels, eps=0.2, steps=10, alpha=0.04, random_start=False)
-    still = attack.predictions(model, naive) == labels.numpy()
+    mine = pgd.pgd(model, images, labels, eps=0.2, steps=10, alpha=0.04, random_start=False)
+    still = pgd.predictions(model, naive) == labels.numpy()
     assert still.mean() > 0.5
     assert mine.correct.mean() < 0.1
     # The same model at a thousandth of its scale decides alike, and there float32 sees all there is to see.
     calm = restated(linear(scale=3), images, labels, 0.2, 0.04, 10)
-    assert ((attack.predictions(model, calm) == labels.numpy()) == mine.correct).all()
+    assert ((pgd.predictions(model, calm) == labels.numpy()) == mine.correct).all()
 
 
 def test_float32_gradients_of_a_confident_softmax_have_wrong_signs_and_ours_do_not():
@@ -129,7 +128,7 @@ def test_float32_gradients_of_a_confident_softmax_have_wrong_signs_and_ours_do_n
     logits = torch.tensor([[60.0, 20.0, 10.0, 0.0]], requires_grad=True)
     (rounded,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, labels), logits)
     assert rounded[0, 0] == 0  # the label's own logit has no share in what float32 follows
-    exact = attack.gradient_in_logits(logits, labels)
+    exact = pgd.gradient_in_logits(logits, labels)
     assert exact[0, 0] == -1
     assert exact.sum().abs() < 1e-15
     assert (exact[0, 1:] > 0).all()
@@ -145,7 +144,7 @@ def test_the_gradient_is_the_cross_entropys_over_1_minus_p():
     loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
     (plain,) = torch.autograd.grad(loss, logits)
     rest = 1 - logits.detach().softmax(1).gather(1, labels[:, None])
-    assert torch.allclose(attack.gradient_in_logits(logits, labels), plain / rest, atol=1e-14)
+    assert torch.allclose(pgd.gradient_in_logits(logits, labels), plain / rest, atol=1e-14)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
@@ -153,7 +152,7 @@ def test_the_gradient_is_the_cross_entropys_over_1_minus_p():
 def test_every_attacked_image_lies_in_the_ball_and_in_its_bounds(norm, eps):
     images = pictures()
     images[0], images[1] = 0.0, 1.0
-    found = attack.pgd(curved(), images, torch.arange(24) % 5, eps=eps, norm=norm, alpha=eps, restarts=2)
+    found = pgd.pgd(curved(), images, torch.arange(24) % 5, eps=eps, norm=norm, alpha=eps, restarts=2)
     away = (found.images.double() - images.double()).flatten(1)
     if norm == "linf":
         assert away.abs().max() <= eps  # exactly: no rounding leads out
@@ -179,13 +178,11 @@ def test_random_starts_follow_from_the_id_and_not_from_batch_or_order():
     model, images, labels = curved().double(), pictures(kind=torch.float64), torch.arange(24) % 5
     ids = [f"bird {i}.jpg" for i in range(24)]
     settings = {"eps": 4 / 255, "steps": 3, "restarts": 2, "seed": 5}
-    whole = attack.pgd(model, images, labels, ids=ids, **settings)
+    whole = pgd.pgd(model, images, labels, ids=ids, **settings)
     order = torch.randperm(24, generator=torch.Generator().manual_seed(0))
-    other = attack.pgd(
-        model, images[order], labels[order], ids=[ids[i] for i in order.tolist()], batch_size=7, **settings
-    )
+    other = pgd.pgd(model, images[order], labels[order], ids=[ids[i] for i in order.tolist()], batch_size=7, **settings)
     assert (other.images - whole.images[order]).abs().max() < 1e-12
-    again = attack.pgd(model, images, labels, ids=ids, **{**settings, "seed": 6})
+    again = pgd.pgd(model, images, labels, ids=ids, **{**settings, "seed": 6})
     assert (again.images - whole.images).abs().max() > 1e-3
 
 
@@ -204,8 +201,8 @@ def test_starts_fill_the_ball_and_differ_between_restarts():
 
 def test_restarts_only_ever_break_more():
     model, images = curved(), pictures(40)
-    labels = torch.from_numpy(attack.predictions(model, images))
-    right = [attack.pgd(model, images, labels, eps=2 / 255, steps=2, restarts=n).correct for n in (1, 2, 6)]
+    labels = torch.from_numpy(pgd.predictions(model, images))
+    right = [pgd.pgd(model, images, labels, eps=2 / 255, steps=2, restarts=n).correct for n in (1, 2, 6)]
     assert (right[0] >= right[1]).all()
     assert (right[1] >= right[2]).all()
     assert right[2].sum() < 40
@@ -213,7 +210,7 @@ def test_restarts_only_ever_break_more():
 
 def test_a_targeted_attack_leads_to_its_target():
     model, images = curved(), pictures(30)
-    labels = torch.from_numpy(attack.predictions(model, images))
+    labels = torch.from_numpy(pgd.predictions(model, images))
     targets = (labels + 1) % 5
     found = curve(model, images, labels, eps=["0", "0.4"], steps=20, targets=targets)
     assert found.reached is not None
@@ -224,7 +221,7 @@ def test_a_targeted_attack_leads_to_its_target():
 
 def test_fgsm_is_one_step_along_the_sign():
     model, images, labels = linear(), pictures(), torch.arange(24) % 4
-    found = attack.fgsm(model, images, labels, eps=0.01)
+    found = pgd.fgsm(model, images, labels, eps=0.01)
     assert torch.allclose(found.images, restated(model, images, labels, 0.01, 0.01, 1), atol=1e-7)
     told = curve(model, images, labels, eps=[0.01], steps=1, alpha="eps", random_start=False)
     assert told.settings.attack == "FGSM"
@@ -242,22 +239,22 @@ def test_the_legacy_attack_moves_in_normalised_space_and_its_eps_never_binds():
         loss = torch.nn.functional.cross_entropy(model(moved * scale + shift), labels)
         (slope,) = torch.autograd.grad(loss, moved)
         moved = normal + (moved.detach() + slope.sign() / 255 - normal).clamp(-0.2, 0.2)
-    found = attack.fgbmk_legacy(model, images, labels, mean=mean, std=std, steps=20)
+    found = pgd.fgbmk_legacy(model, images, labels, mean=mean, std=std, steps=20)
     assert (found.images - moved).abs().max() < 1e-3
     assert found.distance.max() == pytest.approx(20 / 255, abs=5e-6)
     pixels = found.images * scale + shift
     assert pixels.min() < 0 or pixels.max() > 1
     with pytest.raises(UsageError, match="10 or 20"):
-        attack.fgbmk_legacy(model, images, labels, mean=mean, std=std, steps=15)
+        pgd.fgbmk_legacy(model, images, labels, mean=mean, std=std, steps=15)
 
 
 def test_a_module_gets_its_training_mode_back_and_is_attacked_without_dropout():
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.9), torch.nn.Linear(108, 3))
     model[0].eval()
     images, labels = pictures(), torch.zeros(24, dtype=torch.int64)
-    first = attack.pgd(model, images, labels, eps=0.01, random_start=False)
+    first = pgd.pgd(model, images, labels, eps=0.01, random_start=False)
     assert [one.training for one in model.modules()] == [True, False, True, True]
-    second = attack.pgd(model, images, labels, eps=0.01, random_start=False)
+    second = pgd.pgd(model, images, labels, eps=0.01, random_start=False)
     assert torch.equal(first.images, second.images)
     assert model[2].weight.grad is None
 
@@ -273,7 +270,7 @@ def test_images_without_a_gradient_are_counted_and_told():
 
 def test_accuracy_over_eps_has_the_clean_one_first_and_an_interval_each():
     model, images = curved(), pictures(30)
-    labels = torch.from_numpy(attack.predictions(model, images))
+    labels = torch.from_numpy(pgd.predictions(model, images))
     labels[0] = (labels[0] + 1) % 5
     found = curve(model, images, labels, eps=["0", "0.25/255", "8/255"], steps=4)
     metrics = {one.name: one for one in found.metrics()}
@@ -290,8 +287,8 @@ def test_accuracy_over_eps_has_the_clean_one_first_and_an_interval_each():
 def test_a_general_and_a_fine_grained_set_are_compared_by_what_they_keep():
     easy, hard = linear(2, 1.0), curved()
     images = pictures(60)
-    first = curve(easy, images, attack.predictions(easy, images), eps=["1/255"])
-    second = curve(hard, images, attack.predictions(hard, images), eps=["1/255"])
+    first = curve(easy, images, pgd.predictions(easy, images), eps=["1/255"])
+    second = curve(hard, images, pgd.predictions(hard, images), eps=["1/255"])
     (one,) = compare_sets(first, second)
     assert one.n == (60, 60)
     assert one.difference == pytest.approx(one.kept[0] - one.kept[1])
@@ -314,18 +311,18 @@ def test_a_general_and_a_fine_grained_set_are_compared_by_what_they_keep():
 )
 def test_what_cannot_be_attacked_is_refused(images, labels, said):
     with pytest.raises(DataError, match=said):
-        attack.pgd(linear(), images, labels, eps=0.01)
+        pgd.pgd(linear(), images, labels, eps=0.01)
 
 
 def test_settings_that_mean_nothing_are_refused():
     model, images, labels = linear(), pictures(2), [0, 1]
     for wrong in ({"eps": -0.1}, {"steps": 0}, {"norm": "l1"}, {"restarts": 2, "random_start": False}, {"alpha": 0.0}):
         with pytest.raises(UsageError):
-            attack.pgd(model, images, labels, **{"eps": 0.01, **wrong})
+            pgd.pgd(model, images, labels, **{"eps": 0.01, **wrong})
     with pytest.raises(DataError, match="not all finite"):
-        attack.pgd(linear(scale=torch.inf), images, labels, eps=0.01)
+        pgd.pgd(linear(scale=torch.inf), images, labels, eps=0.01)
     with pytest.raises(UsageError, match="no gradient"):
-        attack.pgd(lambda x: model(x).detach(), images, labels, eps=0.01)
+        pgd.pgd(lambda x: model(x).detach(), images, labels, eps=0.01)
 
 
 def test_strengths_are_read_as_fractions():

@@ -17,10 +17,10 @@ from tiny_encoders import build  # noqa: E402
 
 from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, UsageError  # noqa: E402
-from snellen.features import robustness  # noqa: E402
+from snellen.features.attacks import classifier  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.heads.head import Head, load_head, scaling  # noqa: E402
-from snellen.features.pictures.threads import computing, threads_for  # noqa: E402
+from snellen.features.extract.threads import computing, threads_for  # noqa: E402
+from snellen.features.probes.head import Head, load_head, scaling  # noqa: E402
 from snellen.features.store import open_store  # noqa: E402
 from snellen.features.store.labels import from_texts  # noqa: E402
 
@@ -74,9 +74,9 @@ def test_a_head_of_several_outputs_decides_behind_the_encoder_as_on_the_stored_f
     settings = {"output": "+".join(outputs), "store": str(world.store)}
     head = Head(weights, np.zeros(4), scaled, np.arange(4), tuple(CLASSES), False, settings)
     file = head.save(tmp_path / "joined.npz")
-    opened = open_encoder(f"hf:{world.encoder}", robustness.outputs_of(head))
-    model = robustness.classifier(opened, load_head(file))
-    (shown,) = robustness.read_pictures(world.files[1], world.images, opened.transform)
+    opened = open_encoder(f"hf:{world.encoder}", classifier.outputs_of(head))
+    model = classifier.classifier(opened, load_head(file))
+    (shown,) = classifier.read_pictures(world.files[1], world.images, opened.transform)
     tested = np.flatnonzero(parts[0].split == "test")
     with torch.no_grad():
         logits = model(shown.images()).numpy()
@@ -182,11 +182,11 @@ def test_classes_meet_by_name_where_a_split_lacks_some(world, capsys, tmp_path):
 def test_a_name_that_two_classes_share_is_told_apart_by_the_id():
     head = Head(np.zeros((1, 3)), np.zeros(3), scaling("none", np.zeros((1, 1))), np.array([0, 4, 9]), ("a", "b", "a"))
     rows = from_texts(["9", "4", "0"], ["a", "x", "x", "x", "b", "x", "x", "x", "x", "a"], "here", str)
-    assert list(robustness.columns_of(rows, head)) == [2, 1, 0]
+    assert list(classifier.columns_of(rows, head)) == [2, 1, 0]
     with pytest.raises(DataError, match="the first is crow"):
-        robustness.columns_of(from_texts(["crow"], None, "here", str), head)
+        classifier.columns_of(from_texts(["crow"], None, "here", str), head)
     with pytest.raises(UsageError, match="several labels"):
-        robustness.columns_of(from_texts(["0 4"], None, "here", str), head)
+        classifier.columns_of(from_texts(["0 4"], None, "here", str), head)
 
 
 @pytest.mark.parametrize(

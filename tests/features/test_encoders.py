@@ -13,7 +13,7 @@ from tiny_encoders import build
 
 from snellen.errors import FingerprintError, MissingExtraError, PreflightError, UsageError
 from snellen.features.encoders import open_encoder
-from snellen.features.pictures.pixels import Transform, decode, fit, normalised, read, require_transform
+from snellen.features.extract.preprocess import Transform, decode, fit, normalised, read, require_transform
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")

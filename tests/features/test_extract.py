@@ -25,10 +25,10 @@ from snellen.errors import DataError, FingerprintError, UnsafeArchiveError, Usag
 from snellen.features import open_store
 from snellen.features.encoders import open_encoder
 from snellen.features.extract import extract
-from snellen.features.pictures.encoding import encode_rows
-from snellen.features.pictures.pixels import normalised, read
+from snellen.features.extract.loop import encode_rows
+from snellen.features.extract.preprocess import normalised, read
 from snellen.features.store.splits import read_splits, split_name
-from snellen.features.store.writing import COMMITS
+from snellen.features.store.writer import COMMITS
 from snellen.sources import open_tree
 
 torch = pytest.importorskip("torch")
@@ -109,7 +109,7 @@ def test_a_line_of_pixels_that_would_fill_the_memory_is_an_unreadable_picture(tm
     line = tmp_path / "images" / "Less, More" / "test 3.jpg"
     line.write_bytes(jpeg(1, 20000, 1))
     assert extract(encoder, files, tmp_path / "images", tmp_path / "s").rows == 17
-    monkeypatch.setattr("snellen.features.pictures.pixels.PIXEL_LIMIT", 40_000_000)
+    monkeypatch.setattr("snellen.features.extract.preprocess.PIXEL_LIMIT", 40_000_000)
     monkeypatch.setenv("SNELLEN_MAX_IMAGE_PIXELS", "30000")  # small pictures may still grow
     with pytest.raises(DataError, match=r"test 3\.jpg: its 20,000 x 1 pixels would be resized to 960,000 x 48 for"):
         extract(encoder, files, tmp_path / "images", tmp_path / "t")

@@ -15,8 +15,8 @@ from PIL import Image as Picture
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.plots import Curve, plane, precision_recall, sheet
-from snellen.features.probe import ClassRow
+from snellen.features.plot_data import Curve, plane, precision_recall, sheet
+from snellen.features.probes import ClassRow
 from snellen.features.retrieval import retrieval
 from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.features.store import Features, import_file, open_store
@@ -273,7 +273,9 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
 ) -> None:
     if not sklearn:
         real = importlib.util.find_spec
-        monkeypatch.setattr("snellen.features.plots.find_spec", lambda name: None if name == "sklearn" else real(name))
+        monkeypatch.setattr(
+            "snellen.features.plot_data.find_spec", lambda name: None if name == "sklearn" else real(name)
+        )
     features = open_store(store)
     flat = plane(features, np.arange(len(features)))
     assert flat.reducer == ("t-SNE" if sklearn else "PCA")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from snellen.errors import DataError, UsageError
 from snellen.features.knn import knn
-from snellen.features.legacy import class_rank
-from snellen.features.ranks import neighbours
+from snellen.features.ranking import neighbours
+from snellen.features.ranking.fgbmk_class_rank import class_rank
 
 SPLIT = ["train"] * 4 + ["test"]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snellen.features.ranks import levels
-from snellen.features.ranks.levels import by_levels, by_values, limits_around
+from snellen.features.ranking import radix
+from snellen.features.ranking.radix import by_levels, by_values, limits_around
 
 
 @st.composite
@@ -33,8 +33,8 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 @pytest.mark.parametrize("rows", [1, 2, 16])
 def test_counts_and_pairs_are_those_of_comparing_every_score_with_every_limit(rows, monkeypatch):
-    monkeypatch.setattr(levels, "_LIMITS", 4.0)
-    monkeypatch.setattr(levels, "_ROWS", rows)
+    monkeypatch.setattr(radix, "_LIMITS", 4.0)
+    monkeypatch.setattr(radix, "_ROWS", rows)
 
     @settings(max_examples=200, deadline=None)
     @given(problems(), st.booleans())

@@ -14,10 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.fewshot import few_shot
-from snellen.features.heads import closed_form, holdout, logistic, multilabel
-from snellen.features.heads.head import load_head
-from snellen.features.probe import accuracies, probe
+from snellen.features.probes import accuracies, closed_form, holdout, logistic, multilabel, probe
+from snellen.features.probes.few_shot import few_shot
+from snellen.features.probes.head import load_head
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from snellen.cli import main
-from snellen.features.fewshot import draw, few_shot
-from snellen.features.grid_probe import grid_probe, inputs_of
-from snellen.features.heads.grid import DINOV2, FGBMK_LEGACY, train_grid
-from snellen.features.heads.head import load_head
+from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY, train_grid
+from snellen.features.probes.few_shot import draw, few_shot
+from snellen.features.probes.grid_probe import grid_probe, inputs_of
+from snellen.features.probes.head import load_head
 from snellen.features.store import open_store
+from snellen.features.store.format import Output, StoreMeta, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids
-from snellen.features.store.layout import Output, StoreMeta, fingerprint, write_meta, write_table
 
 
 @pytest.fixture(scope="module")

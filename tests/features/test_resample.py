@@ -10,8 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
 
-from snellen.features.pictures.pixels import Transform, decode, fit, normalised, normalised_into, read
-from snellen.features.pictures.resample import PRECISION, TIE, axis, coefficients, resampled, rows_first
+from snellen.features.extract.preprocess import Transform, decode, fit, normalised, normalised_into, read
+from snellen.features.extract.resample import PRECISION, TIE, axis, coefficients, resampled, rows_first
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from snellen.errors import DataError, UsageError
-from snellen.features.blas import single_threaded
-from snellen.features.ranks import levels, ranking
-from snellen.features.ranks.similarity import exact_block, float32_error, prepare
+from snellen.features.ranking import radix, ranks
+from snellen.features.ranking.blas import single_threaded
+from snellen.features.ranking.similarity import exact_block, float32_error, prepare
 from snellen.features.retrieval import retrieval
 
 TIES = ("pessimistic", "optimistic", "index")
@@ -28,13 +28,13 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """All ways to a ranking, at sizes that would take the first: all in float64, and float32 with close calls, these
     sorted as floats where there are many relevant items, or as levels always."""
     if request.param != "float64":
-        monkeypatch.setattr(ranking, "SMALL", 0)
-        monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1.0)
+        monkeypatch.setattr(ranks, "SMALL", 0)
+        monkeypatch.setattr(ranks, "_CLOSE_SHARE", 1.0)
     if request.param == "levels":
-        monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1e9)
-        monkeypatch.setattr(ranking, "_COARSE_SHARE", 1e9)
-        monkeypatch.setattr(levels, "_LIMITS", 4.0)
-        monkeypatch.setattr(levels, "_ROWS", 3)
+        monkeypatch.setattr(ranks, "_CLOSE_SHARE", 1e9)
+        monkeypatch.setattr(ranks, "_COARSE_SHARE", 1e9)
+        monkeypatch.setattr(radix, "_LIMITS", 4.0)
+        monkeypatch.setattr(radix, "_ROWS", 3)
 
 
 def expected(features: Any, labels: Any, queries: Any, gallery: Any, metric: str, ties: str) -> dict[str, np.ndarray]:
@@ -110,12 +110,12 @@ def test_1500_rows_in_float32_blocks_rank_exactly_as_in_float64(metric, offset, 
     x[700:720] = x[100:120]
     x[720:740] = x[100:120] * np.float32(1 + 2e-7)
     slow = retrieval(x, y, similarity=metric)
-    monkeypatch.setattr(ranking, "SMALL", 0)
-    monkeypatch.setattr(ranking, "_STRIP_BYTES", 4 * 1500 * 200)
+    monkeypatch.setattr(ranks, "SMALL", 0)
+    monkeypatch.setattr(ranks, "_STRIP_BYTES", 4 * 1500 * 200)
     for kept, rows, coarse in ((0, 16, 0.25), (4 * 200 * 200 * 6, 7, 0.25), (10**9, 16, 0.25), (10**9, 16, 0.0)):
-        monkeypatch.setattr(ranking, "_KEPT_BYTES", kept)
-        monkeypatch.setattr(levels, "_ROWS", rows)
-        monkeypatch.setattr(ranking, "_COARSE_SHARE", coarse)
+        monkeypatch.setattr(ranks, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(radix, "_ROWS", rows)
+        monkeypatch.setattr(ranks, "_COARSE_SHARE", coarse)
         fast = retrieval(x, y, similarity=metric, threads=2)
         for name, values in slow.values.items():
             np.testing.assert_allclose(fast.values[name], values, atol=1e-12, err_msg=name)
@@ -136,8 +136,8 @@ def test_the_float32_bound_holds_for_every_pair_with_room_to_spare():
 
 
 def test_a_near_tie_that_float32_cannot_see_is_ranked_by_float64(monkeypatch):
-    monkeypatch.setattr(ranking, "SMALL", 0)
-    monkeypatch.setattr(ranking, "_CLOSE_SHARE", 1.0)
+    monkeypatch.setattr(ranks, "SMALL", 0)
+    monkeypatch.setattr(ranks, "_CLOSE_SHARE", 1.0)
     angles = np.array([0.0, 0.5, 0.5 + 3e-9, 0.5 - 3e-9])
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     assert retrieval(x, [0, 0, 1, 1], queries=[0]).values["map"][0] == 0.5
@@ -285,7 +285,7 @@ def test_intervals_by_class_are_wider_than_by_query_where_classes_differ():
 
 
 def test_the_number_of_blas_threads_is_put_back():
-    from snellen.features.blas import _switches
+    from snellen.features.ranking.blas import _switches
 
     before = [get() for _, get in _switches()]
     with single_threaded() as arranged, single_threaded():

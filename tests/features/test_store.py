@@ -18,9 +18,9 @@ import pytest
 
 from snellen.errors import DataError, FingerprintError, RunLockedError, StorageError, UsageError
 from snellen.features import import_file, open_store
+from snellen.features.store.format import read_meta
 from snellen.features.store.labels import from_ids
-from snellen.features.store.layout import read_meta
-from snellen.features.store.writing import COMMITS, Rows, Writer
+from snellen.features.store.writer import COMMITS, Rows, Writer
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -284,7 +284,7 @@ import sys, time
 import numpy as np
 sys.path.insert(0, sys.argv[2])
 from test_store import rows
-from snellen.features.store.writing import Writer
+from snellen.features.store.writer import Writer
 count = 400
 with Writer(sys.argv[1], {"made": "by a test"}, rows(count), {"cls": 16, "patch_mean": 8}, "float32") as writer:
     print("open", flush=True)

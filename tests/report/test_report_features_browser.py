@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image as Picture
 
-from snellen.features.plots import Asked, Neighbour
+from snellen.features.plot_data import Asked, Neighbour
 from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.report.features_page import JoinedView, StoreView, render
 from snellen.sources.blobs import FileBlob

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from snellen.errors import DataError, SnellenError
-from snellen.features.heads.head import load_head
-from snellen.features.store.importing import import_file
+from snellen.features.probes.head import load_head
+from snellen.features.store.importers import import_file
 from snellen.sources import parquet_limits
 from snellen.sources.rows import rows
 

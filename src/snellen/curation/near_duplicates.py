@@ -100,8 +100,8 @@ class Looks:
     def _encoded(self, views: Sequence[Sequence[NDArray[np.uint8]]]) -> Vectors:
         import torch
 
-        from snellen.features.pictures.pixels import fit, normalised
-        from snellen.features.pictures.threads import computing
+        from snellen.features.extract.preprocess import fit, normalised
+        from snellen.features.extract.threads import computing
 
         flat = [view for one in views for view in one]
         found: list[Vectors] = []

@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.origins import require_one_encoder, require_stages
-from snellen.features.probe import Settings, probe
+from snellen.features.encoder_identity import require_one_encoder, require_stages
+from snellen.features.probes import Settings, probe
 from snellen.features.store import TEST, TRAIN, Features
 from snellen.scoring.statistics import Comparison, compare, interval
 from snellen.types import Metric
@@ -130,7 +130,7 @@ def alignment(
         raw, aligned, matched: features of the same pictures with the splits train and test.
         name: of the data set; "" takes that of raw's folder.
         anyway: compare stages that are not of one model too; the notes say so.
-        how: settings of `snellen.features.probe.probe`, the same at each stage.
+        how: settings of `snellen.features.probes.probe`, the same at each stage.
 
     Raises:
         DataError: stages are of different encoders, share no rows, a row has different labels in two of them, or an id
@@ -175,7 +175,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
     Args:
         stores: features of one encoder and output, with the splits train and test.
         names: of the data sets; None takes those of the folders.
-        how: settings of `snellen.features.probe.probe`, the same for all.
+        how: settings of `snellen.features.probes.probe`, the same for all.
 
     Raises:
         UsageError: fewer than two data sets, two of one name, rows with several labels.

@@ -14,9 +14,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranks.ranking import Ranked, Ties, check_ties, ranked, workers
-from snellen.features.ranks.relevance import RowsOf, labels_of, relevance, rows_of
-from snellen.features.ranks.similarity import Measure, check_values, prepare
+from snellen.features.ranking.ranks import Ranked, Ties, check_ties, ranked, workers
+from snellen.features.ranking.relevance import RowsOf, labels_of, relevance, rows_of
+from snellen.features.ranking.similarity import Measure, check_values, prepare
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 

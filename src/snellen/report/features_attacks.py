@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from snellen.errors import DataError, UsageError
-from snellen.features.curve import strength
-from snellen.features.store.layout import read_meta
+from snellen.features.attacks.robust_accuracy import strength
+from snellen.features.store.format import read_meta
 from snellen.report.features_plots import Strength
 from snellen.types import Metric
 

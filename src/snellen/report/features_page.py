@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from snellen.errors import UsageError
-from snellen.features.plots import Asked, Curve, Map, Neighbour
-from snellen.features.probe import ClassRow
+from snellen.features.plot_data import Asked, Curve, Map, Neighbour
+from snellen.features.probes import ClassRow
 from snellen.features.says_sees import ClassPoint, SaysSees
 from snellen.report import features_plots as drawn
 from snellen.report.canvas import SERIES, Plot
@@ -34,7 +34,7 @@ class StoreView(Struct, frozen=True, eq=False):
         name: unique on the page.
         facts: label to text, shown below the name.
         measures: title of a group (retrieval, k-NN, probe, attack) to its metrics.
-        curve, sheet, plane: what `snellen.features.plots` found; None or empty where labels do not allow it.
+        curve, sheet, plane: what `snellen.features.plot_data` found; None or empty where labels do not allow it.
         plane_names: class of each point of the plane.
         classes: the probe's classes; `chance` is what guessing reaches in it.
         attacked: for each attack what its strength is, and the points, clean first.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.features.plots import Curve, Map
-from snellen.features.probe import ClassRow
+from snellen.features.plot_data import Curve, Map
+from snellen.features.probes import ClassRow
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, threshold
 from snellen.report.canvas import Plot, canvas, colour, percent_axis, short
 from snellen.report.svg import COLOURS, inline

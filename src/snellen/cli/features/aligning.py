@@ -13,8 +13,8 @@ from snellen.errors import UsageError
 from snellen.types import Metric
 
 if TYPE_CHECKING:
+    from snellen.features.encoders.families import Row
     from snellen.features.store import Features
-    from snellen.features.towers import Row
 
 BOTH = ("projector_input", "aligned")
 MODEL, TABLES = "Extract first", "Tables"
@@ -54,7 +54,7 @@ def alignment(
     ] = False,
     towers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Towers of your own, as in towers.toml.", rich_help_panel=TABLES),
+        typer.Option(metavar="FILE", help="Towers of your own, as in families.toml.", rich_help_panel=TABLES),
     ] = None,
     model: Annotated[
         str | None,
@@ -177,8 +177,8 @@ def _extracted(models: Sequence[str | None], split: Sequence[str], images: Path,
 def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -> tuple[list[Metric], list[str]]:
     from msgspec import structs
 
-    from snellen.features import towers
-    from snellen.features.probe import probe
+    from snellen.features.encoders import families as towers
+    from snellen.features.probes import probe
     from snellen.features.store import TEST, TRAIN
 
     known = towers.read_towers(own)

@@ -98,11 +98,11 @@ def attack(
     """
     from msgspec import to_builtins
 
-    from snellen.features import robustness
-    from snellen.features.curve import strength
+    from snellen.features.attacks import classifier
+    from snellen.features.attacks.robust_accuracy import strength
     from snellen.features.encoders import open_encoder
-    from snellen.features.heads.head import load_head
-    from snellen.features.pictures.threads import computing
+    from snellen.features.extract.threads import computing
+    from snellen.features.probes.head import load_head
 
     way = "--corrupt" if corrupt else f"--method {method}"
     _require_used(context, way)
@@ -115,17 +115,17 @@ def attack(
             "Lead both to --target least-likely, or attack one of them alone.",
         )
     trained = load_head(head)
-    names = robustness.outputs_of(trained, output)
+    names = classifier.outputs_of(trained, output)
     opened = open_encoder(encoder, names, device=device, compute=compute)
     taken = names or opened.outputs[:1]
-    logits = robustness.classifier(opened, trained, taken)
-    checked = robustness.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
+    logits = classifier.classifier(opened, trained, taken)
+    checked = classifier.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
     notes = [one for one in [checked] if one]
     other, unchecked = trained, None
     if general_head is not None:
         other = load_head(general_head)
         lies = general_head if general_head.is_dir() else general_head.parent
-        unchecked = robustness.require_same_encoder(other, opened, lies)
+        unchecked = classifier.require_same_encoder(other, opened, lies)
     settings: dict[str, Any] = {
         "encoder": encoder,
         "output": "+".join(taken),
@@ -139,14 +139,14 @@ def attack(
     where = (split, images, opened.transform, trained)
     with computing(opened, batch_size, threads):
         if corrupt:
-            shown, of = robustness.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size)
-            metrics = robustness.covering(shown.metrics(), of)
+            shown, of = classifier.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size)
+            metrics = classifier.covering(shown.metrics(), of)
             settings["corrupt"] = list(shown.specs)
             notes += _part(len(shown.clean), of)
         elif method == "fgbmk-legacy":
-            metrics, of = robustness.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
+            metrics, of = classifier.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
             settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
-            metrics = robustness.covering(metrics, of)
+            metrics = classifier.covering(metrics, of)
             notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
             notes += _part(metrics[0].n, of)
         else:
@@ -162,16 +162,16 @@ def attack(
                 "batch_size": batch_size,
                 "target": goal,
             }
-            found, of = robustness.attacked(logits, *where, **how)
+            found, of = classifier.attacked(logits, *where, **how)
             settings |= to_builtins(found.settings)
             metrics, notes = (
-                robustness.covering(found.metrics(), of),
+                classifier.covering(found.metrics(), of),
                 [*notes, *found.notes(), *_part(len(found.clean), of)],
             )
             if general is not None:
                 place = (general, general_images or images, opened.transform, other)
-                beside, all_ = robustness.attacked(robustness.classifier(opened, other, taken), *place, **how)
-                metrics += robustness.beside(found, beside, all_)
+                beside, all_ = classifier.attacked(classifier.classifier(opened, other, taken), *place, **how)
+                metrics += classifier.beside(found, beside, all_)
                 settings["general"] = general
                 told = [*beside.notes(), *_part(len(beside.clean), all_)]
                 told += [unchecked] if unchecked else []

@@ -63,7 +63,7 @@ def retrieval(
     features = open_store(store, output)
     asking, searched = _protocol(features, queries, gallery, leave_one_out)
     if profile == "fgbmk-legacy":
-        from snellen.features.legacy import class_rank
+        from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
             features.values,

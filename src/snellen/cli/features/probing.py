@@ -75,8 +75,8 @@ def probe(
     from msgspec import to_builtins
     from msgspec.structs import replace
 
-    from snellen.features.origins import identity_of
-    from snellen.features.probe import probe as measure
+    from snellen.features.encoder_identity import identity_of
+    from snellen.features.probes import probe as measure
     from snellen.features.store import open_store
     from snellen.types import Metric
 
@@ -142,9 +142,9 @@ def _heads(
 ) -> None:
     from msgspec import to_builtins
 
-    from snellen.features import grid_probe as grids
-    from snellen.features.heads.grid import DINOV2, FGBMK_LEGACY
-    from snellen.features.origins import identity_of
+    from snellen.features.encoder_identity import identity_of
+    from snellen.features.probes import grid_probe as grids
+    from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY
 
     recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
     inputs = grids.inputs_of(store, recipe, output)
@@ -171,9 +171,9 @@ def _few_shot(
     how: dict[str, Any],
     as_json: bool,
 ) -> None:
-    from snellen.features.fewshot import few_shot
-    from snellen.features.probe import NOT_CHOSEN
-    from snellen.features.ranks.relevance import rows_of
+    from snellen.features.probes import NOT_CHOSEN
+    from snellen.features.probes.few_shot import few_shot
+    from snellen.features.ranking.relevance import rows_of
     from snellen.types import Metric
 
     count = len(features.values)

@@ -43,7 +43,7 @@ def tell(
     as_json: bool,
 ) -> None:
     """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
-    from snellen.features.telling import told
+    from snellen.features.result import told
 
     metrics, notes = list(metrics), list(notes)
     if as_json:

@@ -17,7 +17,7 @@ from snellen.cli.output import note, redraw, show_json
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.features.store.layout import StoreMeta
+    from snellen.features.store.format import StoreMeta
 
 STORED, SPEED = "What is stored", "Speed"
 
@@ -83,7 +83,7 @@ def extract(
     """
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract as run
-    from snellen.features.pictures.threads import computing
+    from snellen.features.extract.threads import computing
 
     names = None if outputs is None else [one.strip() for one in outputs.split(",") if one.strip()]
     extracted = partial(
@@ -102,7 +102,7 @@ def extract(
         with computing(opened, batch_size, threads):
             meta = extracted(opened)
     else:
-        from snellen.features.pictures.scattered import Scattered
+        from snellen.features.extract.ray import Scattered
 
         if threads is not None:
             raise UsageError(
@@ -139,8 +139,8 @@ def import_(
     ids; class_names; or one a split, as train_features and test_labels. Labels may be integers with gaps, texts,
     "3 17" for several, or rows of 0 and 1.
     """
-    from snellen.features.store.importing import import_file
-    from snellen.features.store.layout import read_meta
+    from snellen.features.store.format import read_meta
+    from snellen.features.store.importers import import_file
 
     keys = {}
     for one in key or []:

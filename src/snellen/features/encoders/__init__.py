@@ -56,11 +56,11 @@ def open_encoder(
                 f'Install it with: pip install "snellen[{extra}]"',
             )
     if kind == "timm":
-        from snellen.features.encoders.timm_models import open_timm
+        from snellen.features.encoders.timm import open_timm
 
         return open_timm(name, outputs, device, compute)
     if kind == "open_clip":
-        from snellen.features.encoders.clips import open_openclip
+        from snellen.features.encoders.open_clip import open_openclip
 
         return open_openclip(name, outputs, device, compute)
     from snellen.features.encoders.hf import open_transformers

@@ -3,12 +3,15 @@
 The outputs of the last n blocks are caught by hooks, so that one way of reading serves transformers, timm and
 open_clip alike. The encoder's own final norm is applied to the tokens of every block that is read (as DINOv2's linear
 evaluation does), and token means are taken after it.
+
+What identifies weights that come from a library and not from a folder.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -16,7 +19,7 @@ from msgspec import Struct, to_builtins
 from torch import nn
 
 from snellen.errors import DataError, UsageError
-from snellen.features.pictures.pixels import Transform, normalised
+from snellen.features.extract.preprocess import Transform, normalised
 
 OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
 
@@ -183,3 +186,14 @@ def _catch_input(given: list[torch.Tensor]) -> Callable[..., None]:
         given.append(next(one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)))
 
     return hook
+
+
+def weights_digest(module: nn.Module) -> str:
+    """`sha256:` over names, types, shapes and bytes of all parameters and buffers, in the order of their names."""
+    total = sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        if isinstance(tensor, torch.Tensor):
+            total.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
+            plain = tensor.detach().cpu().contiguous()
+            total.update(plain.view(torch.uint8).numpy().tobytes() if plain.ndim else plain.numpy().tobytes())
+    return f"sha256:{total.hexdigest()}"

@@ -13,9 +13,9 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.importing import import_file
+from snellen.features.store.format import StoreMeta, read_meta, read_table
+from snellen.features.store.importers import import_file
 from snellen.features.store.labels import Labels
-from snellen.features.store.layout import StoreMeta, read_meta, read_table
 
 __all__ = ["Features", "Labels", "import_file", "open_store", "outputs_of"]
 

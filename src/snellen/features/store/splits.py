@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.importing import SPLITS
+from snellen.features.store.importers import SPLITS
 from snellen.features.store.labels import from_texts
-from snellen.features.store.writing import Rows
+from snellen.features.store.writer import Rows
 
 CLASSES = "classes.txt"
 _NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")

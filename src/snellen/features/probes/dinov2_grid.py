@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.features.heads.holdout import holdout
+from snellen.features.probes.holdout import holdout
 
 
 class Recipe(Struct, frozen=True):

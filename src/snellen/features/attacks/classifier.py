@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from snellen.errors import DataError, UsageError
-from snellen.features.attack import fgbmk_legacy, predictions
-from snellen.features.curve import Curve, compare_sets, curve, joined, share
-from snellen.features.heads.head import Head
-from snellen.features.pictures.pixels import Transform, decode, fit, require_encoder, require_transform
+from snellen.features.attacks.pgd import fgbmk_legacy, predictions
+from snellen.features.attacks.robust_accuracy import Curve, compare_sets, curve, joined, share
+from snellen.features.extract.preprocess import Transform, decode, fit, require_encoder, require_transform
+from snellen.features.probes.head import Head
 from snellen.features.store.labels import Labels
 from snellen.features.store.splits import read_splits
 from snellen.media import corruptions
@@ -234,7 +234,7 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
     Raises:
         FingerprintError: weights, checkpoint or transform differ; the message says in what.
     """
-    from snellen.features.store.layout import META, read_meta
+    from snellen.features.store.format import META, read_meta
 
     named = head.settings.get("store")
     recorded: Any = head.settings.get("identity")
@@ -275,7 +275,7 @@ def attacked(
         logits: as `classifier` gives it.
         target: a class id that pictures are led to, or to each the class that the classifier holds least likely.
         progress: called with pictures done, and in all.
-        settings: of `snellen.features.curve.curve`.
+        settings: of `snellen.features.attacks.robust_accuracy.curve`.
 
     Raises:
         As `read_pictures`, `columns_of` and `curve`.

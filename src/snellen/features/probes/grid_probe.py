@@ -10,10 +10,10 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.heads.grid import Grid, Recipe, Trial, train_grid
-from snellen.features.heads.head import Head, Scaling
-from snellen.features.probe import accuracies, finite_rows, placed
-from snellen.features.ranks.relevance import rows_of
+from snellen.features.probes import accuracies, finite_rows, placed
+from snellen.features.probes.dinov2_grid import Grid, Recipe, Trial, train_grid
+from snellen.features.probes.head import Head, Scaling
+from snellen.features.ranking.relevance import rows_of
 from snellen.features.store import Features, open_store, outputs_of
 from snellen.features.store.labels import Labels
 from snellen.types import Metric

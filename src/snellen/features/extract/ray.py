@@ -17,7 +17,7 @@ from snellen.engine.ray.pool import Pool
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import DataError, PreflightError, UsageError
 from snellen.features.encoders import open_encoder
-from snellen.features.pictures.encoding import Encoded, encode_rows
+from snellen.features.extract.loop import Encoded, encode_rows
 from snellen.sources import Unreadable
 from snellen.types import Blob
 

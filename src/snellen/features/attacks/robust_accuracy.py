@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import UsageError
-from snellen.features.attack import BATCH, STEPS, Logits, evaluating, pgd, predictions
-from snellen.features.ball import Norm
+from snellen.features.attacks.lp_ball import Norm
+from snellen.features.attacks.pgd import BATCH, STEPS, Logits, evaluating, pgd, predictions
 from snellen.scoring.statistics import interval, wilson
 from snellen.types import Interval, IntervalMethod, Metric
 
@@ -136,7 +136,7 @@ def curve(
 ) -> Curve:
     """PGD at each strength, on the same images and from the same starts (scaled by eps).
 
-    Arguments and errors as for `snellen.features.attack.pgd`; `eps` also as texts, and `alpha` also "eps": steps as
+    Arguments and errors as for `snellen.features.attacks.pgd.pgd`; `eps` also as texts, and `alpha` also "eps": steps as
     long as the ball is wide. One such step without a random start is FGSM.
     """
     import torch

@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.features.ranks.ranking import SMALL
-from snellen.features.ranks.similarity import Space, differenced, exact_block, exact_pairs, float32_error, tie_width
+from snellen.features.ranking.ranks import SMALL
+from snellen.features.ranking.similarity import Space, differenced, exact_block, exact_pairs, float32_error, tie_width
 
 _CELLS = 4_000_000
 _SPARE = 16

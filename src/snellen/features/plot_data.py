@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.features.ranks.neighbours import nearest
-from snellen.features.ranks.ranking import ranked, workers
-from snellen.features.ranks.relevance import relevance
-from snellen.features.ranks.similarity import Measure, prepare
+from snellen.features.ranking.neighbours import nearest
+from snellen.features.ranking.ranks import ranked, workers
+from snellen.features.ranking.relevance import relevance
+from snellen.features.ranking.similarity import Measure, prepare
 from snellen.features.store import Features
 
 LEVELS = 101

@@ -1,4 +1,4 @@
-"""How encoders were trained (towers.toml), and accuracies in tables by paradigm, data scale and encoder scale."""
+"""How encoders were trained (families.toml), and accuracies in tables by paradigm, data scale and encoder scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALES: tuple[DataScale, ...] = ("<0.1B", "0.1-1B", ">1B")
 
 
 class Tower(Struct, frozen=True, forbid_unknown_fields=True):
-    """One tower of towers.toml; the file says what its fields mean."""
+    """One tower of families.toml; the file says what its fields mean."""
 
     name: str
     match: tuple[str, ...]
@@ -68,10 +68,12 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
     """The towers of the user's file, then those of the package.
 
     Raises:
-        DataError: the file cannot be read, or is not of the form of towers.toml.
+        DataError: the file cannot be read, or is not of the form of families.toml.
     """
     texts = [(str(own), _text(own))] if own is not None else []
-    texts.append(("towers.toml", files("snellen.features").joinpath("towers.toml").read_text(encoding="utf-8")))
+    texts.append(
+        ("families.toml", files("snellen.features.encoders").joinpath("families.toml").read_text(encoding="utf-8"))
+    )
     found: list[Tower] = []
     for where, text in texts:
         try:

@@ -1,4 +1,6 @@
-"""Linear probes: how well does one linear layer on frozen features tell the classes apart?
+"""Linear layers on features: fitted, chosen on rows held out of train, saved and measured.
+
+Linear probes: how well does one linear layer on frozen features tell the classes apart?
 
 The strength of the penalty is chosen on rows held out of train, never on test. docs/features-probe.md says what each
 method does and where it differs from others' code.
@@ -15,12 +17,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.blas import single_threaded
-from snellen.features.heads import holdout, multilabel
-from snellen.features.heads.head import Head, Scale
-from snellen.features.heads.training import Method, Trained, default_grid, train
-from snellen.features.ranks.relevance import RowsOf, labels_of, rows_of
-from snellen.features.ranks.similarity import check_values
+from snellen.features.probes import holdout, multilabel
+from snellen.features.probes.fit import Method, Trained, default_grid, train
+from snellen.features.probes.head import Head, Scale
+from snellen.features.ranking.blas import single_threaded
+from snellen.features.ranking.relevance import RowsOf, labels_of, rows_of
+from snellen.features.ranking.similarity import check_values
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
 from snellen.types import Metric

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.features.blas import single_threaded
-from snellen.features.pictures.pixels import Transform, normalised, normalised_into, read
+from snellen.features.extract.preprocess import Transform, normalised, normalised_into, read
+from snellen.features.ranking.blas import single_threaded
 from snellen.types import Blob
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, Parts
-from snellen.features.encoders.weights import weights_digest
-from snellen.features.pictures.pixels import Transform
+from snellen.features.encoders.base import Encoder, Parts, weights_digest
+from snellen.features.extract.preprocess import Transform
 from snellen.models.local.loading import pick_device, pick_dtype
 
 

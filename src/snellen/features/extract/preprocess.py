@@ -1,7 +1,7 @@
 """From the bytes of a picture to the pixels that an encoder takes.
 
 What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
-decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.pictures.resample`),
+decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.extract.resample`),
 and normalised by one multiply and one add. Pictures that grow, tall ones that are squashed, and other filters than
 bilinear and bicubic are resized by Pillow. The source is never cut before it is resized as if it were whole: that would
 move the grid of samples and change pixels by up to 4 levels. Pictures that libjpeg-turbo is not content with, other
@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import FingerprintError, MediaError
-from snellen.features.pictures.resample import resampled, rows_first
+from snellen.features.extract.resample import resampled, rows_first
 from snellen.media.decode import PIXEL_LIMIT, PIXEL_LIMIT_VARIABLE, checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 

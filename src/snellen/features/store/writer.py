@@ -20,8 +20,7 @@ from snellen.engine import journal
 from snellen.engine.fingerprint import differences
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, FingerprintError
-from snellen.features.store.labels import Labels
-from snellen.features.store.layout import (
+from snellen.features.store.format import (
     META,
     Missing,
     Output,
@@ -32,6 +31,7 @@ from snellen.features.store.layout import (
     write_meta,
     write_table,
 )
+from snellen.features.store.labels import Labels
 
 COMMITS = "commits.jsonl"
 

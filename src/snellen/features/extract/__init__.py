@@ -1,4 +1,7 @@
-"""Pictures of splits to a feature store: read and decoded ahead in threads, encoded in batches, committed in shards."""
+"""Pictures of splits to a feature store: read and decoded ahead in threads, encoded in batches, committed in shards.
+
+Pictures on their way to an encoder: decoded, resized, normalised, and encoded here or in several workers.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from snellen.errors import DataError, UsageError
-from snellen.features.pictures.encoding import Encoded, encode_rows
-from snellen.features.store.layout import StoreMeta
+from snellen.features.extract.loop import Encoded, encode_rows
+from snellen.features.store.format import StoreMeta
 from snellen.features.store.splits import read_splits
-from snellen.features.store.writing import Rows, Writer
+from snellen.features.store.writer import Rows, Writer
 from snellen.sources import FileBlob, Tree, ZipBlob, open_tree
 from snellen.types import Blob
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder
-    from snellen.features.pictures.scattered import Scattered
+    from snellen.features.extract.ray import Scattered
+
 
 DTYPES = ("float16", "float32")
 SHARD_ROWS = 512
@@ -43,7 +47,7 @@ def extract(
 
     Args:
         encoder: what encodes, with the outputs to store; its transform is used for every split. In several workers:
-            `snellen.features.pictures.scattered`.
+            `snellen.features.extract.ray`.
         splits: csv files, see `snellen.features.store.splits`.
         images: folder, .zip or .tar that the paths lie under.
         out: the store's folder.

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from snellen.features.heads import closed_form, logistic
-from snellen.features.heads.head import Scale, Scaling, scaling
-from snellen.features.heads.holdout import holdout
+from snellen.features.probes import closed_form, logistic
+from snellen.features.probes.head import Scale, Scaling, scaling
+from snellen.features.probes.holdout import holdout
 
 Method = Literal["logistic", "ridge", "lda"]
 

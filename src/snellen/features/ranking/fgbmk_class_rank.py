@@ -17,10 +17,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranks.neighbours import nearest
-from snellen.features.ranks.ranking import Ties, check_ties, workers
-from snellen.features.ranks.relevance import RowsOf, labels_of, rows_of, single
-from snellen.features.ranks.similarity import check_values, prepare
+from snellen.features.ranking.neighbours import nearest
+from snellen.features.ranking.ranks import Ties, check_ties, workers
+from snellen.features.ranking.relevance import RowsOf, labels_of, rows_of, single
+from snellen.features.ranking.similarity import check_values, prepare
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
 from snellen.types import Metric

@@ -25,8 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.ball import Ball, Norm, lengths, widened
-from snellen.features.starts import starts
+from snellen.features.attacks.lp_ball import Ball, Norm, lengths, starts, widened
 
 if TYPE_CHECKING:
     import torch

@@ -19,10 +19,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.blas import single_threaded
-from snellen.features.ranks.levels import by_levels, by_values, counted, limits_around
-from snellen.features.ranks.relevance import Relevance
-from snellen.features.ranks.similarity import (
+from snellen.features.ranking.blas import single_threaded
+from snellen.features.ranking.radix import by_levels, by_values, counted, limits_around
+from snellen.features.ranking.relevance import Relevance
+from snellen.features.ranking.similarity import (
     Error,
     Space,
     differenced,

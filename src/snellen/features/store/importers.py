@@ -18,8 +18,8 @@ from msgspec import Struct
 from snellen.engine.folder import RunFolder
 from snellen.errors import DataError, UsageError
 from snellen.features.store import labels as reading
+from snellen.features.store.format import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
 from snellen.features.store.labels import Labels
-from snellen.features.store.layout import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
 from snellen.sources import digest
 from snellen.sources.npz_limits import check_npz
 from snellen.sources.parquet_limits import read_whole
@@ -134,7 +134,7 @@ def import_file(
 
 def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
     """Whether a finished store of this identity is there. Raises FingerprintError where it is another."""
-    from snellen.features.store.writing import require_same
+    from snellen.features.store.writer import require_same
 
     meta = read_meta(folder)
     require_same(folder, meta.identity, identity)

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import UsageError
-from snellen.features.heads.holdout import generator
-from snellen.features.probe import probe
-from snellen.features.ranks.relevance import labels_of
+from snellen.features.probes import probe
+from snellen.features.probes.holdout import generator
+from snellen.features.ranking.relevance import labels_of
 from snellen.scoring.statistics import interval
 
 

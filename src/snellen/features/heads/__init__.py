@@ -1,1 +1,0 @@
-"""Linear layers on features: fitted, chosen on rows held out of train, saved and measured."""
