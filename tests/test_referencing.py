@@ -11,11 +11,12 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
-from snellen import evaluate, reporting
+from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
+from snellen.report import runs as reporting
 from snellen.runs.evaluate import load_run
 from snellen.types import Prompt, Response
 

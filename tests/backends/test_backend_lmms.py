@@ -11,7 +11,7 @@ from backends import drawn_answers as drawn
 from snellen.easi.external import Outcome, run_backend
 from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError
-from snellen.reporting import write
+from snellen.report.runs import write
 from snellen.runs.evaluate import load_run
 
 

@@ -20,10 +20,10 @@ from snellen.cli import main
 from snellen.engine.folder import RunFolder
 from snellen.errors import UsageError
 from snellen.models.trace import Step
-from snellen.report import labels as tabled
 from snellen.report.failures import pages
-from snellen.report.failures_page import FailureView, render_answer
-from snellen.report.view import LabelsView
+from snellen.report.failures import table as tabled
+from snellen.report.failures.page import FailureView, render_answer
+from snellen.report.views import LabelsView
 from snellen.runs import failures
 from snellen.runs.answer_view import AnswerView
 

@@ -20,9 +20,9 @@ from snellen.features.probes import ClassRow
 from snellen.features.retrieval import retrieval
 from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.features.store import Features, import_file, open_store
-from snellen.features_report import Choices, answers, write
-from snellen.report.features_page import JoinedView, StoreView, render
-from snellen.report.features_plots import says_against_sees
+from snellen.report.features.build import Choices, answers, write
+from snellen.report.features.page import JoinedView, StoreView, render
+from snellen.report.features.plots import says_against_sees
 from snellen.runs.evaluate import Run, evaluate
 from snellen.types import Prompt, Response
 

@@ -18,9 +18,9 @@ from servers.scripted import Say, ScriptedServer, pictures_in
 from snellen import evaluate
 from snellen.benchmarks.base import Benchmark
 from snellen.cli import main
-from snellen.report.pictures import Album
-from snellen.report.view import Limits
-from snellen.reporting import write
+from snellen.report.runs import write
+from snellen.report.thumbnails import Album
+from snellen.report.views import Limits
 from snellen.scoring import metrics
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, MediaSettings, Prompt, Sample, Score, Text, Video

@@ -8,7 +8,7 @@ from PIL import Image as Picture
 
 from snellen.features.plot_data import Asked, Neighbour
 from snellen.features.says_sees import Says, Sees, says_sees
-from snellen.report.features_page import JoinedView, StoreView, render
+from snellen.report.features.page import JoinedView, StoreView, render
 from snellen.sources.blobs import FileBlob
 from snellen.types import Metric
 

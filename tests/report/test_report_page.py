@@ -16,7 +16,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.errors import StorageError, UsageError
 from snellen.report import AnswerView, Limits, PairedView, RunView, answer_view, render, write_report
-from snellen.report.text import clipped, json_for_page, plain, visible
+from snellen.report.escape import clipped, json_for_page, plain, visible
 from snellen.scoring import statistics
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text

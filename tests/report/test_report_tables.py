@@ -7,12 +7,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from snellen.report import RunView, tables
-from snellen.report.canvas import Series
-from snellen.report.eyechart import eye_chart
-from snellen.report.gather import Tally, as_target
-from snellen.report.levels import falls, level_curves, level_order
+from snellen.report.collect import Tally, as_target
 from snellen.report.links import filters_for, metric_link
 from snellen.report.plots import _chosen
+from snellen.report.plots.base import Series
+from snellen.report.plots.eye_chart import eye_chart
+from snellen.report.plots.level_curves import falls, level_curves, level_order
 from snellen.types import Metric
 
 

@@ -15,12 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report_browser import opened
 
-from snellen.report import AnswerView, RunView, by_class, render, write_report
-from snellen.report.by_class import Asked, ClassTally, Seen
-from snellen.report.canvas import Series
-from snellen.report.gather import Tally
-from snellen.report.icicle import SMALLEST, TALLEST, icicles, together, tree
-from snellen.report.ranking import alike, ranked
+from snellen.report import AnswerView, RunView, collect, render, write_report
+from snellen.report.collect import Asked, ClassTally, Seen, Tally
+from snellen.report.plots.base import Series
+from snellen.report.plots.class_ranking import alike, ranked
+from snellen.report.plots.icicle import SMALLEST, TALLEST, icicles, together, tree
 from snellen.types import Metric, Score, Text
 
 SPECIES = Asked("", "hierarchy", "species", "truth")
@@ -103,7 +102,7 @@ def test_more_classes_than_there_is_room_for_are_left_out_part_by_part(monkeypat
     assert (
         len(tally.parts[Asked("", "hierarchy", "genus", "short")]) == 1
     )  # the room of what was left out is free again
-    assert by_class.CLASSES >= 60_000  # three kinds of iNaturalist's 10,000 species and what is above them
+    assert collect.CLASSES >= 60_000  # three kinds of iNaturalist's 10,000 species and what is above them
 
 
 def test_answers_without_a_score_a_level_or_a_class_are_in_no_part():

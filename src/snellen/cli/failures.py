@@ -193,7 +193,7 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
     from rich.text import Text
 
     from snellen.cli.output import show
-    from snellen.report.labels import Labelled, label_rows, spoken
+    from snellen.report.failures.table import Labelled, label_rows, spoken
 
     held = [(name, one) for name, one in zip(names, told, strict=True) if one.labelled]
     for name, one in zip(names, told, strict=True):
@@ -230,7 +230,7 @@ def _cell(cell: dict[str, str]) -> str:
 
 def _line(text: str) -> str:
     """One line, whatever stands in it: ids and names are other people's."""
-    from snellen.report.text import visible
+    from snellen.report.escape import visible
 
     return visible(text).replace("\n", " ")
 

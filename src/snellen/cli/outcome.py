@@ -86,7 +86,7 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
     """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
     summaries = _figures(outcome, profile)
     if report:
-        from snellen.reporting import write
+        from snellen.report.runs import write
 
         for run in outcome.runs:
             write([run], run.folder.report)

@@ -95,7 +95,7 @@ def report(
         for path in publishable(load_run(runs[0], trust=trust).moved(data, images), redact):
             print(path)
         return
-    from snellen.reporting import write
+    from snellen.report.runs import write
 
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     target = out or (opened[0].folder.report if len(opened) == 1 else Path("report.html"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
-from snellen.report.gather import Tally
+from snellen.report.collect import Tally
 
 NOT_RIGHT = "wrong,partial,invalid,error"
 

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.base import Published
-from snellen.report.canvas import Series
-from snellen.report.gather import Tally
+from snellen.report.collect import Tally
 from snellen.report.links import NOT_RIGHT, link, metric_link
-from snellen.report.view import PairedView, RunView
+from snellen.report.plots.base import Series
+from snellen.report.views import PairedView, RunView
 from snellen.types import Metric
 
 VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")

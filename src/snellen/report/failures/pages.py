@@ -23,11 +23,11 @@ from snellen.errors import StorageError, UsageError
 from snellen.models.trace import Step
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
-from snellen.report import labels as counted
-from snellen.report.canvas import SERIES
-from snellen.report.failures_page import Evidence, FailureView, Row, render_answer, render_index, row_of
-from snellen.report.page import written
-from snellen.report.view import LabelsView
+from snellen.report.failures import table as counted
+from snellen.report.failures.page import Evidence, FailureView, Row, render_answer, render_index, row_of
+from snellen.report.plots.base import SERIES
+from snellen.report.render import written
+from snellen.report.views import LabelsView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK
 from snellen.runs.evaluate import Run

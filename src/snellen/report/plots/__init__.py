@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
-from snellen.report.gather import Confusion
-from snellen.report.icicle import icicles
-from snellen.report.kinship import kinship_bars
-from snellen.report.labels import Labelled, label_bars
-from snellen.report.levels import level_curves
+from snellen.report.collect import Confusion
+from snellen.report.failures.table import Labelled, label_bars
 from snellen.report.links import FAILURES, by, link, metric_link
-from snellen.report.ranking import rankings
-from snellen.report.svg import COLOURS, SETTINGS, inline
+from snellen.report.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.report.plots.class_ranking import rankings
+from snellen.report.plots.confusions import kinship_bars
+from snellen.report.plots.icicle import icicles
+from snellen.report.plots.level_curves import level_curves
+from snellen.report.plots.svg import COLOURS, SETTINGS, inline
 from snellen.scoring.taxonomy import is_diagnosis
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import structs
 from snellen.engine.final_records import final_records
 from snellen.errors import DataError, UsageError
 from snellen.report.failures.counts import saved_view
-from snellen.report.view import Limits, PairedView, RunView
+from snellen.report.views import Limits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.runs.comparing import compare

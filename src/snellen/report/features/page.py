@@ -11,15 +11,15 @@ from snellen.errors import UsageError
 from snellen.features.plot_data import Asked, Curve, Map, Neighbour
 from snellen.features.probes import ClassRow
 from snellen.features.says_sees import ClassPoint, SaysSees
-from snellen.report import features_plots as drawn
-from snellen.report.canvas import SERIES, Plot
-from snellen.report.features_plots import Strength
-from snellen.report.page import asset, filled
-from snellen.report.pictures import Album
-from snellen.report.svg import SETTINGS
+from snellen.report.escape import visible
+from snellen.report.features import plots as drawn
+from snellen.report.features.plots import Strength
+from snellen.report.plots.base import SERIES, Plot
+from snellen.report.plots.svg import SETTINGS
+from snellen.report.render import asset, filled
 from snellen.report.tables import percent, quantity, span
-from snellen.report.text import visible
-from snellen.report.view import Limits
+from snellen.report.thumbnails import Album
+from snellen.report.views import Limits
 from snellen.sources.blobs import FileBlob
 from snellen.types import Blob, Image, Interval, Metric
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from snellen.report.canvas import Series
-from snellen.report.levels import falls
+from snellen.report.escape import visible
 from snellen.report.links import FAILURES, member, metric_link
+from snellen.report.plots.base import Series
+from snellen.report.plots.level_curves import falls
 from snellen.report.tables import quantity
-from snellen.report.text import visible
 from snellen.types import Metric
 
 _LARGEST = 66.0

@@ -14,13 +14,13 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.report import plots, tables
-from snellen.report.canvas import SERIES, Series
-from snellen.report.eyechart import eye_chart
-from snellen.report.gather import Gathered, gather
-from snellen.report.labels import Labelled, label_rows
-from snellen.report.pictures import Album
-from snellen.report.text import json_for_page, visible
-from snellen.report.view import Limits, PairedView, RunView
+from snellen.report.collect import Gathered, gather
+from snellen.report.escape import json_for_page, visible
+from snellen.report.failures.table import Labelled, label_rows
+from snellen.report.plots.base import SERIES, Series
+from snellen.report.plots.eye_chart import eye_chart
+from snellen.report.thumbnails import Album
+from snellen.report.views import Limits, PairedView, RunView
 from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Text
 

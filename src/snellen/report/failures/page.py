@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from snellen.models import trace
 from snellen.models.trace import Step
-from snellen.report.labels import Labelled, label_rows, spoken
-from snellen.report.page import asset, filled
-from snellen.report.pictures import Album
+from snellen.report.escape import clipped, json_for_page, plain, visible
+from snellen.report.failures.table import Labelled, label_rows, spoken
 from snellen.report.plots import draw_labels
-from snellen.report.text import clipped, json_for_page, plain, visible
-from snellen.report.view import Limits
+from snellen.report.render import asset, filled
+from snellen.report.thumbnails import Album
+from snellen.report.views import Limits
 from snellen.runs.answer_view import AnswerView
 from snellen.types import MediaSettings, Text
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from snellen.report.by_class import Asked, ClassTally, Seen, class_name, filters, telling
-from snellen.report.canvas import Plot, Series, short
+from snellen.report.collect import Asked, ClassTally, Seen, class_name, filters, telling
+from snellen.report.escape import visible
 from snellen.report.links import by, link
-from snellen.report.text import visible
+from snellen.report.plots.base import Plot, Series, short
 from snellen.scoring.taxonomy import SEPARATOR
 
 WIDTH, TALLEST = 403.0, 640.0

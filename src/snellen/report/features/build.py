@@ -22,9 +22,9 @@ from snellen.features.result import told as as_told
 from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, Join, NothingInCommon, Says, SaysSees, Sees, says_sees
 from snellen.features.store import Features, open_store, outputs_of
-from snellen.report.features_attacks import Attacks, attacks_by_column
-from snellen.report.features_page import JoinedView, StoreView, render
-from snellen.report.page import written
+from snellen.report.features.attacks import Attacks, attacks_by_column
+from snellen.report.features.page import JoinedView, StoreView, render
+from snellen.report.render import written
 from snellen.runs.evaluate import Run
 from snellen.runs.scoring import Scored
 from snellen.sources import open_tree

@@ -12,8 +12,8 @@ from msgspec import Struct
 from snellen.features.plot_data import Curve, Map
 from snellen.features.probes import ClassRow
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, threshold
-from snellen.report.canvas import Plot, canvas, colour, percent_axis, short
-from snellen.report.svg import COLOURS, inline
+from snellen.report.plots.base import Plot, canvas, colour, percent_axis, short
+from snellen.report.plots.svg import COLOURS, inline
 from snellen.types import Metric
 
 if TYPE_CHECKING:

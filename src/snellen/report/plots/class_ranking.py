@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.report.by_class import Asked, Seen, class_name, filters, telling
-from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
+from snellen.report.collect import Asked, Seen, class_name, filters, telling
 from snellen.report.links import NOT_RIGHT, by, link
-from snellen.report.svg import COLOURS, inline
+from snellen.report.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.report.plots.svg import COLOURS, inline
 from snellen.scoring.taxonomy import BINS
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snellen.report.canvas import Plot, Series, canvas, short
 from snellen.report.links import metric_link
-from snellen.report.svg import COLOURS, inline
+from snellen.report.plots.base import Plot, Series, canvas, short
+from snellen.report.plots.svg import COLOURS, inline
 from snellen.scoring.taxonomy import RELATIONS
 from snellen.types import Metric
 

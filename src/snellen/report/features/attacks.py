@@ -12,7 +12,7 @@ from msgspec import Struct, ValidationError, convert, structs
 from snellen.errors import DataError, UsageError
 from snellen.features.attacks.robust_accuracy import strength
 from snellen.features.store.format import read_meta
-from snellen.report.features_plots import Strength
+from snellen.report.features.plots import Strength
 from snellen.types import Metric
 
 NORMS = {"linf": "L∞", "l2": "L2"}

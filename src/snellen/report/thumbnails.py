@@ -15,8 +15,8 @@ from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import encode, frames, open_image, original_pixels, read_header
 from snellen.media.encode import compress
 from snellen.media.image_headers import Header
-from snellen.report.text import visible
-from snellen.report.view import Limits
+from snellen.report.escape import visible
+from snellen.report.views import Limits
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 

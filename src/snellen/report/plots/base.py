@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from snellen.report.gather import Tally
-from snellen.report.svg import COLOURS
-from snellen.report.text import visible
+from snellen.report.collect import Tally
+from snellen.report.escape import visible
+from snellen.report.plots.svg import COLOURS
 from snellen.types import Metric
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.report.canvas import Plot, canvas, colour, short
 from snellen.report.links import link
-from snellen.report.svg import COLOURS, inline
+from snellen.report.plots.base import Plot, canvas, colour, short
+from snellen.report.plots.svg import COLOURS, inline
 from snellen.report.tables import percent, span
-from snellen.report.view import LabelsView
+from snellen.report.views import LabelsView
 from snellen.scoring.statistics.intervals import wilson
 
 

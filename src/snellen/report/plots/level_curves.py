@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from snellen.report.canvas import Plot, Series, canvas, colour, percent_axis, short
 from snellen.report.links import metric_link
-from snellen.report.svg import inline
+from snellen.report.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.report.plots.svg import inline
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
 
