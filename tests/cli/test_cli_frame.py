@@ -20,9 +20,9 @@ from engine.stubs import ARITHMETIC
 from servers import fast
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.cli import front, main
+from snellen.cli import app, main
 from snellen.cli.app import COMMANDS
-from snellen.cli.output import show_json
+from snellen.cli.console import show_json
 from snellen.errors import DataError, SnellenError
 
 KEY = "sk-test-4f9aQ81mZ0c7LxYv2Wb6"
@@ -101,7 +101,7 @@ def test_a_traceback_is_there_for_those_who_ask(snellen, monkeypatch):
 def test_a_fault_in_the_program_says_so_and_keeps_keys_to_itself(snellen, monkeypatch):
     source = f"def broken(_): raise ZeroDivisionError('with {KEY}')"
     defined: dict[str, object] = {}
-    exec(compile(source, front.__file__, "exec"), defined)  # a function of a test is a user's code
+    exec(compile(source, app.__file__, "exec"), defined)  # a function of a test is a user's code
     monkeypatch.setattr("snellen.cli.app.build", defined["broken"])
     said = snellen("version")
     assert said.status == 70

@@ -14,7 +14,7 @@ import pytest
 
 from engine.stubs import ARITHMETIC
 from snellen.benchmarks import registry
-from snellen.cli.declared import tell_apart
+from snellen.cli.benchmark_options import tell_apart
 
 Snellen = Callable[..., Any]
 

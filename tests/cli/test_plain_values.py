@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from snellen.cli import main
 from snellen.cli.app import COMMANDS, build
-from snellen.cli.plain import take_plain_values
+from snellen.cli.fast_values import take_plain_values
 from snellen.errors import UsageError
 
 WORDS = [

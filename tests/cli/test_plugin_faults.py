@@ -111,13 +111,13 @@ def test_a_model_of_the_users_that_raises_is_recorded_with_file_and_line(module,
 
 
 def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):
-    from snellen.cli import version
+    from snellen.cli import app
 
     def broken():
         raise KeyError("mine")
 
-    broken.__code__ = broken.__code__.replace(co_filename=version.__file__)
-    monkeypatch.setattr(version, "version", broken)
+    broken.__code__ = broken.__code__.replace(co_filename=app.__file__)
+    monkeypatch.setattr(app, "version", broken)
     status = main(["version"])
     assert "fault in snellen" in capsys.readouterr().err
     assert status == 70

@@ -106,7 +106,7 @@ def test_every_suggested_command_and_option_exists(capsys):
     from typer.main import get_command
 
     from snellen.cli.app import COMMANDS, build
-    from snellen.cli.declared import own_options
+    from snellen.cli.benchmark_options import own_options
 
     commands = get_command(build(None)).commands
     ours = {name: command.ours.split() for name, command in COMMAND_OF.items() if not command.ours.startswith("-")}

@@ -12,7 +12,8 @@ import pytest
 
 from snellen import errors
 from snellen.benchmarks import registry
-from snellen.cli import faults, outcome
+from snellen.cli import errors as faults
+from snellen.cli import results
 from snellen.cli.app import COMMANDS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -82,7 +83,7 @@ def test_every_error_is_documented_with_its_exit_status_or_kind(kind):
 
 def test_every_exit_status_is_documented():
     text = (DOCS / "errors.md").read_text(encoding="utf-8")
-    for status in {0, outcome.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}:
+    for status in {0, results.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}:
         assert row("errors.md", str(status)).search(text), status
 
 

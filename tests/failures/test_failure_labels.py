@@ -13,7 +13,7 @@ from failing_runs import JUDGE, RULES, label, run
 from servers.scripted import ScriptedServer
 from snellen import load_run
 from snellen.cli import main
-from snellen.cli.outcome import UNANSWERED
+from snellen.cli.results import UNANSWERED
 from snellen.errors import DataError, JudgeError
 from snellen.runs import failures
 from snellen.runs.failures import benchmark

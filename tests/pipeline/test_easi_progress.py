@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from snellen.cli import easi_screen
+from snellen.cli import easi_display
 from snellen.easi import Board, Row, Settings, plan
 from snellen.models.base import ModelOptions
 
@@ -24,7 +24,7 @@ def board(tmp_path) -> Board:
 
 def test_the_screen_counts_the_samples_of_the_benchmark_under_way(board: Board):
     console = Console(file=(out := io.StringIO()), width=120)
-    console.print(easi_screen.Screen(board, "EASI")._draw())
+    console.print(easi_display.Screen(board, "EASI")._draw())
     (line,) = [line for line in out.getvalue().splitlines() if "mmsi-bench" in line]
     assert "130/1,000" in line and "2.5/s" in line and "running" in line
     assert "0 of 2 benchmarks at their end" in out.getvalue()
@@ -33,10 +33,10 @@ def test_the_screen_counts_the_samples_of_the_benchmark_under_way(board: Board):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_without_a_screen_a_line_comes_every_while_with_the_count(board: Board, capsys, monkeypatch, as_json):
     row: Row = board.rows[0]
-    told = easi_screen.Plain(as_json=as_json)
+    told = easi_display.Plain(as_json=as_json)
     told.moved(row)
     assert capsys.readouterr().err == ""  # not a line a sample
-    monkeypatch.setattr(easi_screen, "EVERY_S", 0.0)
+    monkeypatch.setattr(easi_display, "EVERY_S", 0.0)
     told.moved(row)
     (line,) = capsys.readouterr().err.splitlines()
     if as_json:

@@ -143,7 +143,7 @@ class Benchmark:
             (`snellen judge --rule`), and marked `judge_source` = `rule`.
         headline: the metrics in one line; None where nothing is figured yet.
         variables: environment variables that stand in for options of `snellen run`, variable to option (`DATA_ZIP` to
-            `data`): snellen.cli.variables says which options these may be.
+            `data`): snellen.cli.environment says which options these may be.
         published: tables to show beside a run.
         gold: which published revision of its gold answers some data holds, in words, by the data and the digest that a run
             recorded of it; "" where there is one revision, or nothing tells which this is.

@@ -12,13 +12,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Imports make many objects and no garbage: collecting every 700 of them is a tenth of what a short command takes.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
     from snellen import exit_signals
-    from snellen.cli.ends import exit_status, terminated_like_ctrl_c
+    from snellen.cli.signals import exit_status, terminated_like_ctrl_c
 
     try:
         with terminated_like_ctrl_c():
             if arguments is None:
                 from snellen.cli.encoding import speak_utf8
-                from snellen.cli.ends import occupy_closed_streams
+                from snellen.cli.signals import occupy_closed_streams
 
                 occupy_closed_streams()
                 speak_utf8()
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _guarded(given: list[str]) -> int:
     """The command, whose own output may be what cannot be written."""
-    from snellen.cli.output import give_up_streams
+    from snellen.cli.console import give_up_streams
 
     try:
         return _main(given)
@@ -50,10 +50,10 @@ def _guarded(given: list[str]) -> int:
 
 def _main(given: list[str]) -> int:
     from snellen.cli.app import build
-    from snellen.cli.declared import prepare
+    from snellen.cli.benchmark_options import prepare
+    from snellen.cli.console import redacted_output
     from snellen.cli.encoding import require_text
-    from snellen.cli.output import redacted_output
-    from snellen.cli.plain import take_plain_values
+    from snellen.cli.fast_values import take_plain_values
     from snellen.terminal_text import without_controls
 
     with redacted_output():
@@ -74,7 +74,7 @@ def _main(given: list[str]) -> int:
                 raise reason from None
             return end.code if isinstance(end.code, int) else 1
         except Exception as error:
-            from snellen.cli.faults import environment_fault, tell, tell_unexpected
+            from snellen.cli.errors import environment_fault, tell, tell_unexpected
             from snellen.errors import OutputError, SnellenError
 
             if isinstance(error, OutputError):

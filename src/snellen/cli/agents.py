@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from snellen.cli.output import note
+from snellen.cli.console import note
 
 group = typer.Typer(help="Install the agents that answer as models, and show those there are.", no_args_is_help=True)
 

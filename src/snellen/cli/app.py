@@ -1,4 +1,12 @@
-"""Which commands there are. Only the asked one is imported, so that `snellen --help` stays quick."""
+"""What `snellen --help` shows: the commands under their headings.
+
+Typer's own page imports a renderer of Markdown and one of tracebacks, half of what the whole call takes; it is left to
+the help of the commands.
+
+Which commands there are. Only the asked one is imported, so that `snellen --help` stays quick.
+
+snellen version
+"""
 
 from __future__ import annotations
 
@@ -8,9 +16,43 @@ from importlib.util import find_spec
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 import snellen
-from snellen.cli.front import Front
+
+
+class Front(TyperGroup):
+    """The group of all commands, with a front page of its own."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print usage, options, the commands by heading, and where to start."""
+        from rich.console import Console
+        from rich.padding import Padding
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        def panel(title: str, rows: list[tuple[str, str]]) -> Panel:
+            table = Table.grid(padding=(0, 1), expand=True)
+            table.add_column(style="bold cyan", no_wrap=True, width=longest)
+            table.add_column(ratio=1)
+            for name, text in rows:
+                table.add_row(Text(name), Text(text))
+            return Panel(table, title=title, title_align="left", border_style="dim")
+
+        options = [row for one in self.get_params(ctx) if (row := one.get_help_record(ctx)) is not None]
+        by_heading: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            by_heading.setdefault(command.rich_help_panel or "Commands", []).append((name, command.help or ""))
+        pages = {"Options": options, **by_heading}
+        longest = max(len(name) for rows in pages.values() for name, _ in rows) + 1
+        console = Console(highlight=False)
+        console.print(Padding(Text(self.get_usage(ctx), "bold"), 1))
+        console.print(Padding(Text(self.help or ""), (0, 1, 1, 1)))
+        for title, rows in pages.items():
+            console.print(panel(title, rows))
+        console.print(Padding(Text(self.epilog or ""), 1))
 
 
 class Command(NamedTuple):
@@ -43,7 +85,7 @@ COMMANDS = {
     "agents": Command("snellen.cli.agents:group", "Install the agents that answer as models.", OTHER),
     "list": Command("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "doctor": Command("snellen.cli.doctor:doctor", "Check what this machine has and lacks.", OTHER),
-    "version": Command("snellen.cli.version:version", "Print the version.", OTHER),
+    "version": Command("snellen.cli.app:version", "Print the version.", OTHER),
 }
 
 
@@ -98,3 +140,8 @@ def _root(
 
 def _stub() -> None:
     raise AssertionError("a command was called that was not asked for")
+
+
+def version() -> None:
+    """Print the version."""
+    print(f"snellen {snellen.__version__}")

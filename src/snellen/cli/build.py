@@ -114,7 +114,7 @@ def questions(
     The folder is one that `snellen run` takes. Everything is checked before anything is written, and what is wrong is
     named with its file and row.
     """
-    from snellen.cli.output import show, show_json
+    from snellen.cli.console import show, show_json
     from snellen.questions.generate import Settings, generate
 
     manifest = generate(
@@ -163,7 +163,7 @@ def check(
 
     Everything is counted anew from the files. The exit status is 1 where a claim does not hold.
     """
-    from snellen.cli.output import show, show_json
+    from snellen.cli.console import show, show_json
     from snellen.questions.verify import check as prove
 
     report = prove(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.scoring.interval_text import bracketed, span
 
 if TYPE_CHECKING:

@@ -144,7 +144,7 @@ def curate(
     """
     from msgspec import structs
 
-    from snellen.cli.output import note
+    from snellen.cli.console import note
     from snellen.curation import DECIDING, STAGES
     from snellen.curation import stages as curating
     from snellen.curation.evidence import PagesFolder
@@ -252,7 +252,7 @@ def curate(
         if "pack" in wanted:
             packed = pack(work, version, name=name, skip=skipped, without_undecided=without_undecided)
         if as_json:
-            from snellen.cli.output import show_json
+            from snellen.cli.console import show_json
 
             stages = {one.stage: {"counts": one.counts(), **one.summary} for one in done}
             show_json({"work": out, "stages": stages, "pack": None if packed is None else structs.asdict(packed)})
@@ -269,7 +269,7 @@ def _show(work: Work, done: list[StageFile]) -> None:
     """A table of the stages, and what each says about all candidates together."""
     from rich.table import Table
 
-    from snellen.cli.output import show
+    from snellen.cli.console import show
 
     if not done:
         return

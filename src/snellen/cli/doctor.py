@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import typer
 from msgspec import Struct, structs
 
-from snellen.cli.agent_findings import agent_findings
-from snellen.cli.output import show_json
+from snellen.cli.agent_checks import agent_findings
+from snellen.cli.console import show_json
 from snellen.errors import SnellenError
 
 KEY_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.easi_end import again, end, foreseen, shown, typed
+from snellen.cli.easi_finish import again, end, foreseen, shown, typed
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

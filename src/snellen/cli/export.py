@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.output import note, show_json
+from snellen.cli.console import note, show_json
 
 
 def export(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.outcome import UNANSWERED
+from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def failures(
     Counts the labels by run, says how far rule and judge, and people, agree, and lists what a person should look at.
     The labels go into failures.jsonl of each run, which `snellen report` shows.
     """
-    from snellen.cli.output import note
+    from snellen.cli.console import note
     from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
     from snellen.report.failures.counts import view
@@ -170,7 +170,7 @@ def _by(judged: Any) -> str:
 def _print_json(told: list[Told], index: Path | None) -> None:
     from msgspec import structs
 
-    from snellen.cli.output import show_json
+    from snellen.cli.console import show_json
     from snellen.runs import failures as room
 
     shown = [
@@ -192,7 +192,7 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from snellen.cli.output import show
+    from snellen.cli.console import show
     from snellen.report.failures.table import Labelled, label_rows, spoken
 
     held = [(name, one) for name, one in zip(names, told, strict=True) if one.labelled]

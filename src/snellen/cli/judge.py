@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.outcome import Outcome, failures_as_json, finish
-from snellen.cli.output import note
+from snellen.cli.console import note
+from snellen.cli.results import Outcome, failures_as_json, finish
 
 
 def judge(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.errors import SnellenError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from snellen.atomic_write import replacing
-from snellen.cli.output import note
+from snellen.cli.console import note
 from snellen.errors import StorageError, UsageError
 
 group = typer.Typer(help="Ask in the words of another harness.", no_args_is_help=True)

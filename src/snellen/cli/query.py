@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
 from snellen.terminal_text import one_line, spreadsheet_cell
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.beside import REFERENCES, beside
+from snellen.cli.easi_reference import REFERENCES, beside
 from snellen.errors import UsageError
 
 REFERENCE = "Beside a reference"

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.outcome import Outcome, failures_as_json, finish, names
 from snellen.cli.preview import require_rerun
+from snellen.cli.results import Outcome, failures_as_json, finish, names
 
 
 def rerun(
@@ -72,7 +72,7 @@ def rerun(
             display=display(as_json=as_json, quiet=quiet),
         )
     if prices is not None:
-        from snellen.cli.output import note
+        from snellen.cli.console import note
         from snellen.runs import costs
 
         note(f"note: {costs.sentence(costs.recorded(done.folder, prices))}")

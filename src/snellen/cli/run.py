@@ -10,9 +10,8 @@ import typer
 from msgspec import structs
 
 from snellen.cli import options as given
-from snellen.cli.faults import tell
-from snellen.cli.outcome import Failure, Outcome, finish, tell_failure
-from snellen.cli.output import note
+from snellen.cli.console import note
+from snellen.cli.errors import tell
 from snellen.cli.preview import (
     require_models,
     require_profile,
@@ -20,6 +19,7 @@ from snellen.cli.preview import (
     require_used_data,
     show_estimates,
 )
+from snellen.cli.results import Failure, Outcome, finish, tell_failure
 from snellen.cli.serve import parse_vllm
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
@@ -124,7 +124,7 @@ def run(
     What a benchmark declares as a setting is an option of this command too: `snellen run vlm2 --help` lists them.
     """
     from snellen.benchmarks.base import Data
-    from snellen.cli import variables
+    from snellen.cli import environment
     from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
     from snellen.engine.video_reader import require_video_reader
@@ -136,9 +136,9 @@ def run(
     started = None if serve is None else parse_vllm(serve)
     if started is not None and not model:
         model = [f"api:{started.public}"]
-    said = variables.filled(variables.Given(data, limit, out, tuple(model or ())), benchmark)
+    said = environment.filled(environment.Given(data, limit, out, tuple(model or ())), benchmark)
     data, limit, out = said.data, said.limit, said.out
-    image = variables.sandbox_image(sif, sandbox, benchmark)
+    image = environment.sandbox_image(sif, sandbox, benchmark)
     settings = ModelOptions(
         generation=given.generation(max_tokens, temperature, top_p, stop),
         media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video, corrupt),

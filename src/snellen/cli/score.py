@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import legend, mark, span
 

@@ -121,7 +121,7 @@ def serve(
     if len(model) > 1:
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
     _refuse(given, THEIRS, "is for `snellen serve vllm MODEL`.")
-    from snellen.cli.output import note
+    from snellen.cli.console import note
     from snellen.models.base import ModelOptions
     from snellen.models.server import names, run
     from snellen.types import Generation, MediaSettings
@@ -163,13 +163,13 @@ def _refuse(given: Mapping[str, Any], usual: Mapping[str, Any], why: str) -> Non
 
 def _with_variables(context: Any) -> dict[str, Any]:
     """The values by parameter; for vLLM those of the environment where an option is not given."""
-    from snellen.cli import variables
+    from snellen.cli import environment
 
     given: dict[str, Any] = context.params
     if list(given["model"])[:1] != ["vllm"]:
         return given
     sources = {name: context.get_parameter_source(name) for name in given}
-    return variables.serving(given, {name for name, source in sources.items() if source and source.name != "DEFAULT"})
+    return environment.serving(given, {name for name, source in sources.items() if source and source.name != "DEFAULT"})
 
 
 def vllm_settings(given: Mapping[str, Any]) -> Settings:
@@ -233,7 +233,7 @@ def serve_vllm(settings: Settings) -> NoReturn:
     Raises:
         SnellenError: it did not start, or ended by itself.
     """
-    from snellen.cli.output import note
+    from snellen.cli.console import note
     from snellen.models.serving.supervise import serving
 
     with serving(settings, note) as server:

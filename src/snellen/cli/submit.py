@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as given
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.errors import PreflightError
 from snellen.scoring.interval_text import mark, span
 

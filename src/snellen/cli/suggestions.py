@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from snellen.cli.app import COMMANDS
 from snellen.cli.argument_order import check_order
-from snellen.cli.declared import own_options, tell_apart
+from snellen.cli.benchmark_options import own_options, tell_apart
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction.arguments import key_among
 

@@ -352,7 +352,7 @@ def test_the_variables_of_the_server_script_stand_in_for_options_that_are_not_gi
 
 
 def test_the_image_of_the_agent_script_counts_where_apptainer_is_the_sandbox(monkeypatch, tmp_path):
-    from snellen.cli.variables import sandbox_image
+    from snellen.cli.environment import sandbox_image
 
     monkeypatch.setenv("SIF", "c/agents.sif")
     assert sandbox_image(None, "apptainer", ["fika"]) == Path("c/agents.sif")
@@ -380,7 +380,7 @@ def test_the_folders_of_the_scripts_hold_agents_and_what_a_search_needs(monkeypa
 
 
 def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch, capsys):
-    from snellen.cli.variables import Given, filled
+    from snellen.cli.environment import Given, filled
 
     made.whole(tmp_path / "fika.zip", 5)
     environment = {

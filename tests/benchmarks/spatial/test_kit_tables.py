@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.sources import vlmevalkit
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.cli.variables import Given, filled
+from snellen.cli.environment import Given, filled
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Sample, Text, Video

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
 from snellen.scoring.interval_text import span
 
 if TYPE_CHECKING:

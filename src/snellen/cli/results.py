@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from msgspec import structs
 
-from snellen.cli.faults import tell
-from snellen.cli.output import note, show, show_json
+from snellen.cli.console import note, show, show_json
+from snellen.cli.errors import tell
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from snellen.cli import options as given
+from snellen.cli.console import show_json
 from snellen.cli.features.shared import AsJson, group
-from snellen.cli.output import show_json
 
 JOINED = "Says against sees"
 

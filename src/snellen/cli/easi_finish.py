@@ -112,7 +112,7 @@ def _judged(board: Board) -> list[str]:
 
 @contextlib.contextmanager
 def shown(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[Watch]:
-    from snellen.cli.easi_screen import Plain, Screen, Watchers
+    from snellen.cli.easi_display import Plain, Screen, Watchers
 
     if as_json or plain or not sys.stderr.isatty():
         yield Watchers([log, Plain(as_json=as_json)])
@@ -125,8 +125,8 @@ def _tell(
     context: typer.Context, board: Board, log: LogFile, sent: _Sent | None, *, as_json: bool, dry_run: bool
 ) -> None:
     """The table that stays and what it cannot hold, or one JSON object."""
-    from snellen.cli.easi_screen import final, listed, remarks
-    from snellen.cli.output import show, show_json
+    from snellen.cli.console import show, show_json
+    from snellen.cli.easi_display import final, listed, remarks
     from snellen.easi.status import entry
 
     left = [] if dry_run else board.unfinished

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from snellen.cli import options as given
+from snellen.cli.console import note, redraw, show_json
 from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
-from snellen.cli.output import note, redraw, show_json
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.cli.output import note
+from snellen.cli.console import note
 from snellen.errors import UsageError
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.main import get_command
 
-from snellen.cli.output import note
+from snellen.cli.console import note
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark

@@ -8,7 +8,7 @@ import sys
 import traceback
 
 import snellen
-from snellen.cli.output import note
+from snellen.cli.console import note
 from snellen.errors import SnellenError
 
 DEBUG = "SNELLEN_DEBUG"
