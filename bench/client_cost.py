@@ -34,7 +34,7 @@ import snellen
 from servers import fast
 from snellen.benchmarks.base import Benchmark
 from snellen.models.api import ApiModel
-from snellen.models.api.body import BodyWriter
+from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.scoring.extract import read
 from snellen.sources.blobs import FileBlob

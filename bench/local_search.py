@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "model
 
 import photographs
 
-from snellen.models.tools import collection
-from snellen.models.tools.hashes import CROPS, WORDS, HashIndex, stacked, variants
-from snellen.models.tools.local import LocalBackend
+from snellen.models.tools import local_index
+from snellen.models.tools.local_index import LocalBackend
+from snellen.models.tools.perceptual_hash import CROPS, WORDS, HashIndex, stacked, variants
 
 
 def text_figures(pages: int) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def text_figures(pages: int) -> dict[str, Any]:
                 row = {"url": f"https://example.org/{number}", "title": " ".join(title), "text": text}
                 file.write(json.dumps(row) + "\n")
         started = time.perf_counter()
-        collection.write_index(home, index)
+        local_index.write_index(home, index)
         built = time.perf_counter() - started
         backend = LocalBackend(home, index)
         queries = [" ".join(titles[rng.integers(pages)][:4]) for _ in range(1000)]

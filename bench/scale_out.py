@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from snellen import evaluate
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 
 
 def measured(folder: Path, limit: int, nproc: int) -> dict[str, float]:

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from snellen.errors import PreflightError, UsageError
-from snellen.models.agents import equip
-from snellen.models.agents.equip import Equipment
-from snellen.models.agents.question import furnish
+from snellen.models.agents import tool_setup
+from snellen.models.agents.prompt_files import furnish
+from snellen.models.agents.tool_setup import Equipment
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.settings import Settings
@@ -99,11 +99,11 @@ def test_a_sandbox_shows_no_folder_that_holds_data_or_results_and_a_replayed_rec
     (tmp_path / "pages" / "page.txt").write_text("A page.")
     settings = Settings(pages=str(tmp_path / "pages"), record=str(tmp_path / "calls"))
     data, run = tmp_path / "fika.zip", tmp_path / "results" / "run"
-    shown = equip.ready(Equipment(settings), [data, run])
+    shown = tool_setup.ready(Equipment(settings), [data, run])
     assert shown.written == (tmp_path / "calls",) and tmp_path / "pages" in shown.read
-    replayed = equip.ready(Equipment(structs.replace(settings, replay=True)), [data, run])
+    replayed = tool_setup.ready(Equipment(structs.replace(settings, replay=True)), [data, run])
     assert replayed.written == () and tmp_path / "calls" in replayed.read
     for holding in (data, run, Path(sys.prefix) / "lib" / "data.zip"):
         wrong = structs.replace(settings, record=str(tmp_path)) if holding.is_relative_to(tmp_path) else settings
         with pytest.raises(PreflightError, match="lies in it, where its answers could be found"):
-            equip.ready(Equipment(wrong), [holding])
+            tool_setup.ready(Equipment(wrong), [holding])

@@ -12,7 +12,7 @@ from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents import apptainer, sandbox
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import Asked, Rooms
+from snellen.models.agents.workdir import Asked, Rooms
 from snellen.types import Generation
 
 FAKE = '#!/bin/sh\n[ "$1" = build ] || exit 3\n[ -e "$3/broken" ] && { echo "no space"; exit 255; }\necho "image of $3" > "$2"\n'

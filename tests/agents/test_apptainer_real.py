@@ -22,7 +22,7 @@ from snellen.models import trace
 from snellen.models.agents import apptainer, process, sandbox
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Watched
-from snellen.models.agents.room import Rooms
+from snellen.models.agents.workdir import Rooms
 
 pytestmark = pytest.mark.skipif(
     shutil.which("apptainer") is None, reason="NO apptainer HERE: its sandbox is tested with a stand-in only"

@@ -19,8 +19,8 @@ from aiohttp import web
 from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import programs, sandbox
-from snellen.models.agents.ask_fields import Allowed
 from snellen.models.agents.gateway import MOST_CONNECTIONS, Gateway
+from snellen.models.agents.request_fields import Allowed
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 

@@ -20,9 +20,9 @@ from snellen.models.agents import sandbox
 from snellen.models.agents.limits import Limits, limits_of
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import Ran
-from snellen.models.agents.room import Rooms
 from snellen.models.agents.system_calls import bpf
 from snellen.models.agents.transcript import Transcript
+from snellen.models.agents.workdir import Rooms
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 
@@ -297,7 +297,7 @@ def nest(top: Path, depth: int) -> None:
 
 def test_what_a_killed_run_left_is_removed_by_the_next_one_however_deep(memory_path):
     tmp_path = memory_path
-    code = "import os, sys; from pathlib import Path; from snellen.models.agents.room import Rooms; Rooms(Path(sys.argv[1])); os._exit(9)"
+    code = "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import Rooms; Rooms(Path(sys.argv[1])); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     root = next(tmp_path.glob("snellen-agents-*"))
     nest(root, 20_000)

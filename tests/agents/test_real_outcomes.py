@@ -18,9 +18,9 @@ from agents.conftest import picture
 from agents.test_real_agents import Played, play, session
 from servers.scripted import Call, Refuse, Say, ScriptedServer
 from snellen.models import trace
-from snellen.models.agents import opencode, sandbox, site
+from snellen.models.agents import opencode, runner, sandbox
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import Room
+from snellen.models.agents.workdir import Room
 
 pytestmark = [
     pytest.mark.agents,
@@ -49,7 +49,7 @@ def scripts(agent: str) -> dict:
 @pytest.fixture(scope="module")
 def unattached(agent, tmp_path_factory) -> Iterator[Played]:
     """One run of the agent, which gets the picture's name and not the picture."""
-    real = site.AGENTS[agent]
+    real = runner.AGENTS[agent]
 
     def command(room: Room, program: str, question: str, pictures: list[str]) -> Command:
         for name in pictures:
@@ -57,7 +57,7 @@ def unattached(agent, tmp_path_factory) -> Iterator[Played]:
         return real.command(room, program, question, [])
 
     with pytest.MonkeyPatch.context() as patch, ScriptedServer(scripts(agent)) as server:
-        patch.setitem(site.AGENTS, agent, structs.replace(real, command=command))
+        patch.setitem(runner.AGENTS, agent, structs.replace(real, command=command))
         run = play(agent, NAMES, tmp_path_factory.mktemp(agent) / "run", server, timeout_s=90.0, concurrency=2)
         records = {record.sample_id.partition("/")[0]: record for record in run.folder.records()}
         yield Played(agent, run, server, records)

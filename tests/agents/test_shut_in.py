@@ -19,9 +19,9 @@ from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import Limits
 from snellen.models.agents.model import _failure
 from snellen.models.agents.process import Command, Ran, Watched
-from snellen.models.agents.room import Asked, Room, Rooms
 from snellen.models.agents.supervisor import descendants
 from snellen.models.agents.transcript import Transcript
+from snellen.models.agents.workdir import Asked, Room, Rooms
 from snellen.types import Generation
 
 ASKED = Asked("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
@@ -205,7 +205,7 @@ def test_a_transcript_that_grows_without_end_ends_the_agent(rooms, tmp_path):
 
 def test_rooms_of_a_run_that_died_are_removed_and_those_of_a_living_one_are_not(tmp_path):
     program = (
-        "import os, sys; from pathlib import Path; from snellen.models.agents.room import Rooms\n"
+        "import os, sys; from pathlib import Path; from snellen.models.agents.workdir import Rooms\n"
         "Rooms(Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
@@ -222,7 +222,7 @@ def test_rooms_of_a_run_that_died_are_removed_and_those_of_a_living_one_are_not(
 LOCKED = """
 import os, sys, tempfile
 from pathlib import Path
-from snellen.models.agents.room import remove_tree
+from snellen.models.agents.workdir import remove_tree
 if os.getuid() == 0:
     os.setgid(65534), os.setuid(65534)  # root may enter everywhere
 root = Path(tempfile.mkdtemp())

@@ -23,11 +23,11 @@ from snellen.models import trace
 from snellen.models.agents import openclaw, reader
 from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import Ran
-from snellen.models.agents.question import Question
+from snellen.models.agents.prompt_files import Question
 from snellen.models.agents.reader import read_record
-from snellen.models.agents.room import Asked, Room
-from snellen.models.agents.site import AGENTS
+from snellen.models.agents.runner import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.agents.workdir import Asked, Room
 from snellen.models.trace import Step
 from snellen.types import Generation
 

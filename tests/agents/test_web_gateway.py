@@ -18,17 +18,17 @@ from aiohttp import web
 
 from agents.conftest import picture
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
-from snellen.models.agents import equip, process, sandbox
-from snellen.models.agents.equip import Equipment
+from snellen.models.agents import process, sandbox, tool_setup
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Watched
-from snellen.models.agents.room import Asked, Rooms
+from snellen.models.agents.tool_setup import Equipment
 from snellen.models.agents.web_gateway import WebGateway
+from snellen.models.agents.workdir import Asked, Rooms
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.relayed import GetPage, RelayedBackend, ReversePicture, Search
 from snellen.models.tools.settings import Limits, Settings
+from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReversePicture, Search
 from snellen.types import Generation
 
 T = TypeVar("T")
@@ -58,10 +58,10 @@ async def test_tools_in_a_sandbox_without_a_network_read_pages_and_the_shell_bes
     site,  # noqa: F811
 ):
     port, visits = site
-    equipment = equip.ready(Equipment(WEB))
+    equipment = tool_setup.ready(Equipment(WEB))
     rooms = Rooms(tmp_path)
     room = await asyncio.to_thread(rooms.make, ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
-    equip.skill(room, WEB)
+    tool_setup.skill(room, WEB)
     (room.work / "image.png").write_bytes(picture())
     inner = f"{sandbox.SAMPLE}/work/skills/snellen-tools/tools"
     url = f"http://{ALLOWED}:{port}"
@@ -201,8 +201,8 @@ async def test_a_search_goes_to_the_users_engine_and_its_address_and_password_st
     if shutil.which("bwrap") is not None:
         rooms = Rooms(tmp_path)
         room = await asyncio.to_thread(rooms.make, ASKED, "work", sandbox.SAMPLE, sandbox.AGENT, None)
-        words = equip.server(room, settings)
-        equip.skill(room, settings)
+        words = tool_setup.server(room, settings)
+        tool_setup.skill(room, settings)
         assert words[-2:] == ["--relay", "http://127.0.0.1:8322"]
         for file in [path for path in room.box.rglob("*") if path.is_file()]:
             assert b"pass-word-77" not in file.read_bytes(), file

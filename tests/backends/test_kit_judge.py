@@ -10,7 +10,7 @@ from backends import drawn_answers as drawn
 from snellen.easi.external import run_all, run_backend
 from snellen.easi.log_file import line
 from snellen.easi.status import entry
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 
 MMSI = "MMSIBench_wo_circular"
 JUDGE = "gpt-4o-1120"

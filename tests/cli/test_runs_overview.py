@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.runs.status import is_locked
 
 

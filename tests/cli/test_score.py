@@ -18,7 +18,7 @@ from engine.stubs import ARITHMETIC, Calculator
 from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import StorageError
 from snellen.types import Prompt, Sample, Score, Text
 

@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.fgbmk import released
 from snellen import evaluate, load_run, rerun
-from snellen.engine.folder import RunFolder
 from snellen.engine.ownership import is_own, key_path
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import UntrustedRunError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model

@@ -17,8 +17,8 @@ from stubs import ARITHMETIC, Calculator, samples
 
 from snellen.benchmarks.base import Data
 from snellen.engine import journal
-from snellen.engine.folder import RunFolder
 from snellen.engine.retry import Backoff
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import ServerError
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import RunSpec, perform

@@ -9,8 +9,8 @@ import pytest
 
 from servers.hostile import KIND, HostileServer
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.retry import Backoff
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import Run, perform
 from snellen.scoring.statistics import mean

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.engine import journal
-from snellen.engine.damage import Damage
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import Journal
+from snellen.engine.journal_damage import Damage
 from snellen.errors import RunError
 from snellen.types import Failure, Record, Response
 

@@ -12,7 +12,7 @@ from judge_server import JudgeServer
 from judged_clips import CLIPS, PLAIN, SAID, Scripted, register
 
 from snellen import evaluate, load_run
-from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError
 from snellen.runs.evaluate import perform
 from snellen.runs.judge.ask import judge

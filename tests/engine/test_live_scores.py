@@ -16,8 +16,8 @@ import snellen
 from servers import fast
 from snellen import offload
 from snellen.benchmarks.base import Benchmark
-from snellen.engine import live, traces
-from snellen.engine.live import LiveScores
+from snellen.engine import live_scores, traces
+from snellen.engine.live_scores import LiveScores
 from snellen.models.api import ApiModel, transport
 from snellen.models.base import ModelOptions
 from snellen.offload import off_loop
@@ -68,7 +68,7 @@ def test_scores_of_a_run_are_those_that_scoring_it_again_gives(tmp_path: Path) -
 def test_answers_beyond_those_held_are_read_at_the_end_and_one_in_ten_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "HELD", 20)
+    monkeypatch.setattr(live_scores, "HELD", 20)
     scorer = Counting()
     run = snellen.evaluate(counted(strict=scorer), Calculator(), out=tmp_path / "run")
     assert len(scorer.threads) == 20 + 8 + 80
@@ -76,7 +76,8 @@ def test_answers_beyond_those_held_are_read_at_the_end_and_one_in_ten_on_the_way
 
 
 @pytest.mark.parametrize(
-    ("characters", "on_the_way"), [(live.AT_ONCE, "loop"), (live.AT_ONCE + 1, "thread"), (live.LONGEST + 1, "never")]
+    ("characters", "on_the_way"),
+    [(live_scores.AT_ONCE, "loop"), (live_scores.AT_ONCE + 1, "thread"), (live_scores.LONGEST + 1, "never")],
 )
 def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(characters: int, on_the_way: str) -> None:
     scorer = Counting()
@@ -124,7 +125,7 @@ def test_a_changed_answer_is_read_again() -> None:
 
 
 def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:
-    run = snellen.evaluate(ARITHMETIC, Wordy(live.LONGEST + 5), out=tmp_path / "run")
+    run = snellen.evaluate(ARITHMETIC, Wordy(live_scores.LONGEST + 5), out=tmp_path / "run")
     assert run.metric("accuracy").n == 100
 
 

@@ -130,7 +130,7 @@ def test_a_report_shows_the_verdicts(server):
 
 
 def test_what_the_model_did_not_answer_is_an_error_in_both_runs_and_not_judged(server):
-    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.runs.evaluate import perform
 
     spec = RunSpec(benchmark="clips", model="scripted", max_attempts=1)

@@ -24,9 +24,9 @@ from servers.limited import (
 )
 from snellen import rerun
 from snellen.benchmarks.base import Data
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Progress
 from snellen.engine.retry import Backoff
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import (
     ModelTimeoutError,
     NetworkError,

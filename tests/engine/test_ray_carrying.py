@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from snellen.engine.ray.carrying import Place, packed, packed_prompt, unpacked, unpacked_prompt
+from snellen.engine.ray.transfer import Place, packed, packed_prompt, unpacked, unpacked_prompt
 from snellen.errors import DataError
 from snellen.media.video import Frame
 from snellen.sources import BytesBlob, Drawn, FileBlob, open_tree

@@ -25,8 +25,8 @@ from stubs import ARITHMETIC, Calculator
 
 from snellen import evaluate, load_run, rerun
 from snellen.benchmarks.base import Data
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.retry import Backoff
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import (
     AuthError,
     BudgetError,

@@ -17,7 +17,7 @@ import pytest
 from stubs import ARITHMETIC, Calculator
 
 from snellen.benchmarks.base import Data
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunChangedError, RunError, ServerError
 from snellen.models.base import ModelOptions
 from snellen.runs.comparing import compare

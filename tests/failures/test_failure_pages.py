@@ -17,7 +17,7 @@ from report.conftest import browser  # noqa: F401 - a fixture
 from report.test_report_browser import opened
 from snellen import load_run
 from snellen.cli import main
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.models.trace import Step
 from snellen.report.failures import pages

@@ -19,7 +19,7 @@ from PIL import Image as Pillow
 
 from snellen.errors import InputError, UsageError
 from snellen.models.api import ApiModel
-from snellen.models.api.body import BodyWriter
+from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.sources.blobs import BytesBlob, FileBlob, UrlBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Text, Video

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servers.hostile import KIND, HostileServer
 from snellen.errors import ModelError, ModelTimeoutError, RateLimitError
 from snellen.models.api import ApiModel
-from snellen.models.api.faults import excerpt, from_status, retry_after
+from snellen.models.api.errors import excerpt, from_status, retry_after
 from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Response, Text
 from stopwatch import Stopwatch

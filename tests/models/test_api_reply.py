@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import BadReplyError, ModelError, RefusalError
-from snellen.models.api.body import Body
 from snellen.models.api.model import _trace
 from snellen.models.api.prices import Price
-from snellen.models.api.reply import read_reply
+from snellen.models.api.request import Body
+from snellen.models.api.response import read_reply
 from snellen.types import Response, Usage
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snellen.errors import ModelError
-from snellen.models.local.batches import Batches, Job
+from snellen.models.local.batching import Batches, Job
 
 POISON, BROKEN = 666, 667
 

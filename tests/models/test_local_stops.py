@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.models.local.stops import answer_end, first_json_end
+from snellen.models.local.stopping import answer_end, first_json_end
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import AuthError, NoCreditError, RateLimitError, ServerError
-from snellen.models.api.faults import from_status
+from snellen.models.api.errors import from_status
 from snellen.models.api.rate_limits import LONGEST_S, reset_after, retry_after
 
 NOW = 1_800_000_000.0

@@ -76,7 +76,7 @@ def _sandbox() -> tuple[str, bool, str]:
     from tempfile import TemporaryDirectory
 
     from snellen.models.agents.limits import Limits
-    from snellen.models.agents.supervision import Supervisor
+    from snellen.models.agents.supervisor_client import Supervisor
 
     try:
         with TemporaryDirectory() as folder:

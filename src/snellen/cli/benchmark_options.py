@@ -145,7 +145,7 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
     elif named := words.values.get("--benchmark"):
         yield registry.find(named[-1])
     elif words.positional:
-        from snellen.engine.folder import RunFolder
+        from snellen.engine.run_folder import RunFolder
         from snellen.runs.evaluate import find_benchmark
 
         path = Path(words.positional[0])

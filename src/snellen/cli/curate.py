@@ -153,8 +153,8 @@ def curate(
     from snellen.curation.release import pack, require_names
     from snellen.curation.web import engine_name, fetch_by, search_by, settings_of
     from snellen.curation.workspace import open_work
-    from snellen.engine.folder import RunFolder
     from snellen.engine.progress import display
+    from snellen.engine.run_folder import RunFolder
     from snellen.errors import UsageError
     from snellen.models.base import ModelOptions
     from snellen.types import MediaSettings

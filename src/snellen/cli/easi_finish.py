@@ -105,7 +105,7 @@ def foreseen(board: Board, limit: int | None) -> str:
 
 def _judged(board: Board) -> list[str]:
     from snellen.easi import judged_scores
-    from snellen.engine.folder import RunFolder
+    from snellen.engine.run_folder import RunFolder
 
     return [row.name for row in board.rows if judged_scores.beside(RunFolder(row.folder)) is not None]
 

@@ -17,8 +17,8 @@ from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
-    from snellen.engine.folder import RunMeta
     from snellen.engine.request_errors import RequestErrors
+    from snellen.engine.run_folder import RunMeta
     from snellen.runs.status import Overview
     from snellen.types import Metric
 
@@ -138,8 +138,8 @@ def _facts(one: Benchmark) -> dict[str, Any]:
 
 
 def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> None:
-    from snellen.engine.folder import RunFolder
-    from snellen.engine.state import verified_meta
+    from snellen.engine.resume import verified_meta
+    from snellen.engine.run_folder import RunFolder
     from snellen.errors import RunError
 
     rows = []
@@ -209,8 +209,8 @@ class _Listed(NamedTuple):
 
 
 def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
-    from snellen.engine.folder import RunFolder
     from snellen.engine.request_errors import RequestErrors
+    from snellen.engine.run_folder import RunFolder
     from snellen.runs.evaluate import headline, load_run
     from snellen.runs.status import distinguishing, overview
 

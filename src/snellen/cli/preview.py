@@ -13,7 +13,7 @@ from snellen.errors import DataError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
-    from snellen.engine.folder import RunSpec
+    from snellen.engine.run_folder import RunSpec
 
 
 def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
@@ -69,7 +69,7 @@ def require_used_data(data: Data, benchmarks: Sequence[Benchmark]) -> None:
 
 def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust: bool) -> None:
     """Refuse a profile or a price file of a run that is repeated, before anything is asked. Raises UsageError."""
-    from snellen.engine.folder import RunFolder
+    from snellen.engine.run_folder import RunFolder
     from snellen.models.api.prices import load_price
     from snellen.runs.evaluate import load_run
     from snellen.runs.scoring import profiles_of
@@ -140,7 +140,7 @@ def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json
     """Print questions, images, estimated tokens and cost of runs; no request is sent, and no key is read."""
     from rich.table import Table
 
-    from snellen.engine.folder import RunFolder
+    from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import CHARACTERS, PIXELS, estimated
     from snellen.runs.evaluate import find_benchmark
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.cli.console import note, show, show_json
 from snellen.cli.errors import tell
 from snellen.engine.endpoints import rerun_command
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.scoring.interval_text import bracketed, legend, mark, span

@@ -26,7 +26,7 @@ from snellen.plugin_errors import plugin_fault
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
-    from snellen.engine.folder import RunSpec
+    from snellen.engine.run_folder import RunSpec
 
 LOCAL = ("local", "embedded")
 """Kinds of models that run in this process: they refuse what is for an endpoint."""
@@ -125,8 +125,8 @@ def run(
     """
     from snellen.benchmarks.base import Data
     from snellen.cli import environment
-    from snellen.engine.folder import RunFolder, RunSpec
     from snellen.engine.progress import display
+    from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.engine.video_reader import require_video_reader
     from snellen.models.base import ModelOptions
     from snellen.runs.evaluate import default_folder, find_benchmark, perform
@@ -210,7 +210,7 @@ def run(
         require_models(specs)
     with contextlib.ExitStack() as servers:
         if started is not None:
-            from snellen.models.serving.supervise import serving
+            from snellen.models.serve.supervise import serving
 
             address = servers.enter_context(serving(started, note)).url
             served = structs.replace(settings, base_url=address)

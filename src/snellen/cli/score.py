@@ -83,7 +83,7 @@ def score(
 
     cost = None
     if prices is not None:
-        from snellen.engine.folder import RunFolder
+        from snellen.engine.run_folder import RunFolder
         from snellen.runs import costs
 
         folder = RunFolder(results)

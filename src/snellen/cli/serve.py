@@ -12,7 +12,7 @@ import typer
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.models.serving.vllm import Settings
+    from snellen.models.serve.vllm import Settings
 
 VLLM_PANEL = "serve vllm"
 OURS = {
@@ -123,7 +123,7 @@ def serve(
     _refuse(given, THEIRS, "is for `snellen serve vllm MODEL`.")
     from snellen.cli.console import note
     from snellen.models.base import ModelOptions
-    from snellen.models.server import names, run
+    from snellen.models.serve import names, run
     from snellen.types import Generation, MediaSettings
 
     options = ModelOptions(
@@ -137,7 +137,7 @@ def serve(
     )
     path, public = names.parse(model[0])
     if server == "transformers":
-        from snellen.models.server import peer
+        from snellen.models.serve import peer
 
         unusable = {
             "--name": name,
@@ -179,7 +179,7 @@ def vllm_settings(given: Mapping[str, Any]) -> Settings:
         UsageError: no model is named, or an option is for our own server.
     """
     from snellen.models.api.keys import find_key
-    from snellen.models.serving.vllm import Settings
+    from snellen.models.serve.vllm import Settings
 
     words: list[str] = list(given["model"])
     if len(words) < 2 or words[1].startswith("-"):
@@ -234,7 +234,7 @@ def serve_vllm(settings: Settings) -> NoReturn:
         SnellenError: it did not start, or ended by itself.
     """
     from snellen.cli.console import note
-    from snellen.models.serving.supervise import serving
+    from snellen.models.serve.supervise import serving
 
     with serving(settings, note) as server:
         try:

@@ -22,7 +22,7 @@ from snellen.curation.candidates import Candidate
 from snellen.curation.workspace import Decision, Work
 from snellen.engine import journal
 from snellen.errors import DataError
-from snellen.models.tools.markup import decoded, read_page, tidy
+from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.scoring import metrics
 from snellen.scoring.rubric import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
 from snellen.scoring.scores import Scores

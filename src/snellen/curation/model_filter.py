@@ -20,8 +20,8 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.curation.candidates import Candidate
 from snellen.curation.workspace import Decision, Work
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder
-from snellen.engine.state import ANSWERED
+from snellen.engine.resume import ANSWERED
+from snellen.engine.run_folder import RunFolder
 from snellen.runs import scoring
 from snellen.scoring import metrics
 from snellen.scoring.extract import correct, read

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import open_image
-from snellen.models.tools.hashes import CROPS, FLAT, QUERIED, HashIndex, Words, stacked, variants
+from snellen.models.tools.perceptual_hash import CROPS, FLAT, QUERIED, HashIndex, Words, stacked, variants
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings
 

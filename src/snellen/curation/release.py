@@ -31,7 +31,7 @@ from snellen.curation import DECIDING, evidence, leaks, model_filter, reviews
 from snellen.curation.candidates import Candidate
 from snellen.curation.card import card
 from snellen.curation.workspace import Decision, Work
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
 
 ROOT = "data"

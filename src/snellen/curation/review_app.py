@@ -49,10 +49,10 @@ from snellen.curation.reviews import (
     settled,
 )
 from snellen.curation.workspace import Work
-from snellen.engine.folder import RunFolder
 from snellen.engine.journal import Journal
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
-from snellen.models.server.run import bind
+from snellen.models.serve.run import bind
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 COOKIE = "snellen_review"

@@ -17,8 +17,8 @@ from snellen.curation import leaks, model_filter, reviews
 from snellen.curation.candidates import Candidate
 from snellen.curation.near_duplicates import Looks
 from snellen.curation.workspace import Decision, StageFile, Work
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Display
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import UsageError
 from snellen.models import registry
 from snellen.models.base import ModelOptions

@@ -22,8 +22,8 @@ from snellen.curation.near_duplicates import Looks, nearest
 from snellen.errors import DataError, MediaError, StorageError, UsageError
 from snellen.media import open_image
 from snellen.models.tools.base import Backend, ToolError
-from snellen.models.tools.catalogue import open_backend
-from snellen.models.tools.local import LocalBackend
+from snellen.models.tools.definitions import open_backend
+from snellen.models.tools.local_index import LocalBackend
 from snellen.models.tools.settings import Settings, load, prepare
 from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.types import Image, MediaSettings

@@ -29,7 +29,7 @@ from msgspec import Struct
 from snellen import __version__
 from snellen.curation import DECIDING
 from snellen.curation.candidates import Candidate, read_rows, take_in
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, UsageError
 from snellen.sources import digest, open_tree
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from snellen.easi import judged_scores
-from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Display
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import PreflightError, RunError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.runs.evaluate import Run

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import RunError
 from snellen.runs import scoring
 from snellen.runs.judge.benchmark import NAME

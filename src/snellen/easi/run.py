@@ -17,12 +17,12 @@ from snellen.easi.locate_data import data_of, on_hub
 from snellen.easi.shared_model import Kept
 from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
 from snellen.easi.unparsed import unread
-from snellen.engine.folder import RunFolder, RunSpec, Totals
-from snellen.engine.loop import in_loop
+from snellen.engine.event_loop import in_loop
 from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
+from snellen.engine.resume import expected, pending
 from snellen.engine.run import looked_at, run
-from snellen.engine.state import expected, pending
+from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.models.base import Model, ModelOptions

@@ -14,8 +14,8 @@ from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.easi.judged_scores import PROFILE, Judgement
 from snellen.easi.names import HALVES, ORDER, task_of
 from snellen.easi.unparsed import Unread
-from snellen.engine.folder import RunFolder
 from snellen.engine.progress import Progress
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, SnellenError
 from snellen.runs.evaluate import Run
 from snellen.types import Metric

@@ -17,8 +17,8 @@ from typing import Literal
 from msgspec import structs
 
 from snellen.benchmarks import registry
-from snellen.engine.folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.engine.ownership import is_own
+from snellen.engine.run_folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import DEFAULT_VARIABLE

@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.engine import journal
-from snellen.engine.damage import Damage
-from snellen.engine.state import ANSWERED, Key, key
+from snellen.engine.journal_damage import Damage
+from snellen.engine.resume import ANSWERED, Key, key
 from snellen.types import Record
 
 

@@ -15,7 +15,7 @@ import msgspec
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.endpoints import rerun_command
-from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
 from snellen.media import check_pick, describe
 from snellen.models.base import Model

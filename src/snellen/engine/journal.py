@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
-from snellen.engine.damage import RESULTS, Damage
+from snellen.engine.journal_damage import RESULTS, Damage
 from snellen.errors import RunChangedError, RunError, StorageError
 from snellen.sources.checksums import intact_parts, never_sealed, record_number, seal, sealed
 

@@ -19,7 +19,7 @@ import msgspec
 from snellen.models.base import AGENT_LIMITS, DEFAULTS
 
 if TYPE_CHECKING:
-    from snellen.engine.folder import RunMeta
+    from snellen.engine.run_folder import RunMeta
 
 KEY_BYTES = 32
 KEY_FILE = "run-owner.key"

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.redaction.gold import strike
 
 TEXTS_KEPT = 500

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, structs
 
 from snellen.engine.concurrency import Gate
-from snellen.engine.limits import Stop
 from snellen.engine.pacing import Ticket
 from snellen.engine.progress import Progress
+from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
 from snellen.errors import DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
 from snellen.models.base import Model

@@ -15,17 +15,17 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import fingerprint, journal
 from snellen.engine.concurrency import Gate
-from snellen.engine.damage import Damage
-from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import Journal
-from snellen.engine.limits import Budget, Failing, Stop, require_price
-from snellen.engine.live import LiveScores
+from snellen.engine.journal_damage import Damage
+from snellen.engine.live_scores import LiveScores
 from snellen.engine.pacing import Pacer
-from snellen.engine.places import absolute_places
 from snellen.engine.progress import Display, Progress, Silent
 from snellen.engine.quotas import check_pace
+from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Asker, Backoff
-from snellen.engine.state import Key, Work, all_recorded, expected, key, pending, read_state, without_record
+from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.stopping import Budget, Failing, Stop, require_price
 from snellen.engine.traces import Traces
 from snellen.engine.video_reader import require_video_reader
 from snellen.errors import (

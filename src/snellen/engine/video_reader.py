@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine.folder import RunSpec
-from snellen.engine.state import Key, pending
+from snellen.engine.resume import Key, pending
+from snellen.engine.run_folder import RunSpec
 from snellen.media.video import check_pyav
 from snellen.types import Video
 

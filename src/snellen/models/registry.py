@@ -41,7 +41,7 @@ KINDS = {
         "a real agent around a model: agent:openclaw or agent:opencode --agent-model PROVIDER/MODEL --base-url https://…/v1",
     ),
     "tools": (
-        "snellen.models.tools.loop:open_model",
+        "snellen.models.tools.model:open_model",
         "an API model that may search, fetch pages and zoom before it answers: tools:gpt-6-astra --tools tools.json",
     ),
     "replay": (

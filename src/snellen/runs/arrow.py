@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.runs.scoring import Scored
 from snellen.types import Metric, Record, Score
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
-from snellen.engine.folder import RunMeta
+from snellen.engine.run_folder import RunMeta
 from snellen.types import Generation, MediaSettings
 
 GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not shown."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import differences
-from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted
 from snellen.media.image_headers import read_header

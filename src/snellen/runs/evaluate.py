@@ -11,17 +11,17 @@ from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
-from snellen.engine.folder import RunFolder, RunMeta, RunSpec
-from snellen.engine.limits import UNPRICED
-from snellen.engine.live import LiveScores
-from snellen.engine.loop import in_loop
+from snellen.engine.event_loop import in_loop
+from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
-from snellen.engine.places import holds_built_set, located
 from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
+from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
 from snellen.models.base import Model, ModelOptions
 from snellen.redaction.arguments import key_among

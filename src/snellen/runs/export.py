@@ -12,7 +12,7 @@ from snellen.atomic_write import part_folder
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.journal import storage_error
-from snellen.engine.state import Key, key
+from snellen.engine.resume import Key, key
 from snellen.errors import RunError, UsageError
 from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from snellen.engine.folder import RunFolder
 from snellen.engine.journal import storage_error
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.gold import WITHHELD, quotes

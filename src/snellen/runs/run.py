@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, Headline
-from snellen.engine.folder import RunFolder, RunMeta, RunSpec
-from snellen.engine.live import LiveScores
+from snellen.engine.data_paths import holds_built_set, located
+from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
-from snellen.engine.places import holds_built_set, located
-from snellen.engine.state import verified_meta, with_size, without_record
+from snellen.engine.resume import verified_meta, with_size, without_record
+from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.caveats import caveats
 from snellen.runs.status import present_state

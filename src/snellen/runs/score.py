@@ -7,7 +7,7 @@ from pathlib import Path
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.folder import RunFolder, runs_hint, runs_in
+from snellen.engine.run_folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
 from snellen.formats import open_answers
 from snellen.formats.base import SHOWN, Problems

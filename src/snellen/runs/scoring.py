@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Scorer
-from snellen.engine.state import ANSWERED
+from snellen.engine.resume import ANSWERED
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
 from snellen.scoring.record import score_record
@@ -20,7 +20,7 @@ from snellen.scoring.statistics import spread_metrics, with_cluster
 from snellen.types import Metric, Record, Sample, Score
 
 if TYPE_CHECKING:
-    from snellen.engine.live import LiveScores
+    from snellen.engine.live_scores import LiveScores
 
 REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from snellen.engine.damage import Damage
-from snellen.engine.folder import RunFolder, RunMeta, Totals
-from snellen.engine.state import read_state
+from snellen.engine.journal_damage import Damage
+from snellen.engine.resume import read_state
+from snellen.engine.run_folder import RunFolder, RunMeta, Totals
 from snellen.errors import SnellenError
 
 State: TypeAlias = Literal["running", "complete", "partial", "failed"]

@@ -24,9 +24,9 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.folder import RunFolder, RunMeta
+from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path
 from snellen.engine.ownership import is_own
-from snellen.engine.places import OPTION, candidates, is_guess, looks_like_path
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
 from snellen.types import Image, Part, Sample, Video

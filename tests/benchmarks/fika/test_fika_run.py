@@ -55,7 +55,7 @@ def scripted(**said: range) -> Scripted:
 
 def run_whole(model: Scripted) -> None:
     from snellen.benchmarks.base import Data
-    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.runs.evaluate import perform
 
     spec = RunSpec(benchmark="fika", model="scripted", data=Data(made.whole(Path("fika.zip"))), max_attempts=1)
@@ -292,7 +292,7 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
 )
 def test_a_redacted_run_of_an_agent_says_which_model_was_in_it_and_not_where_that_lies(tmp_path, model, told):
     from snellen.benchmarks.base import Data
-    from snellen.engine.folder import RunFolder, RunSpec
+    from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions
     from snellen.runs.evaluate import perform
 
@@ -363,7 +363,7 @@ def test_the_image_of_the_agent_script_counts_where_apptainer_is_the_sandbox(mon
 def test_the_folders_of_the_scripts_hold_agents_and_what_a_search_needs(monkeypatch, tmp_path):
     from snellen.errors import MissingExtraError
     from snellen.models.agents import install
-    from snellen.models.tools import engines
+    from snellen.models.tools import reverse_image
 
     monkeypatch.setenv("OPENCLAW_RUNTIME_DIR", "runtime")
     assert install.root() == tmp_path / "runtime"
@@ -371,11 +371,11 @@ def test_the_folders_of_the_scripts_hold_agents_and_what_a_search_needs(monkeypa
     for name in [name for name in sys.modules if name.partition(".")[0] == "PicImageSearch"]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtraError):
-        engines.require()
+        reverse_image.require()
     (tmp_path / "deps" / "PicImageSearch").mkdir(parents=True)
     (tmp_path / "deps" / "PicImageSearch" / "__init__.py").write_text("MARK = 'of the folder'")
     monkeypatch.setenv("PICS_DEPS_DIR", str(tmp_path / "deps"))
-    assert engines.require().MARK == "of the folder"
+    assert reverse_image.require().MARK == "of the folder"
     sys.modules.pop("PicImageSearch")
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from snellen.cli.serve import parse_vllm
 from snellen.errors import PreflightError, UsageError
-from snellen.models.serving import supervise, vllm
-from snellen.models.serving.supervise import serving
-from snellen.models.serving.vllm import Settings
+from snellen.models.serve import supervise, vllm
+from snellen.models.serve.supervise import serving
+from snellen.models.serve.vllm import Settings
 
 STAND_IN = Path(__file__).with_name("vllm_stand_in.py")
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from snellen.models.tools.addresses import checked, public
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.settings import Limits
+from snellen.models.tools.url_policy import checked, public
 from snellen.models.tools.web import WebBackend
 
 ALLOWED = "open.example.org"

@@ -30,7 +30,7 @@ from snellen.models.tools import (
     write_skill,
 )
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
-from snellen.models.tools.record import Recorded
+from snellen.models.tools.recorded import Recorded
 
 CAT = photographs.png(photographs.photograph("chelsea.png"))
 FIVE = ["web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image"]
@@ -270,7 +270,7 @@ async def test_the_mcp_server_gives_the_same_tools(pages: Path, tmp_path: Path) 
     write(settings, tmp_path / "tools.json")
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "snellen.models.tools.server", "--config", str(tmp_path / "tools.json")],
+        args=["-m", "snellen.models.tools.mcp_server", "--config", str(tmp_path / "tools.json")],
         env={"PATH": os.environ["PATH"], "SNELLEN_CACHE": os.environ["SNELLEN_CACHE"]},
     )
     async with stdio_client(server) as (received, sent), ClientSession(received, sent) as session:
@@ -327,7 +327,7 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
 
 async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail() -> None:
     httpx = pytest.importorskip("httpx", reason="PicImageSearch is not installed: its engines are not tested")
-    from snellen.models.tools import engines
+    from snellen.models.tools import reverse_image
 
     posted: list[bytes] = []
 
@@ -337,7 +337,7 @@ async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail() -> 
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         with pytest.raises(ToolError, match="no engine answered"):
-            await engines.search(("Tineye", "Copyseeker"), CAT, 5, 5, network=client)
+            await reverse_image.search(("Tineye", "Copyseeker"), CAT, 5, 5, network=client)
     assert any(CAT in body for body in posted)
 
 

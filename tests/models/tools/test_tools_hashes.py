@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snellen.models.tools import hashes
-from snellen.models.tools.hashes import BITS, CROPS, QUERIED, WORDS, HashIndex
+from snellen.models.tools import perceptual_hash
+from snellen.models.tools.perceptual_hash import BITS, CROPS, QUERIED, WORDS, HashIndex
 
 
 def one_by_one(words: np.ndarray, asked: np.ndarray, k: int, farthest: int) -> list[tuple[int, int]]:
@@ -54,15 +54,15 @@ def test_the_search_is_that_of_comparing_one_by_one(
 ) -> None:
     words, asked = near_ones(np.random.default_rng(seed), size, share)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashes, "BLOCK", block)
+        patch.setattr(perceptual_hash, "BLOCK", block)
         assert HashIndex(words).nearest(asked, k, farthest) == one_by_one(words, asked, k, farthest)
 
 
 def test_what_lies_beyond_the_first_block_is_found_by_its_number() -> None:
     rng = np.random.default_rng(3)
-    words = rng.integers(0, 2**64, (len(CROPS), WORDS, 2 * hashes.BLOCK + 17), dtype=np.uint64)
+    words = rng.integers(0, 2**64, (len(CROPS), WORDS, 2 * perceptual_hash.BLOCK + 17), dtype=np.uint64)
     asked = rng.integers(0, 2**64, (2, len(CROPS), WORDS), dtype=np.uint64)
     last = words.shape[2] - 1
     words[4, :, last] = asked[1, 0] ^ np.array([1, 0, 0, 3], dtype=np.uint64)
-    words[0, :, hashes.BLOCK] = asked[0, 2]
-    assert HashIndex(words).nearest(asked, 5) == [(hashes.BLOCK, 0), (last, 3)]
+    words[0, :, perceptual_hash.BLOCK] = asked[0, 2]
+    assert HashIndex(words).nearest(asked, 5) == [(perceptual_hash.BLOCK, 0), (last, 3)]

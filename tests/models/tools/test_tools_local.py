@@ -16,11 +16,10 @@ from PIL import Image
 from snellen.errors import DataError
 from snellen.models.tools import Settings, prepare
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.collection import build
-from snellen.models.tools.hashes import HashIndex, stacked, variants
-from snellen.models.tools.local import LocalBackend
-from snellen.models.tools.markup import read_page
-from snellen.models.tools.words import postings, snippet, words
+from snellen.models.tools.bm25 import postings, snippet, words
+from snellen.models.tools.html_text import read_page
+from snellen.models.tools.local_index import LocalBackend, build
+from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
 
 
 @pytest.fixture(autouse=True)

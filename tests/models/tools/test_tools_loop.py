@@ -20,12 +20,12 @@ from snellen.errors import (
     ServerError,
     UsageError,
 )
-from snellen.models.api.body import BodyWriter
+from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools import Limits, Settings
 from snellen.models.tools.conversation import Conversation, read_calls
-from snellen.models.tools.loop import ToolsModel
+from snellen.models.tools.model import ToolsModel
 from snellen.models.trace import Step, calls_by_tool, read, turns
 from snellen.sources import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text
@@ -160,7 +160,7 @@ async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversatio
     async def pause(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("snellen.models.tools.loop.asyncio.sleep", pause)
+    monkeypatch.setattr("snellen.models.tools.model.asyncio.sleep", pause)
     script = [Call("web_search", {"query": "cat"}), Refuse(500)]
     with pytest.raises(ServerError) as caught:
         await ask(script, settings)
@@ -176,7 +176,7 @@ async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversatio
 
 
 async def test_a_hanging_server_ends_as_a_timeout(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snellen.models.tools.loop.ATTEMPTS", 1)
+    monkeypatch.setattr("snellen.models.tools.model.ATTEMPTS", 1)
     with pytest.raises(ModelTimeoutError):
         await ask([Call("web_search", {"query": "cat"}), Hang()], settings, timeout_s=0.5)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.record import MOST_BYTES, Recorded
+from snellen.models.tools.recorded import MOST_BYTES, Recorded
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "hole"])

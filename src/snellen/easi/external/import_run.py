@@ -20,9 +20,9 @@ from snellen.benchmarks.spatial.sources import carried
 from snellen.benchmarks.spatial.sources.carried import Kept
 from snellen.easi.external.settings import Job
 from snellen.engine import fingerprint
-from snellen.engine.folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import storage_error
-from snellen.engine.places import absolute_places
+from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.formats.base import NO_ANSWER, Problems
 from snellen.redaction import redact_bytes
 from snellen.sources.checksums import sealed

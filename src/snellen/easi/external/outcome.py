@@ -14,7 +14,7 @@ from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers, Read
 from snellen.easi.external.settings import Job, Outcome, Settings
 from snellen.engine import fingerprint
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError
 from snellen.formats.base import Problems
 from snellen.runs.evaluate import Run, load_run

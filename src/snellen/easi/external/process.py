@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from snellen import redaction
 from snellen.errors import PreflightError, StorageError
-from snellen.models import group
+from snellen.models import processes
 
 GRACE_S = 20.0
 LONGEST = 64 << 10
@@ -50,7 +50,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: floa
         PreflightError: it cannot be started.
     """
     try:
-        started = group.start(argv, env, subprocess.PIPE)
+        started = processes.start(argv, env, subprocess.PIPE)
     except OSError as error:
         raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Is the path right?") from error
     process = started.process
@@ -64,7 +64,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: floa
         except subprocess.TimeoutExpired:
             timed_out = True
     finally:
-        group.end(started, GRACE_S)
+        processes.end(started, GRACE_S)
         copier.join(GRACE_S)
     if failed:
         raise StorageError(f"cannot write {log}: {failed[0].strerror}", "Make room, or choose another output folder.")

@@ -36,7 +36,7 @@ from snellen.easi.external.process import Ended
 from snellen.easi.external.settings import Job, Outcome, Settings, jobs
 from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
 from snellen.engine import fingerprint
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
 from snellen.formats.base import Problems
 from snellen.redaction import redact

@@ -17,10 +17,10 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from snellen.engine.loop import in_loop
+from snellen.engine.event_loop import in_loop
 from snellen.errors import SubmissionError, UsageError
 from snellen.models.api.endpoint import LOOPBACK, Endpoint, find_proxy
-from snellen.models.api.faults import excerpt
+from snellen.models.api.errors import excerpt
 from snellen.models.api.rate_limits import retry_after
 
 ENDPOINT = "https://easi.lmms-lab.com/api/submit-with-file/"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.easi.submit.files import Found, found_in
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.runs.evaluate import JUDGED, Run, load_run
 

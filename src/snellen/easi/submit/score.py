@@ -23,7 +23,7 @@ from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.easi import judged_scores
 from snellen.easi.submit.results import Given
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.runs import scoring

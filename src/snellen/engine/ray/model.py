@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from snellen.engine.fingerprint import differences
-from snellen.engine.ray.carrying import packed_prompt, unpacked_prompt
 from snellen.engine.ray.cluster import Cluster
 from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.transfer import packed_prompt, unpacked_prompt
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import PreflightError, UsageError
 from snellen.models.base import Model, ModelOptions

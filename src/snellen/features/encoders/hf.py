@@ -21,7 +21,7 @@ from snellen.errors import PreflightError
 from snellen.features.encoders.base import Encoder, Parts
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import Checkpoint, find
-from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype, transformers_logging
+from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, transformers_logging
 
 PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 

@@ -12,7 +12,7 @@ from torch import nn
 from snellen.errors import PreflightError, UsageError
 from snellen.features.encoders.base import Encoder, Parts, weights_digest
 from snellen.features.extract.preprocess import Transform
-from snellen.models.local.loading import pick_device, pick_dtype
+from snellen.models.local.load import pick_device, pick_dtype
 
 
 def open_openclip(

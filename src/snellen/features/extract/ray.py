@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from snellen.engine.fingerprint import differences
-from snellen.engine.ray.carrying import packed, unpacked
 from snellen.engine.ray.cluster import Cluster
 from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.transfer import packed, unpacked
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import DataError, PreflightError, UsageError
 from snellen.features.encoders import open_encoder

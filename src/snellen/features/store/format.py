@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from snellen.atomic_write import replacing
 from snellen.engine.fingerprint import digest
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.features.store.labels import Labels, from_ids, from_lists
 from snellen.sources.parquet_limits import read_whole

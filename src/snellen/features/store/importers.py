@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, UsageError
 from snellen.features.store import labels as reading
 from snellen.features.store.format import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table

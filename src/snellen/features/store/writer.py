@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from snellen.engine import journal
 from snellen.engine.fingerprint import differences
-from snellen.engine.folder import RunFolder
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, FingerprintError
 from snellen.features.store.format import (
     META,

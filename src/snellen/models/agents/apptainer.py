@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
-from snellen.models.agents.equip import Equipment
 from snellen.models.agents.programs import locate
+from snellen.models.agents.tool_setup import Equipment
 
 _BUILD_SECONDS = 3600
 

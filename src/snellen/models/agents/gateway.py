@@ -16,8 +16,8 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from snellen.models.agents.ask_fields import Allowed, AskRefusedError, rewritten
-from snellen.models.agents.supervision import MODEL_PORT
+from snellen.models.agents.request_fields import Allowed, AskRefusedError, rewritten
+from snellen.models.agents.supervisor_client import MODEL_PORT
 
 BASE_URL = f"http://127.0.0.1:{MODEL_PORT}/v1"
 MOST_BODY = 128 << 20  # bytes of one request: a conversation with all of its pictures

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import AgentInstallError, UsageError
-from snellen.models.agents import signal_stand_in
+from snellen.models.agents import libsignal_stub
 from snellen.sources.digest import cache_folder
 
 NODE = "22"
@@ -63,7 +63,7 @@ RECIPES = {
         "openclaw",
         "openclaw",
         "2026.3.13",
-        overrides={"libsignal": f"file:./{signal_stand_in.FOLDER}", "linkedom": "0.18.12"},
+        overrides={"libsignal": f"file:./{libsignal_stub.FOLDER}", "linkedom": "0.18.12"},
         node=True,
         scripts=False,
     ),
@@ -234,7 +234,7 @@ def _build(recipe: Recipe, version: str, folder: Path) -> Installation:
         node = f"{folder}/node/node_modules/node/bin"
         path = f"{node}{os.pathsep}{path}"
     if any(value.startswith("file:") for value in recipe.overrides.values()):
-        signal_stand_in.write(folder)
+        libsignal_stub.write(folder)
     _package(folder, {recipe.package: version}, recipe.overrides)
     _npm(npm, folder, [] if recipe.scripts else ["--ignore-scripts"], path)
     digest, files, size = tree_digest(folder)

@@ -27,13 +27,13 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models import trace
-from snellen.models.agents import apptainer, equip, install, process, sandbox
+from snellen.models.agents import apptainer, install, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, Limits, breach_text, limits_of
 from snellen.models.agents.process import Ran
-from snellen.models.agents.question import Question
-from snellen.models.agents.room import Asked
-from snellen.models.agents.site import NO_KEY, Site
+from snellen.models.agents.prompt_files import Question
+from snellen.models.agents.runner import NO_KEY, Site
 from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.agents.workdir import Asked
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
@@ -84,9 +84,9 @@ class AgentModel:
         self._network = "host" if options.sandbox == "none" else options.agent_network
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
-        self._equipment = equip.find(options.tools)
+        self._equipment = tool_setup.find(options.tools)
         if self._equipment is not None and options.sandbox != "none":
-            equip.require_bounded(self._equipment)
+            tool_setup.require_bounded(self._equipment)
         self._site: Site | None = None
         # More would only be slower: start-up is a matter of cores.
         self._most = min(options.concurrency, PER_CORE * (os.cpu_count() or 1))
@@ -104,7 +104,7 @@ class AgentModel:
             "generation": msgspec.to_builtins(self._options.generation),
             "media": msgspec.to_builtins(self._options.media),
             "timeout_s": self._options.timeout_s,
-            **equip.described(self._equipment),
+            **tool_setup.described(self._equipment),
             "sandbox": kind,
             "network": self._network,
             "limits": self._limits.plain(),
@@ -143,7 +143,7 @@ class AgentModel:
         kind = sandbox.choose(options.sandbox)
         key = find_key(options.key_env) or NO_KEY
         await _reachable(self._endpoint.base)
-        equipment = self._equipment and await asyncio.to_thread(equip.ready, self._equipment, self._hidden)
+        equipment = self._equipment and await asyncio.to_thread(tool_setup.ready, self._equipment, self._hidden)
         site = Site(found, kind, options.sif, key, options.media, equipment, self._limits, self._network)
         try:
             await site.start_once(self._asked)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from snellen.models.agents import equip
+from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
+from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
 from snellen.models.tools.settings import Settings
 
 WORKPLACE = "state/workspace"
@@ -62,7 +62,7 @@ def prepare(room: Room, tools: Settings | None) -> None:
     (state / "openclaw.json").write_bytes(msgspec.json.encode(config))
     shutil.copyfile(_LAUNCH, room.box / "launch.mjs")
     if tools is not None:
-        equip.skill(room, tools)
+        tool_setup.skill(room, tools)
 
 
 def command(room: Room, program: str, question: str, pictures: list[str]) -> Command:

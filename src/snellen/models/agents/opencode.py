@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from snellen.models.agents import equip
+from snellen.models.agents import tool_setup
 from snellen.models.agents.opencode_record import DATABASE, LOG
 from snellen.models.agents.process import Command
-from snellen.models.agents.room import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
+from snellen.models.agents.workdir import CONTEXT, KEY, MAX_TOKENS, MOST_RECORD, Room
 from snellen.models.tools.settings import Settings
 
 WORKPLACE = "work"
@@ -65,7 +65,7 @@ def prepare(room: Room, tools: Settings | None) -> None:
         },
     }
     if tools is not None:
-        command = equip.server(room, tools)
+        command = tool_setup.server(room, tools)
         config["mcp"] = {"snellen": {"type": "local", "command": command, "enabled": True, "timeout": MCP_MS}}
     folder = room.box / "home" / ".config" / "opencode"
     folder.mkdir(parents=True)

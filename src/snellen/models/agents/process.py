@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
-from snellen.models.agents.supervision import Outcome, Supervisor
+from snellen.models.agents.supervisor_client import Outcome, Supervisor
 from snellen.redaction import redact
 
 POLL_S = 0.2

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer
-from snellen.models.agents.equip import Equipment
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import Command, Shut
 from snellen.models.agents.programs import bubblewrap_fault, locate
-from snellen.models.agents.room import Room
 from snellen.models.agents.system_calls import CALLS, profile, supported
+from snellen.models.agents.tool_setup import Equipment
+from snellen.models.agents.workdir import Room
 
 KINDS = ("bubblewrap", "apptainer", "none")
 AGENT, SAMPLE = "/agent", "/sample"

@@ -18,10 +18,10 @@ from aiohttp import web
 from snellen.media import read_header
 from snellen.models.agents.gateway import BODY_S, Budget, TooLongError, read_body, refusal, serve
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.catalogue import open_web
-from snellen.models.tools.relayed import Fault, GetPage, ReversePicture, Search, encode
+from snellen.models.tools.definitions import open_web
 from snellen.models.tools.settings import Settings
 from snellen.models.tools.web import WebBackend
+from snellen.models.tools.web_relay import Fault, GetPage, ReversePicture, Search, encode
 
 _ROOM = 1 << 16  # bytes of a request besides its picture
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from snellen.errors import BadRequestError, UsageError
-from snellen.models.api.body import Body, BodyWriter
 from snellen.models.api.endpoint import parse_endpoint
-from snellen.models.api.faults import from_status
+from snellen.models.api.errors import from_status
 from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
 from snellen.models.api.prices import load_price
-from snellen.models.api.reply import read_reply
+from snellen.models.api.request import Body, BodyWriter
+from snellen.models.api.response import read_reply
 from snellen.models.api.temperature import check_temperature, warn_of_temperature
 from snellen.models.base import ModelOptions
 from snellen.models.shutdowns import announced

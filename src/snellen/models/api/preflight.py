@@ -11,7 +11,7 @@ import msgspec
 
 from snellen.errors import BadReplyError, ModelError, NetworkError, PreflightError
 from snellen.models.api.endpoint import Endpoint
-from snellen.models.api.faults import from_status, server_message
+from snellen.models.api.errors import from_status, server_message
 from snellen.models.api.transport import HttpReply, Transport
 
 TIMEOUT_S = 20.0

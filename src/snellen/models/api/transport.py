@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.models.api.endpoint import Endpoint, find_proxy
-from snellen.models.api.faults import excerpt
+from snellen.models.api.errors import excerpt
 from snellen.offload import off_loop
 from snellen.redaction import redact_bytes
 

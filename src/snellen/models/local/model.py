@@ -16,15 +16,15 @@ import msgspec
 from snellen.errors import ModelError
 from snellen.media import MediaCache
 from snellen.models.base import ModelOptions, effective
-from snellen.models.local.batches import Batches, Job
+from snellen.models.local.batching import Batches, Job
+from snellen.models.local.chat_template import Conversation, content_digest, converse, encode, rendered, size_of
 from snellen.models.local.checkpoint import Checkpoint, find
-from snellen.models.local.conversation import Conversation, content_digest, converse, encode, rendered, size_of
 from snellen.sources import cache_folder
 from snellen.types import Prompt, Response, Usage
 
 if TYPE_CHECKING:
-    from snellen.models.local.generating import Reply
-    from snellen.models.local.loading import Loaded
+    from snellen.models.local.generate import Reply
+    from snellen.models.local.load import Loaded
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LocalModel:
 
         Raises PreflightError where the checkpoint cannot be found or used.
         """
-        from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype
+        from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
 
         checkpoint = self._found()
         device = pick_device(self._options.device)
@@ -116,7 +116,7 @@ class LocalModel:
         return self._checkpoint
 
     def _start(self) -> None:
-        from snellen.models.local.loading import is_out_of_memory, load, release_memory
+        from snellen.models.local.load import is_out_of_memory, load, release_memory
 
         with self._loading:
             if self._closed:
@@ -142,12 +142,12 @@ class LocalModel:
             batches.close()
             pictures.shutdown(wait=True, cancel_futures=True)
             self._batches = self._pictures = self._loaded = None
-            from snellen.models.local.loading import release_memory
+            from snellen.models.local.load import release_memory
 
             release_memory()
 
     def _job(self, prompt: Prompt) -> Job[Reply]:
-        from snellen.models.local.generating import settings_for
+        from snellen.models.local.generate import settings_for
 
         batches, pictures, loaded = self._batches, self._pictures, self._loaded
         if batches is None or pictures is None or loaded is None:
@@ -162,7 +162,7 @@ class LocalModel:
         return job
 
     def _open(self, prompt: Prompt, seed: int | None) -> Opened:
-        from snellen.models.local.generating import row_seed
+        from snellen.models.local.generate import row_seed
 
         conversation = converse(prompt, self._media)
         if seed is None:
@@ -171,7 +171,7 @@ class LocalModel:
 
     @staticmethod
     def _generate(loaded: Loaded, jobs: Sequence[Job[Reply]], inputs: Any, stopped: Callable[[], bool]) -> list[Reply]:
-        from snellen.models.local.generating import generate
+        from snellen.models.local.generate import generate
 
         opened: list[Opened] = [job.opened.result() for job in jobs]
         prompts = rendered(loaded, [one.conversation for one in opened])

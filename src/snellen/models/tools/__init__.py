@@ -5,8 +5,8 @@ local collection, on the record of an earlier run, or on the network. They never
 """
 
 from snellen.models.tools.base import Context, Tool, ToolError, ToolResult
-from snellen.models.tools.catalogue import all_tools
-from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.definitions import all_tools
+from snellen.models.tools.images import Pictures
 from snellen.models.tools.settings import Limits, Settings, load, needed, prepare, write
 from snellen.models.tools.skill import write_skill
 

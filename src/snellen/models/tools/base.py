@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.images import Pictures
 
 
 class ToolError(Exception):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError
-from snellen.models.api.body import Body, BodyWriter
+from snellen.models.api.request import Body, BodyWriter
 from snellen.models.tools.base import Tool
 from snellen.types import Prompt
 

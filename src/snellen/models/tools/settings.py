@@ -174,7 +174,7 @@ def prepare(settings: Settings) -> Settings:
     settings.given()
     if settings.backend != "local" or settings.pages is None or settings.index is not None or settings.replay:
         return settings
-    from snellen.models.tools.collection import build
+    from snellen.models.tools.local_index import build
 
     return structs.replace(settings, index=str(build(Path(settings.pages))))
 

@@ -9,8 +9,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from snellen.models.tools.call import usage
-from snellen.models.tools.catalogue import all_tools
+from snellen.models.tools.command import usage
+from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.settings import Settings, prepare, write
 
 NAME = "snellen-tools"
@@ -54,7 +54,7 @@ def write_skill(folder: Path, settings: Settings, python: str = sys.executable, 
     command.write_text(
         "#!/bin/sh\n"
         'here=$(cd "$(dirname "$0")" && pwd) || exit 2\n'
-        f'exec {shlex.quote(python)} -m snellen.models.tools.call --config "$here/tools.json"{way} "$@"\n'
+        f'exec {shlex.quote(python)} -m snellen.models.tools.command --config "$here/tools.json"{way} "$@"\n'
     )
     command.chmod(0o755)
     head = _HEAD.format(

@@ -15,11 +15,11 @@ from msgspec import Struct
 from yarl import URL
 
 from snellen.media import read_header
-from snellen.models.tools import engines
-from snellen.models.tools.addresses import PORTS, CheckedResolver, Permitted, checked, public
+from snellen.models.tools import reverse_image
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
-from snellen.models.tools.markup import decoded, read_page, tidy
+from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.models.tools.settings import Limits
+from snellen.models.tools.url_policy import PORTS, CheckedResolver, Permitted, checked, public
 
 REDIRECTS = 5
 HEADERS = {
@@ -176,7 +176,7 @@ class WebBackend:
         """Pages that show the picture, by the engines that the user named."""
         if not self._engines:
             raise ToolError("no engine for reverse image search is switched on")
-        return await engines.search(self._engines, data, k, self._limits.seconds)
+        return await reverse_image.search(self._engines, data, k, self._limits.seconds)
 
 
 class _Result(Struct):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder, RunSpec
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.runs.scoring import match, profiles_of, rubric_for, scores_of

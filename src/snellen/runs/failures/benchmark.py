@@ -17,8 +17,8 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.engine.folder import RunFolder
-from snellen.engine.places import located
+from snellen.engine.data_paths import located
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import JudgeError, RunError
 from snellen.models import trace
 from snellen.models.trace import Step

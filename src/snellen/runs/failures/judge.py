@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, JudgeError
 from snellen.models.base import Model, ModelOptions
 from snellen.runs.evaluate import LABELLED, Run, perform

@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.dotenv_file import dotenv_value
 from snellen.engine.fingerprint import identity
-from snellen.engine.folder import RunFolder, RunSpec
 from snellen.engine.progress import Display
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions

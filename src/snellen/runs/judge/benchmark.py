@@ -18,10 +18,10 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.engine.data_paths import located
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder, RunMeta
 from snellen.engine.journal import Journal, storage_error
-from snellen.engine.places import located
+from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
 from snellen.offload import off_loop

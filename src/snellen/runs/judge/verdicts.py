@@ -10,8 +10,8 @@ from msgspec import Struct
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
-from snellen.engine.folder import RunFolder
 from snellen.engine.ownership import NOT_OWN, is_own
+from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of

@@ -14,7 +14,7 @@ from snellen.types import Image, MediaSettings, Prompt, Text, Video
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from snellen.models.local.loading import Loaded
+    from snellen.models.local.load import Loaded
 
 
 class Shown(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The tools as an MCP server over standard input and output: `python -m snellen.models.tools.server --config FILE`.
+"""The tools as an MCP server over standard input and output: `python -m snellen.models.tools.mcp_server --config FILE`.
 
 One server serves one conversation: its calls are counted, and its pictures are those of the folder that the file names.
 Model Context Protocol, revision 2025-06-18 and what `mcp` speaks besides: tools/list and tools/call.
@@ -18,8 +18,8 @@ from typing import Any
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import read_header
 from snellen.models.tools.base import Context, ToolResult
-from snellen.models.tools.catalogue import all_tools
-from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.definitions import all_tools
+from snellen.models.tools.images import Pictures
 from snellen.models.tools.settings import Settings, load
 from snellen.redaction import redact, register_environment
 
@@ -80,7 +80,7 @@ async def serve(settings: Settings, relay: str | None = None) -> None:
 
 def main() -> int:
     """The command. Standard output belongs to the protocol; notices and errors go to standard error."""
-    parser = argparse.ArgumentParser(prog="python -m snellen.models.tools.server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m snellen.models.tools.mcp_server", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="tool settings, a JSON file")
     parser.add_argument("--relay", metavar="URL", help="gateway that asks the web, where there is no network")
     register_environment(os.environ)  # an agent has its endpoint's key

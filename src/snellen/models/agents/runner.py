@@ -10,20 +10,19 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from snellen.errors import PreflightError
-from snellen.models.agents import equip, install, openclaw, opencode, process, sandbox
-from snellen.models.agents.ask_fields import Allowed
-from snellen.models.agents.equip import Equipment
+from snellen.models.agents import install, openclaw, opencode, process, sandbox, tool_setup
 from snellen.models.agents.gateway import BASE_URL, Gateway
 from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import Limits
-from snellen.models.agents.pool import Pool
 from snellen.models.agents.process import Command, Ran, Watched
-from snellen.models.agents.question import Question, furnish
+from snellen.models.agents.prompt_files import Question, furnish
 from snellen.models.agents.reader import read_record
-from snellen.models.agents.room import MAX_TOKENS, Asked, Room, Rooms
+from snellen.models.agents.request_fields import Allowed
+from snellen.models.agents.tool_setup import Equipment
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.warming import warm_up
+from snellen.models.agents.warm_start import warm_up
 from snellen.models.agents.web_gateway import WebGateway
+from snellen.models.agents.workdir import MAX_TOKENS, Asked, Pool, Room, Rooms
 from snellen.models.tools.settings import Settings
 from snellen.redaction import redact
 from snellen.types import Generation, MediaSettings, Prompt
@@ -176,7 +175,7 @@ class Site:
                 gateway = Gateway(base_url, "" if key == NO_KEY else key, self._allowed(room.asked))
                 stack.push_async_callback(gateway.close)
                 await stack.enter_async_context(gateway.open_to(model_listener))
-                if self._equipment is not None and equip.asks_web(self._equipment.settings):
+                if self._equipment is not None and tool_setup.asks_web(self._equipment.settings):
                     web = WebGateway(self._equipment.settings)
                     await stack.enter_async_context(web.open_to(web_listener))
             ran = await process.run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from snellen.errors import RunError
 
 if TYPE_CHECKING:
-    from snellen.engine.folder import RunMeta
+    from snellen.engine.run_folder import RunMeta
 
 META_BYTES = 64 << 20
 INT64 = 1 << 63

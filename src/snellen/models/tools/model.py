@@ -32,14 +32,14 @@ from snellen.errors import (
 from snellen.media import encode
 from snellen.models import trace
 from snellen.models.api import ApiModel
-from snellen.models.api.reply import read_reply
+from snellen.models.api.response import read_reply
 from snellen.models.base import ModelOptions
 from snellen.models.tools import settings as tool_settings
 from snellen.models.tools.base import Context, Tool, ToolResult
-from snellen.models.tools.catalogue import all_tools
 from snellen.models.tools.conversation import Asked, Conversation, read_calls
-from snellen.models.tools.pictures import MOST_PIXELS, Pictures
-from snellen.models.tools.server import mime
+from snellen.models.tools.definitions import all_tools
+from snellen.models.tools.images import MOST_PIXELS, Pictures
+from snellen.models.tools.mcp_server import mime
 from snellen.models.tools.settings import Settings
 from snellen.models.trace import Step
 from snellen.offload import off_loop

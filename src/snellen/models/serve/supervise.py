@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import PreflightError, UsageError
-from snellen.models import group
-from snellen.models.server.run import bind
-from snellen.models.serving.vllm import Launch, Settings, launch
+from snellen.models import processes
+from snellen.models.serve.run import bind
+from snellen.models.serve.vllm import Launch, Settings, launch
 from snellen.redaction import redact
 
 GRACE_S, POLL_S, ANSWER_S, TELL_S = 20.0, 0.25, 5.0, 30.0
@@ -78,14 +78,14 @@ def serving(settings: Settings, tell: Callable[[str], None]) -> Iterator[Server]
 @contextlib.contextmanager
 def _process(chosen: Launch, output: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     try:
-        server = group.start(chosen.argv, chosen.env, output)
+        server = processes.start(chosen.argv, chosen.env, output)
     except OSError as error:
         raise PreflightError(f"{chosen.argv[0]} cannot be started: {error.strerror}") from error
     stopper = _stopper(chosen) if chosen.container else None
     try:
         yield server.process
     finally:
-        group.end(server, GRACE_S, None if stopper is None else lambda: _stop(stopper))
+        processes.end(server, GRACE_S, None if stopper is None else lambda: _stop(stopper))
 
 
 def _stopper(chosen: Launch) -> subprocess.Popen[bytes]:

@@ -11,10 +11,10 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
-from snellen.engine.damage import Damage, plain
-from snellen.engine.folder import RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.file_checks import INT64
+from snellen.engine.journal_damage import Damage, plain
 from snellen.engine.ownership import is_own
-from snellen.engine.run_files import INT64
+from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec, Totals
 from snellen.types import Record, Sample, Usage
 
 Key: TypeAlias = str | tuple[str, int]

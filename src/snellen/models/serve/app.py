@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from snellen.errors import ModelError
 from snellen.models.base import Model
-from snellen.models.server import chat
+from snellen.models.serve import protocol
 from snellen.types import Prompt, Response
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -33,7 +33,7 @@ class Refused(Exception):
     def __init__(self, status: int, message: str, kind: str = "invalid_request_error", code: str | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.body = chat.error_body(message, kind, code)
+        self.body = protocol.error_body(message, kind, code)
 
 
 class HungUp(Exception):
@@ -70,17 +70,17 @@ def build_app(
         # A browser may post text/plain across sites without asking; JSON makes it ask, and nobody says yes.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Refused(415, "Content-Type must be application/json.")
-        asked = chat.read_request(await _body(request, max_body))
+        asked = protocol.read_request(await _body(request, max_body))
         if asked.model != name:
             raise _unknown(asked.model, name)
-        prompt = await asyncio.to_thread(chat.prompt_of, asked)
+        prompt = await asyncio.to_thread(protocol.prompt_of, asked)
         response = await _answer(model, prompt, request)
         request_id, now = f"{prefix}-{next(numbers)}", int(time.time())
         if not asked.stream:
-            return _json(chat.completion(request_id, now, name, response))
+            return _json(protocol.completion(request_id, now, name, response))
         with_usage = asked.stream_options is not None and asked.stream_options.include_usage
         return StreamingResponse(
-            iter(chat.chunks(request_id, now, name, response, with_usage)), media_type="text/event-stream"
+            iter(protocol.chunks(request_id, now, name, response, with_usage)), media_type="text/event-stream"
         )
 
     return Starlette(
@@ -149,7 +149,7 @@ async def _health(request: Request) -> Reply:
 
 async def _no_answer(request: Request, error: Exception) -> Reply:
     assert isinstance(error, ModelError)  # noqa: S101 - registered for this class
-    status, body = chat.error_of(error)
+    status, body = protocol.error_of(error)
     return _json(body, status)
 
 
@@ -161,7 +161,7 @@ async def _refused(request: Request, error: Exception) -> Reply:
 async def _no_route(request: Request, error: Exception) -> Reply:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return _json(chat.error_body(message, "invalid_request_error"), error.status_code)
+    return _json(protocol.error_body(message, "invalid_request_error"), error.status_code)
 
 
 async def _hung_up(request: Request, error: Exception) -> Reply:
@@ -169,7 +169,7 @@ async def _hung_up(request: Request, error: Exception) -> Reply:
 
 
 async def _fault(request: Request, error: Exception) -> Reply:
-    return _json(chat.error_body(f"fault of the server: {type(error).__name__}", "server_error"), 500)
+    return _json(protocol.error_body(f"fault of the server: {type(error).__name__}", "server_error"), 500)
 
 
 def _unknown(asked: str, name: str) -> Refused:

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from snellen.errors import UsageError
 from snellen.models.agents.reader import python_folders
-from snellen.models.agents.room import Room
+from snellen.models.agents.workdir import Room
 from snellen.models.tools.settings import VARIABLE, Settings, identity, load, needed, prepare, require_apart, write
 from snellen.models.tools.skill import NAME, write_skill
 
@@ -88,7 +88,7 @@ def described(equipment: Equipment | None) -> dict[str, object]:
 def server(room: Room, settings: Settings) -> list[str]:
     """Write the settings of this room's MCP server, and say how it is started inside."""
     write(structs.replace(_inside(room, settings), images=room.workplace), room.box / _CONFIG)
-    words = [sys.executable, "-m", "snellen.models.tools.server", "--config", f"{room.inside}/{_CONFIG}"]
+    words = [sys.executable, "-m", "snellen.models.tools.mcp_server", "--config", f"{room.inside}/{_CONFIG}"]
     return words if room.web is None else [*words, "--relay", room.web]
 
 

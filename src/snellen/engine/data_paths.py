@@ -14,7 +14,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.generated.manifest import MANIFEST
-from snellen.engine.folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import SnellenError
 from snellen.sources.hub import HUB
 

@@ -17,8 +17,8 @@ from typing import NoReturn
 from snellen.errors import MissingExtraError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.models.local.checkpoint import find
-from snellen.models.local.loading import pick_device, pick_dtype, stored_dtype
-from snellen.models.server.run import is_loopback
+from snellen.models.local.load import pick_device, pick_dtype, stored_dtype
+from snellen.models.serve.run import is_loopback
 
 PROGRAM = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
 

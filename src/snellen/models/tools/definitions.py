@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from snellen.errors import DataError
-from snellen.models.tools import pictures
+from snellen.models.tools import images
 from snellen.models.tools.base import Backend, Context, Page, Tool, ToolError, ToolResult
-from snellen.models.tools.record import Recorded
+from snellen.models.tools.recorded import Recorded
 from snellen.models.tools.settings import Limits, Settings, prepare
 
 if TYPE_CHECKING:
@@ -107,13 +107,13 @@ def open_backend(settings: Settings, relay: str | None = None) -> Backend:
     inner: Backend | None = None
     if not settings.replay:
         if settings.backend == "web" and relay is not None:
-            from snellen.models.tools.relayed import RelayedBackend
+            from snellen.models.tools.web_relay import RelayedBackend
 
             inner = RelayedBackend(settings, relay)
         elif settings.backend == "web":
             inner = open_web(settings)
         elif settings.pages is not None:
-            from snellen.models.tools.local import LocalBackend
+            from snellen.models.tools.local_index import LocalBackend
 
             index = prepare(settings).index
             assert index is not None  # noqa: S101 - prepare fills it in for a local collection
@@ -128,11 +128,11 @@ def open_web(settings: Settings) -> WebBackend:
     Raises:
         MissingExtraError: engines are named, and PicImageSearch is not installed.
     """
-    from snellen.models.tools import engines
+    from snellen.models.tools import reverse_image
     from snellen.models.tools.web import WebBackend
 
     if settings.reverse_engines:
-        engines.require()
+        reverse_image.require()
     return WebBackend(settings.limits, settings.searxng, settings.reverse_engines)
 
 
@@ -190,7 +190,7 @@ class _Tools:
 
     async def crop_zoom(self, asked: CropZoom, context: Context) -> ToolResult:
         data, name = await self._picture(asked.image, context)
-        part, line = pictures.cropped(data, name, asked.box, asked.scale, self._limits.image_side)
+        part, line = images.cropped(data, name, asked.box, asked.scale, self._limits.image_side)
         return ToolResult(f"{context.pictures.add(part)}: {line}", (part,))
 
     async def view_image(self, asked: ViewImage, context: Context) -> ToolResult:
@@ -198,7 +198,7 @@ class _Tools:
         return self._shown(data, name, "")
 
     def _shown(self, data: bytes, name: str, before: str) -> ToolResult:
-        seen, line = pictures.shown(data, name, self._limits.image_side)
+        seen, line = images.shown(data, name, self._limits.image_side)
         return ToolResult(before + line, (seen,))
 
     async def _picture(self, image: str, context: Context) -> tuple[bytes, str]:

@@ -81,7 +81,7 @@ async def _serve(
 ) -> None:
     import uvicorn
 
-    from snellen.models.server.app import LOOPBACK_NAMES, build_app
+    from snellen.models.serve.app import LOOPBACK_NAMES, build_app
 
     try:
         await model.preflight()

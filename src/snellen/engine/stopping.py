@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 from snellen import exit_signals
-from snellen.engine.folder import RunFolder, RunSpec, Totals
 from snellen.engine.progress import Progress
 from snellen.engine.request_errors import advice, refuses_images
+from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import BudgetError, ModelError, NoCreditError, TooManyFailuresError, UsageError
 from snellen.models.base import Model
 from snellen.models.registry import KINDS

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, RefusalError
-from snellen.models.api.faults import error_object, excerpt, from_code
+from snellen.models.api.errors import error_object, excerpt, from_code
 from snellen.models.api.prices import Price
 from snellen.types import Response, Usage
 

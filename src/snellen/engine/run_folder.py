@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
 from snellen.engine import journal, ownership
-from snellen.engine.run_files import META_BYTES, check_files, check_values
+from snellen.engine.file_checks import META_BYTES, check_files, check_values
 from snellen.errors import RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
@@ -77,7 +77,7 @@ class Totals(Struct, frozen=True):
 class RunMeta(Struct, frozen=True, kw_only=True):
     """run_meta.json.
 
-    `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.places). `owner` is the mark of the
+    `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.data_paths). `owner` is the mark of the
     user whose Snellen wrote the file (snellen.engine.ownership). `records` is the number of the last record in the journal
     at that time; None: records have none.
     """

@@ -1,4 +1,4 @@
-"""One call of one tool from a shell, for agents that run commands: `python -m snellen.models.tools.call --config FILE TOOL --query …`.
+"""One call of one tool from a shell, for agents that run commands: `python -m snellen.models.tools.command --config FILE TOOL --query …`.
 
 The result's text goes to standard output; pictures are written beside the sample's own, and the text names them. Calls
 are counted in a file there, since every call is a process of its own.
@@ -15,8 +15,8 @@ from typing import Any
 
 from snellen.errors import SnellenError, UsageError
 from snellen.models.tools.base import Context, Tool, ToolResult
-from snellen.models.tools.catalogue import all_tools
-from snellen.models.tools.pictures import Pictures
+from snellen.models.tools.definitions import all_tools
+from snellen.models.tools.images import Pictures
 from snellen.models.tools.settings import load
 from snellen.redaction import redact, register_environment
 

@@ -20,8 +20,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from snellen.models.local.loading import Loaded
-from snellen.models.local.stops import answer_end
+from snellen.models.local.load import Loaded
+from snellen.models.local.stopping import answer_end
 from snellen.types import Generation
 
 DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the checkpoint says how long an answer may be

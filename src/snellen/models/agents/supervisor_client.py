@@ -17,7 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from snellen.errors import AgentAbortedError, PreflightError
-from snellen.models import group
+from snellen.models import processes as group
 from snellen.models.agents import supervisor
 from snellen.models.agents.limits import Limits
 from snellen.models.agents.system_calls import bpf

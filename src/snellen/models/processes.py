@@ -12,7 +12,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from snellen.models.agents import guard
+from snellen.models import subreaper
 
 
 class Group(Struct, frozen=True):
@@ -51,7 +51,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
         OSError: it cannot be started.
     """
     with leashed(sys.platform == "linux") as (reading, leash):
-        guarded = [] if reading is None else [sys.executable, "-I", guard.__file__, str(reading)]
+        guarded = [] if reading is None else [sys.executable, "-I", subreaper.__file__, str(reading)]
         process = subprocess.Popen(  # noqa: S603 - a program that the user asked for, no shell
             [*guarded, *argv],
             env=dict(env),

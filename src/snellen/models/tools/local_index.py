@@ -4,6 +4,8 @@ Pages: `.html`, `.htm`, `.txt`, `.md`, and `.json` or `.jsonl` with `url`, `titl
 pictures, `images` (paths under the folder). A page without an address gets `https://pages.invalid/PATH`, a picture the
 same; that name never resolves (RFC 2606), so it cannot be taken for the real one. The index lies under the digest of the
 folder: a folder that changed gets an index of its own.
+
+The local backend: a collection that was indexed, searched without any network.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -21,12 +24,12 @@ from msgspec import Struct
 from snellen.atomic_write import part_folder
 from snellen.errors import DataError, MediaError, StorageError
 from snellen.media import open_image
-from snellen.models.tools.base import Page
-from snellen.models.tools.hashes import Words, stacked, variants
-from snellen.models.tools.markup import decoded, read_page, tidy
-from snellen.models.tools.pictures import MOST_PIXELS, SUFFIXES
-from snellen.models.tools.words import postings
-from snellen.sources import cache_folder, digest, within
+from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
+from snellen.models.tools.bm25 import best, postings, snippet, words
+from snellen.models.tools.html_text import decoded, read_page, tidy
+from snellen.models.tools.images import MOST_PIXELS, SUFFIXES
+from snellen.models.tools.perceptual_hash import HashIndex, Words, similarity, stacked, variants
+from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, MediaSettings
 
@@ -188,3 +191,94 @@ def _pictures(
 
 def _json(pairs: tuple[tuple[str, str], ...]) -> str:
     return msgspec.json.encode(pairs).decode()
+
+
+PAIRS = tuple[tuple[str, str], ...]
+
+
+class Held(NamedTuple):
+    """A picture of a collection: its address, its path under the folder, and the page that shows it, if any."""
+
+    url: str
+    path: str
+    page: str
+    title: str
+
+
+class LocalBackend:
+    """Pages and pictures of a collection.
+
+    Args:
+        folder: the collection; pictures are read from it when they are fetched.
+        index: what `collection.build` made of it.
+
+    Raises:
+        DataError: the index is not there or damaged.
+    """
+
+    def __init__(self, folder: Path, index: Path) -> None:
+        self._folder = folder
+        try:
+            self._database = sqlite3.connect(
+                f"{(index / 'pages.sqlite').absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+            self._size = int(self._database.execute("select count(*) from pages").fetchone()[0])
+            # Plain arrays over the mapped files: numpy's own class for them costs more at every slice.
+            self._pages = np.asarray(np.load(index / "postings.npy", mmap_mode="r"))
+            self._scores = np.asarray(np.load(index / "scores.npy", mmap_mode="r"))
+            self._hashes = HashIndex(np.asarray(np.load(index / "hashes.npy", mmap_mode="r")))
+        except (OSError, ValueError, sqlite3.Error) as error:
+            raise DataError(
+                f"the index {index} cannot be read: {error}", "Delete the folder; it is made anew from the collection."
+            ) from None
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """The k best pages by BM25."""
+        return self.find(query, k)
+
+    def find(self, query: str, k: int) -> list[Hit]:
+        """As `search`, for who has no event loop."""
+        asked = words(query)
+        hits = []
+        for number in best(asked, self._place, self._pages, self._scores, self._size, k):
+            row = self._database.execute(
+                "select url, title, substr(text, 1, 8000) from pages where id = ?", (number,)
+            ).fetchone()
+            hits.append(Hit(row[0], row[1], snippet(row[2], asked)))
+        return hits
+
+    def _place(self, word: str) -> tuple[int, int] | None:
+        found = self._database.execute("select first, last from terms where word = ?", (word,)).fetchone()
+        return None if found is None else (int(found[0]), int(found[1]))
+
+    async def fetch(self, url: str) -> Page:
+        """A page or picture of the collection, by its address."""
+        row = self._database.execute("select title, text, links, images from pages where url = ?", (url,)).fetchone()
+        if row is not None:
+            links, images = (msgspec.json.decode(text, type=PAIRS) for text in row[2:])
+            return Page(url, row[0], row[1], links, images)
+        row = self._database.execute("select path, title from pictures where url = ?", (url,)).fetchone()
+        if row is not None:
+            return Page(url, row[1], data=within(self._folder, row[0]).read_bytes())
+        raise ToolError(f"{url[:300]} is not in the collection; fetch addresses that a search gave")
+
+    def pictures(self) -> list[Held]:
+        """The pictures that can be searched for, in the order of their numbers."""
+        rows = self._database.execute("select url, path, page, title from pictures order by id")
+        return [Held(*row) for row in rows]
+
+    async def reverse(self, data: bytes, k: int) -> list[ImageHit]:
+        """Near-duplicates of a picture, nearest first."""
+        try:
+            hashed = variants(open_image(Image(BytesBlob("the picture", data)), MediaSettings(), MOST_PIXELS), True)
+        except MediaError as error:
+            raise ToolError(error.message) from None
+        if hashed is None:
+            raise ToolError("the picture is of one colour; there is nothing to search by")
+        hits = []
+        for number, distance in self._hashes.nearest(hashed, k):
+            url, page, title = self._database.execute(
+                "select url, page, title from pictures where id = ?", (number,)
+            ).fetchone()
+            hits.append(ImageHit(page or url, title, url, similarity(distance), "local"))
+        return hits

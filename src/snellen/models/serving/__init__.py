@@ -1,1 +1,0 @@
-"""Other programs' model servers, started and ended by us. Today: vLLM, which the user brings (docs/serving.md)."""
