@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from engine.judge_server import SAYS, JudgeServer
+from runs.judge.judge_server import SAYS, JudgeServer
 from snellen.errors import BadRequestError
 from snellen.types import Prompt, Response, Text
 

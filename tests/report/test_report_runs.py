@@ -12,7 +12,7 @@ import pytest
 from snellen import MediaSettings, evaluate
 from snellen.report import runs
 
-PLUGIN = Path(__file__).parent.parent / "examples" / "plugin" / "src" / "snellen_lights" / "__init__.py"
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin" / "src" / "snellen_lights" / "__init__.py"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.cli import main
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
+from easi.submit.conftest import ABOUT, TOKEN
 from servers.leaderboard import Answer, leaderboard
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.submit import client, masked, package
-from submitting.conftest import ABOUT, TOKEN
 
 
 def members(content: bytes) -> dict[str, bytes]:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
+from easi.submit.conftest import ABOUT, Parrot
 from servers.leaderboard import leaderboard
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.runs.export import export
-from submitting.conftest import ABOUT, Parrot
 
 
 def test_a_set_that_is_a_part_of_the_whole_one_is_refused_unless_that_is_allowed(runs: Path, snellen: Any) -> None:

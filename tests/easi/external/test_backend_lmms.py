@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.easi.external import Outcome, run_backend
 from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError

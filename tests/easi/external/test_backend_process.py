@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.easi.external import process, run_backend
 from snellen.errors import PreflightError, StorageError
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 
 
 def alive(pid: int) -> bool:
@@ -54,7 +54,7 @@ def test_a_command_that_hangs_is_ended_with_all_its_processes_when_its_time_is_u
 DRIVER = """
 import sys
 from pathlib import Path
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.easi.external import run_backend
 from snellen.errors import InterruptedRunError
 

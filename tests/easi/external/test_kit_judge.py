@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.easi.external import run_all, run_backend
 from snellen.easi.log_file import line
 from snellen.easi.status import entry

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from backends import drawn_answers as drawn
+from easi.external import drawn_answers as drawn
 from snellen.easi.external import run_backend, vlmevalkit
 from snellen.errors import DataError, JudgeError, MissingExtraError, UsageError
 from snellen.runs.evaluate import load_run

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
-from pipeline.easi_stubs import GradingServer
+from easi.easi_stubs import GradingServer
 from snellen import Run, evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.judge import ask
