@@ -6,12 +6,12 @@ import pytest
 
 from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
-from snellen.benchmarks.spatial.scorers.rows import Row, macro, micro, micro_summary
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, micro, micro_summary
 from snellen.errors import DataError
 
 
-def rows(grouping: str, **values: list[float | None]) -> list[Row]:
-    return [Row(value, {grouping: name}) for name, some in values.items() for value in some]
+def rows(grouping: str, **values: list[float | None]) -> list[ScoredRow]:
+    return [ScoredRow(value, {grouping: name}) for name, some in values.items() for value in some]
 
 
 def test_macro_weighs_groups_and_micro_weighs_rows() -> None:
@@ -22,7 +22,7 @@ def test_macro_weighs_groups_and_micro_weighs_rows() -> None:
 
 
 def test_nothing_scored_gives_no_figure() -> None:
-    assert micro([Row(None)]) is None
+    assert micro([ScoredRow(None)]) is None
     assert micro_summary([], "category") == {}
     assert vsi.summary([]) == spar.summary([]) == site.summary([]) == three_dsr.settings([]) == {}
 
@@ -40,14 +40,14 @@ def test_vsi_counts_the_three_directions_as_one_type() -> None:
 
 
 def test_site_pools_rows_and_adjusts_for_chance() -> None:
-    some = [Row(value, {"category": "c"}, options) for value, options in ((1, 2), (0, 4), (1, 4))]
+    some = [ScoredRow(value, {"category": "c"}, options) for value, options in ((1, 2), (0, 4), (1, 4))]
     assert site.summary([*some, *some]) == {"overall": 0.5, "c_caa": 0.5}
-    assert site.chance_adjusted([Row(0.0, options=4)]) == pytest.approx(-1 / 3)
-    assert site.chance_adjusted([Row(1.0, options=1)]) == 0.0
+    assert site.chance_adjusted([ScoredRow(0.0, options=4)]) == pytest.approx(-1 / 3)
+    assert site.chance_adjusted([ScoredRow(1.0, options=1)]) == 0.0
 
 
 def test_site_rows_without_options_are_left_out_or_taken_for_four() -> None:
-    some = [Row(1.0, options=2), Row(0.0)]
+    some = [ScoredRow(1.0, options=2), ScoredRow(0.0)]
     assert site.count_options("['a', 'b']") == 2
     assert site.count_options("a, b") is site.count_options("nan") is site.count_options("[]") is None
     assert site.chance_adjusted(some) == 1.0
@@ -67,8 +67,8 @@ def test_spar_difficulties_with_and_without_the_view_change() -> None:
 FORMS = ["ABCDEFGH", "ABCDEFGH-1", "ABCDEFGH-flip", "ABCDEFGH-flip-1", "IJKLMNOP", "IJKLMNOP-flip"]
 
 
-def forms(*values: float) -> list[Row]:
-    return [Row(value, {"category": "height_higher"}, qid=qid) for value, qid in zip(values, FORMS, strict=True)]
+def forms(*values: float) -> list[ScoredRow]:
+    return [ScoredRow(value, {"category": "height_higher"}, qid=qid) for value, qid in zip(values, FORMS, strict=True)]
 
 
 def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:

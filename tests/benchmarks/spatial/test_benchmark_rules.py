@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.scorers import (
-    blink,
-    embspatial,
-    mindcube,
-    mmsi,
-    mmsi_video,
-    omnispatial,
-    site,
-    spar,
-    three_dsr,
-    viewspatial,
-    vsi,
-)
+from snellen.benchmarks.spatial.scorers import lmms_eval, site, spar, three_dsr, vsi
 from snellen.errors import DataError
 
 
@@ -77,7 +65,7 @@ def test_a_question_type_that_is_not_vsis_is_named_in_the_error() -> None:
     ],
 )
 def test_mmsi_narrows_to_backticks_and_braces(reply: str, expected: str | None) -> None:
-    assert mmsi.letter(reply) == expected
+    assert lmms_eval.mmsi_letter(reply) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,20 +83,20 @@ def test_mmsi_narrows_to_backticks_and_braces(reply: str, expected: str | None) 
     ],
 )
 def test_mindcube_takes_the_last_match_of_the_first_rule(reply: str, expected: str | None) -> None:
-    assert mindcube.letter(reply) == expected
+    assert lmms_eval.mindcube_letter(reply) == expected
 
 
 def test_mindcube_knows_three_kinds_of_question_by_their_ids() -> None:
     ids = ["among_1_q1", "aroundnew_2", "around_3", "rotation_4", "beside_5"]
-    assert [mindcube.kind(one) for one in ids] == ["among", "around", "around", "rotation", "other"]
+    assert [lmms_eval.mindcube_type(one) for one in ids] == ["among", "around", "around", "rotation", "other"]
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"), [("B\n", None), ("D\nA or C", "A"), ("It is a chair", "A"), ("E", None), ("``c``", "C")]
 )
 def test_viewspatial_reads_behind_the_last_line_break(reply: str, expected: str | None) -> None:
-    assert viewspatial.letter(reply) == expected
-    assert viewspatial.lmms_eval(reply, "C. left").value == float(expected == "C")
+    assert lmms_eval.viewspatial_letter(reply) == expected
+    assert lmms_eval.score_viewspatial(reply, "C. left").value == float(expected == "C")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +113,7 @@ def test_viewspatial_reads_behind_the_last_line_break(reply: str, expected: str 
     ],
 )
 def test_site_tries_four_forms_over_the_letters_of_the_options(reply: str, options: int, expected: str | None) -> None:
-    assert site.letter(reply, options) == expected
+    assert site.site_letter(reply, options) == expected
 
 
 def test_site_gives_what_a_random_draw_is_worth_on_average() -> None:
@@ -134,9 +122,9 @@ def test_site_gives_what_a_random_draw_is_worth_on_average() -> None:
 
 
 def test_blink_and_embspatial_compare_the_leading_letter() -> None:
-    assert blink.lmms_eval("(b", "(B)").value == 1.0
-    assert blink.lmms_eval("The answer is B", "(B)").extracted == "T"
-    assert embspatial.lmms_eval("C)", embspatial.gold_letter(2)).value == 1.0
+    assert lmms_eval.score_blink("(b", "(B)").value == 1.0
+    assert lmms_eval.score_blink("The answer is B", "(B)").extracted == "T"
+    assert lmms_eval.score_embspatial("C)", lmms_eval.embspatial_gold_letter(2)).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -153,14 +141,14 @@ def test_blink_and_embspatial_compare_the_leading_letter() -> None:
     ],
 )
 def test_3dsrbench_takes_the_first_of_eight_rules(reply: str, expected: str | None) -> None:
-    assert three_dsr.letter(reply) == expected
+    assert three_dsr.three_dsr_letter(reply) == expected
 
 
 def test_omnispatial_takes_a_where_nothing_was_said_and_keeps_the_case() -> None:
-    assert omnispatial.lmms_eval("no idea", "A").value == 1.0
-    assert omnispatial.lmms_eval("no idea", "B").verdict == "invalid"
-    assert omnispatial.lmms_eval("Answer: B\nANSWER :C", "C").value == 1.0
-    assert omnispatial.lmms_eval("answer: c", "C").value == 0.0
+    assert lmms_eval.score_omnispatial("no idea", "A").value == 1.0
+    assert lmms_eval.score_omnispatial("no idea", "B").verdict == "invalid"
+    assert lmms_eval.score_omnispatial("Answer: B\nANSWER :C", "C").value == 1.0
+    assert lmms_eval.score_omnispatial("answer: c", "C").value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -178,8 +166,8 @@ def test_omnispatial_takes_a_where_nothing_was_said_and_keeps_the_case() -> None
     ],
 )
 def test_mmsi_video_goes_by_markers_and_then_by_the_alphabet(reply: str, expected: str) -> None:
-    assert mmsi_video.letter(reply) == expected
-    assert mmsi_video.lmms_eval(reply, "c ").value == float(expected == "C")
+    assert lmms_eval.mmsi_video_letter(reply) == expected
+    assert lmms_eval.score_mmsi_video(reply, "c ").value == float(expected == "C")
 
 
 @pytest.mark.parametrize(("reply", "value"), [("", 1), ("a", 1), ("Apple", 1), ("(A)", 0), (" A", 0), ("B", 0)])

@@ -10,19 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.scorers import (
-    blink,
-    embspatial,
-    mindcube,
-    mmsi,
-    mmsi_video,
-    omnispatial,
-    site,
-    spar,
-    three_dsr,
-    viewspatial,
-    vsi,
-)
+from snellen.benchmarks.spatial.scorers import lmms_eval, site, spar, three_dsr, vlmevalkit, vsi
 from snellen.benchmarks.spatial.scorers.strict import strict
 from snellen.types import Prompt, Sample, Score, Text
 
@@ -34,17 +22,17 @@ RULES: dict[str, Callable[[str, str], Score]] = {
     "vsi letters": lambda reply, gold: vsi.lmms_eval(reply, gold, "route_planning"),
     "vsi numbers": lambda reply, gold: vsi.lmms_eval(reply, gold, "object_counting"),
     "vsi numbers of the kit": lambda reply, gold: vsi.vlmevalkit(reply, gold, "object_counting"),
-    "option matcher": mmsi.vlmevalkit,
-    "mmsi": mmsi.lmms_eval,
-    "mindcube": mindcube.lmms_eval,
-    "viewspatial": viewspatial.lmms_eval,
+    "option matcher": vlmevalkit.score_option,
+    "mmsi": lmms_eval.score_mmsi,
+    "mindcube": lmms_eval.score_mindcube,
+    "viewspatial": lmms_eval.score_viewspatial,
     "site": lambda reply, gold: site.lmms_eval(reply, gold, 6),
-    "blink": blink.lmms_eval,
-    "choices of the kit": lambda reply, gold: blink.vlmevalkit(reply, {"A": "left", "B": ""}, gold),
-    "embspatial": embspatial.lmms_eval,
-    "omnispatial": omnispatial.lmms_eval,
+    "blink": lmms_eval.score_blink,
+    "choices of the kit": lambda reply, gold: vlmevalkit.score_choice(reply, {"A": "left", "B": ""}, gold),
+    "embspatial": lmms_eval.score_embspatial,
+    "omnispatial": lmms_eval.score_omnispatial,
     "3dsrbench": three_dsr.lmms_eval,
-    "mmsi video": mmsi_video.lmms_eval,
+    "mmsi video": lmms_eval.score_mmsi_video,
     "spar letters": lambda reply, gold: spar.lmms_eval(reply, gold, "position_matching"),
     "spar numbers": lambda reply, gold: spar.lmms_eval(reply, gold, "depth_prediction_oc_mv"),
     "spar views": lambda reply, gold: spar.lmms_eval(reply, gold, "view_change_infer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.spatial.scorers import letters, vlmevalkit_choice, vlmevalkit_number, vlmevalkit_option, vsi
+from snellen.benchmarks.spatial.scorers import lmms_eval, vlmevalkit, vsi
 
 OPTION = [
     ("<answer>Because</answer>", "B"),
@@ -37,26 +37,26 @@ OPTION = [
 
 @pytest.mark.parametrize(("reply", "expected"), OPTION)
 def test_the_option_matcher_reads_the_first_place_that_holds_a_letter(reply: str, expected: str | None) -> None:
-    assert vlmevalkit_option.option(reply) == expected
+    assert vlmevalkit.match_option(reply) == expected
 
 
 def test_the_option_matcher_sees_a_tag_end_in_the_last_800_characters_only() -> None:
     filler = " word" * 165
-    assert vlmevalkit_option.option("x a </think>" + filler) is None
-    assert vlmevalkit_option.option(filler + " x a </think>") == "A"
+    assert vlmevalkit.match_option("x a </think>" + filler) is None
+    assert vlmevalkit.match_option(filler + " x a </think>") == "A"
 
 
 def test_the_option_matcher_looks_at_the_last_six_lines_that_are_not_blank() -> None:
-    assert vlmevalkit_option.option("A\nB or C\n" + "word\n\n" * 4) == "A"
-    assert vlmevalkit_option.option("A\nB or C\n" + "word\n\n" * 5) is None
+    assert vlmevalkit.match_option("A\nB or C\n" + "word\n\n" * 4) == "A"
+    assert vlmevalkit.match_option("A\nB or C\n" + "word\n\n" * 5) is None
 
 
 def test_two_failures_of_the_option_matcher_count_as_a_hit_and_say_so() -> None:
-    score = vlmevalkit_option.hit("no idea", "G")
+    score = vlmevalkit.score_option("no idea", "G")
     assert (score.value, score.extracted, score.detail) == (1.0, None, {"gold_unread": True})
-    assert vlmevalkit_option.hit("no idea", "A").verdict == "invalid"
-    assert vlmevalkit_option.hit("(b)", "B. left").value == 1.0
-    assert vlmevalkit_option.hit("C", "G").verdict == "wrong"
+    assert vlmevalkit.score_option("no idea", "A").verdict == "invalid"
+    assert vlmevalkit.score_option("(b)", "B. left").value == 1.0
+    assert vlmevalkit.score_option("C", "G").verdict == "wrong"
 
 
 NUMBER = [
@@ -79,11 +79,11 @@ NUMBER = [
 
 @pytest.mark.parametrize(("reply", "expected"), NUMBER)
 def test_the_kit_reads_a_tagged_or_the_last_number(reply: str, expected: float | None) -> None:
-    assert vlmevalkit_number.number(reply) == expected
+    assert vlmevalkit.match_number(reply) == expected
 
 
 def test_a_list_that_python_would_warn_about_is_passed_over_in_silence(recwarn: pytest.WarningsRecorder) -> None:
-    assert vlmevalkit_number.number("[1and 2]") is None
+    assert vlmevalkit.match_number("[1and 2]") is None
     assert not recwarn.list
 
 
@@ -105,20 +105,20 @@ CHOICE = [
 
 @pytest.mark.parametrize(("reply", "expected"), CHOICE)
 def test_the_generic_matcher_wants_one_late_letter_or_one_text(reply: str, expected: str | None) -> None:
-    assert vlmevalkit_choice.choice(reply, FOUR) == expected
+    assert vlmevalkit.match_choice(reply, FOUR) == expected
 
 
 def test_older_kits_do_not_look_for_the_answer_is() -> None:
     reply = "A chair stands near it, so the answer is B"
-    assert vlmevalkit_choice.choice(reply, FOUR, phrase=False) is None
-    score = vlmevalkit_choice.exact(reply, FOUR, "B", phrase=False)
+    assert vlmevalkit.match_choice(reply, FOUR, phrase=False) is None
+    score = vlmevalkit.score_choice(reply, FOUR, "B", phrase=False)
     assert (score.value, score.detail) == (0.0, {"failed_in_prefetch": True})
-    assert vlmevalkit_choice.exact(reply, FOUR, "B").value == 1.0
+    assert vlmevalkit.score_choice(reply, FOUR, "B").value == 1.0
 
 
 def test_a_reply_longer_than_twice_the_options_is_not_searched_for_their_texts() -> None:
-    assert vlmevalkit_choice.choice("b" * 100 + " back", FOUR) is None
-    assert vlmevalkit_choice.choice("it is back there", FOUR) == "D"
+    assert vlmevalkit.match_choice("b" * 100 + " back", FOUR) is None
+    assert vlmevalkit.match_choice("it is back there", FOUR) == "D"
 
 
 MRA = [
@@ -150,4 +150,4 @@ def test_a_target_of_zero_takes_the_absolute_error() -> None:
     [("(b) sofa", "B"), ("Because", "B"), ("The answer is C", "T"), ("**A**", None), (" \n( C", "C"), ("", None)],
 )
 def test_a_leading_letter_has_no_boundary(reply: str, expected: str | None) -> None:
-    assert letters.leading(reply) == expected
+    assert lmms_eval.leading_letter(reply) == expected

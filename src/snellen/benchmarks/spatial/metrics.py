@@ -15,7 +15,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Summary
 from snellen.benchmarks.spatial.scorers import site, spar, three_dsr, vsi
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.scorers.rows import Row, macro, means, micro
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, macro, means, micro
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.scoring import statistics
 from snellen.scoring.metrics import guessing, share
@@ -32,7 +32,7 @@ MADE_OF: Mapping[str, Sequence[str]] = {
     "high": spar.HIGH,
 }
 """Groups that a mean of means over some of the groups is made of; SITE's categories are groups themselves."""
-Figures: TypeAlias = Callable[[Sequence[Row]], dict[str, float]]
+Figures: TypeAlias = Callable[[Sequence[ScoredRow]], dict[str, float]]
 
 
 def summary(task: Task) -> Summary:
@@ -77,17 +77,17 @@ def composite(task: Task, profile: str) -> Figures | None:
     return None
 
 
-def _site(rows: Sequence[Row], unknown: int | None) -> dict[str, float]:
+def _site(rows: Sequence[ScoredRow], unknown: int | None) -> dict[str, float]:
     found = site.summary(rows, options_when_unknown=unknown)
     return {name.removesuffix("_caa"): value for name, value in found.items()}
 
 
-def _blink(rows: Sequence[Row]) -> dict[str, float]:
+def _blink(rows: Sequence[ScoredRow]) -> dict[str, float]:
     overall = macro(rows, "category")
     return {} if overall is None else {"overall": overall, **means(rows, "category")}
 
 
-def rows_of(scores: Scores, task: Task) -> list[Row]:
+def rows_of(scores: Scores, task: Task) -> list[ScoredRow]:
     """The rows that figures are made of, in the order of `scores`."""
 
     def texts(name: str) -> list[str]:
@@ -99,7 +99,7 @@ def rows_of(scores: Scores, task: Task) -> list[Row]:
     values = [None if np.isnan(value) else float(value) for value in scores.value]
     options = [int(n) if n.isdecimal() else 0 for n in texts("n")]
     return [
-        Row(value, {task.by: group} if group else {}, n, qid)
+        ScoredRow(value, {task.by: group} if group else {}, n, qid)
         for value, group, n, qid in zip(values, texts(task.by), options, texts("qid"), strict=True)
     ]
 
@@ -135,9 +135,9 @@ def _metric(name: str, value: float, ends: tuple[float, float] | None, scores: S
     return Metric(name, value, scored, ends, coverage=min(1.0, scored / scores.expected) if scores.expected else 0.0)
 
 
-def _intervals(figures: Figures, rows: Sequence[Row], scores: Scores) -> dict[str, tuple[float, float] | None]:
+def _intervals(figures: Figures, rows: Sequence[ScoredRow], scores: Scores) -> dict[str, tuple[float, float] | None]:
     """The interval of every figure at once, from the rows of clusters drawn with replacement; the seed is fixed."""
-    clusters: dict[int, list[Row]] = {}
+    clusters: dict[int, list[ScoredRow]] = {}
     for row, group in zip(rows, scores.group.tolist(), strict=True):
         clusters.setdefault(group, []).append(row)
     every = [clusters[group] for group in sorted(clusters)]
@@ -151,7 +151,7 @@ def _intervals(figures: Figures, rows: Sequence[Row], scores: Scores) -> dict[st
     return {name: percentile_interval(np.array(values), len(every), len(rows)) for name, values in drawn.items()}
 
 
-def _settings(task: Task, scores: Scores, rows: Sequence[Row], profile: str) -> list[Metric]:
+def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str) -> list[Metric]:
     """3DSRBench where several forms of one question must be right together: rotated, flipped, both.
 
     Under lmms-eval's rule each key counts; VLMEvalKit looks at the rows that bear their key as a name, and has figures of
@@ -163,34 +163,34 @@ def _settings(task: Task, scores: Scores, rows: Sequence[Row], profile: str) -> 
         if profile in ("vlmevalkit", "easi"):
             some = [three_dsr.main_rows(_whole(part, setting), setting) for part in by_repeat]
             flat = [row for part in some for row in part]
-            named: Mapping[str, list[Row]] = {"overall": flat} | {
+            named: Mapping[str, list[ScoredRow]] = {"overall": flat} | {
                 _key(task, group): [row for row in flat if row.groups.get(task.by) == group]
                 for group in dict.fromkeys(row.groups.get(task.by, "") for row in flat)
                 if group
             }
         else:
             units = [three_dsr.units(part, setting) for part in by_repeat]
-            named = {"overall": [Row(value, qid=key) for part in units for key, value in part.items()]}
+            named = {"overall": [ScoredRow(value, qid=key) for part in units for key, value in part.items()]}
         found += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
     return found
 
 
-def _whole(rows: Sequence[Row], setting: str) -> list[Row]:
+def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
     """The rows of keys that have the row of their own name."""
     names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
     return [row for row in rows if key(row.qid) in names]
 
 
-def _repeats(scores: Scores, rows: Sequence[Row]) -> list[list[Row]]:
+def _repeats(scores: Scores, rows: Sequence[ScoredRow]) -> list[list[ScoredRow]]:
     column = scores.meta.get("repeat")
     codes = [-1] * len(rows) if column is None else column.codes.tolist()
-    parts: dict[int, list[Row]] = {}
+    parts: dict[int, list[ScoredRow]] = {}
     for row, code in zip(rows, codes, strict=True):
         parts.setdefault(code, []).append(row)
     return list(parts.values())
 
 
-def _unit_mean(name: str, rows: Sequence[Row], scores: Scores) -> Metric:
+def _unit_mean(name: str, rows: Sequence[ScoredRow], scores: Scores) -> Metric:
     value = micro(rows)
     if value is None:
         return Metric(name, None, 0, coverage=0.0)

@@ -21,9 +21,10 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.spatial.interop.export_metrics import NUMBERS, kit_table, lmms_metrics, site_terms
-from snellen.benchmarks.spatial.scorers import SCORERS, mindcube
+from snellen.benchmarks.spatial.scorers import SCORERS
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.scorers.rows import Row
+from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
@@ -51,7 +52,7 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
         return {"id": own_id(sample), "question": question, "question_type": long(task, sample), "answer": gold}
     if name == "mindcube-tiny":
         known = str(meta["type"])
-        own = sample.id if mindcube.kind(sample.id) == known else f"{known}_{sample.id}"
+        own = sample.id if mindcube_type(sample.id) == known else f"{known}_{sample.id}"
         return {"id": own, "question": question, "gt_answer": gold, "category": [known]}
     if name == "viewspatial":
         listed = "\n".join(lettered(options))
@@ -199,10 +200,10 @@ def _score(task: Task, profile: str, sample: Sample, reply: str | None) -> Score
     return SCORERS[task.name][profile](sample, reply)
 
 
-def _row(task: Task, sample: Sample, value: float | None) -> Row:
+def _row(task: Task, sample: Sample, value: float | None) -> ScoredRow:
     group, n = str(sample.meta.get(task.by) or ""), sample.meta.get("n")
     options = n if isinstance(n, int) else 0
-    return Row(value, {task.by: group} if group else {}, options, str(sample.meta.get("qid") or ""))
+    return ScoredRow(value, {task.by: group} if group else {}, options, str(sample.meta.get("qid") or ""))
 
 
 def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str, stamp: str) -> Exported:
@@ -211,7 +212,7 @@ def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str,
     counts: dict[str, int] = {}
     lost = 0
     for half, answers in halves.items():
-        rows: list[Row] = []
+        rows: list[ScoredRow] = []
         lines: dict[str, list[object]] = {}
         for number, answer in enumerate(answers):
             scores = [_score(task, "lmms-eval", answer.sample, reply) for reply in answer.replies]

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from snellen.benchmarks.spatial.interop.harness_metrics import IN_FRACTIONS, LMMS_OVERALL, MRA
 from snellen.benchmarks.spatial.metrics import composite
 from snellen.benchmarks.spatial.scorers import spar, three_dsr, vsi
-from snellen.benchmarks.spatial.scorers.rows import Row, mean, means, micro
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means, micro
 from snellen.benchmarks.spatial.scorers.three_dsr import MAIN
 from snellen.benchmarks.spatial.tasks import Task
 
 NUMBERS = (*vsi.NUMBER, *spar.NUMBER)
 
 
-def values(task: Task, rows: Sequence[Row], profile: str) -> dict[str, float]:
+def values(task: Task, rows: Sequence[ScoredRow], profile: str) -> dict[str, float]:
     """`overall` and each group's figure under the group's own name, as fractions; empty where no row has a score."""
     figures = composite(task, profile)
     if figures is not None:
@@ -26,7 +26,7 @@ def values(task: Task, rows: Sequence[Row], profile: str) -> dict[str, float]:
     return {} if overall is None else {"overall": overall, **means(rows, task.by)}
 
 
-def lmms_metrics(task: Task, rows: Sequence[Row], part: str = "") -> dict[str, dict[str, float]]:
+def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[str, dict[str, float]]:
     """Task of lmms-eval's to metric to figure: of BLINK the group and its subtasks, of SITE the half."""
     found = values(task, rows, "lmms-eval")
     if not found:
@@ -56,7 +56,7 @@ def lmms_metrics(task: Task, rows: Sequence[Row], part: str = "") -> dict[str, d
     return {task.lmms: {name: round(one, digits) for name, one in named.items()}}
 
 
-def kit_table(task: Task, rows: Sequence[Row], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
+def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
     """The rows of VLMEvalKit's `*_acc.csv`: one, four for 3DSRBench's settings, one a metric for SITE.
 
     Args:
@@ -88,7 +88,7 @@ def kit_table(task: Task, rows: Sequence[Row], subgroups: Sequence[str] = ()) ->
     line |= {prefix + _kit_name(task, name): one * scale for name, one in found.items()}
     if prefix:
         other = "sub_task_type" if task.by == "task_type" else "task_type"
-        finer = [Row(row.value, {other: sub}) for row, sub in zip(rows, subgroups, strict=True) if sub]
+        finer = [ScoredRow(row.value, {other: sub}) for row, sub in zip(rows, subgroups, strict=True) if sub]
         line |= {f"{other}.{name}_accuracy": one * scale for name, one in means(finer, other).items()}
     return [line]
 
@@ -101,7 +101,7 @@ def vsi_like(task: Task) -> bool:
     return task.name in ("vsi-bench", "vsi-debiased")
 
 
-def _whole(rows: Sequence[Row], setting: str) -> list[Row]:
+def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
     """The rows of keys that have the row of their own name, without which the kit stops."""
     names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
     return [row for row in rows if setting == "vanilla" or key(row.qid) in names]

@@ -1,6 +1,7 @@
-"""How a reply is read and scored, and figures over rows: pure functions, in the files of their benchmarks and of what several share.
+"""Scorers of the spatial benchmarks by profile: the rules of this package, which are pure functions, applied to samples.
 
-The scorers of each profile, by benchmark: the rules of this folder applied to samples.
+Rules that several benchmarks share lie in `lmms_eval`, `vlmevalkit` and `strict`, others in the file of their benchmark. `rows`
+has the means that figures are made of.
 """
 
 from __future__ import annotations
@@ -10,20 +11,9 @@ from typing import Any
 
 from snellen.benchmarks.base import Scorer
 from snellen.benchmarks.spatial.question import UNKNOWN_OPTIONS
-from snellen.benchmarks.spatial.scorers import (
-    blink,
-    embspatial,
-    mindcube,
-    mmsi,
-    mmsi_video,
-    omnispatial,
-    site,
-    spar,
-    three_dsr,
-    viewspatial,
-    vsi,
-)
+from snellen.benchmarks.spatial.scorers import lmms_eval, site, spar, three_dsr, vsi
 from snellen.benchmarks.spatial.scorers.strict import strict
+from snellen.benchmarks.spatial.scorers.vlmevalkit import score_choice, score_option
 from snellen.types import Sample, Score
 
 PROFILES: Mapping[str, str] = {
@@ -36,9 +26,9 @@ PROFILES: Mapping[str, str] = {
 Rule = Callable[[str, str], Score]
 
 
-def _letters(module: Any) -> Mapping[str, Scorer]:
-    """Of a module whose two rules take the reply and the gold answer."""
-    return _all(_plain(module.vlmevalkit), _plain(module.lmms_eval))
+def _letters(lmms: Rule) -> Mapping[str, Scorer]:
+    """Return the scorers of a benchmark whose two rules take the reply and the gold answer."""
+    return _all(_plain(score_option), _plain(lmms))
 
 
 def _plain(rule: Rule) -> Scorer:
@@ -46,7 +36,7 @@ def _plain(rule: Rule) -> Scorer:
 
 
 def _typed(module: Any) -> Mapping[str, Scorer]:
-    """Of a module whose rules take the question's type too."""
+    """Return the scorers of a module whose rules take the question's type too."""
 
     def by(rule: Callable[[str, str, str], Score]) -> Scorer:
         return lambda sample, reply: rule(reply, gold(sample), str(sample.meta["question_type"]))
@@ -54,14 +44,9 @@ def _typed(module: Any) -> Mapping[str, Scorer]:
     return _all(by(module.vlmevalkit), by(module.lmms_eval))
 
 
-def _matched(module: Any) -> Mapping[str, Scorer]:
-    """Of BLINK and 3DSRBench, where VLMEvalKit compares with the options' texts."""
-
-    def kit(sample: Sample, reply: str) -> Score:
-        found: Score = module.vlmevalkit(reply, options(sample), gold(sample))
-        return found
-
-    return _all(kit, _plain(module.lmms_eval))
+def _matched(lmms: Rule) -> Mapping[str, Scorer]:
+    """Return the scorers of BLINK and 3DSRBench, where VLMEvalKit compares with the options' texts."""
+    return _all(lambda sample, reply: score_choice(reply, options(sample), gold(sample)), _plain(lmms))
 
 
 def _site(sample: Sample, reply: str) -> Score:
@@ -69,12 +54,12 @@ def _site(sample: Sample, reply: str) -> Score:
 
 
 def _all(kit: Scorer, lmms: Scorer) -> Mapping[str, Scorer]:
-    easi = _asked(kit)  # one function, so that a reply is read once for both profiles
-    return dict(zip(PROFILES, (easi, easi, _asked(lmms), _asked(strict)), strict=True))
+    easi = _readable(kit)  # one function, so that a reply is read once for both profiles
+    return dict(zip(PROFILES, (easi, easi, _readable(lmms), _readable(strict)), strict=True))
 
 
-def _asked(rule: Scorer) -> Scorer:
-    """A row that could not be read has no gold answer, with which a rule might compare another failure and call it right."""
+def _readable(rule: Scorer) -> Scorer:
+    """Return the rule for rows that could be read. Others lack a gold answer, and a rule might call two failures equal."""
 
     def score(sample: Sample, reply: str) -> Score:
         if "unreadable" in sample.meta:
@@ -85,26 +70,26 @@ def _asked(rule: Scorer) -> Scorer:
 
 
 def gold(sample: Sample) -> str:
-    """The gold answer as the row gives it."""
+    """Return the gold answer as the row gives it."""
     return str(sample.meta["gold"])
 
 
 def options(sample: Sample) -> Mapping[str, str]:
-    """Letter to text; A to D without texts where the row does not list them."""
+    """Return the options, letter to text; A to D without texts where the row does not list them."""
     return sample.options or UNKNOWN_OPTIONS
 
 
 SCORERS: Mapping[str, Mapping[str, Scorer]] = {
     "vsi-bench": _typed(vsi),
-    "mmsi-bench": _letters(mmsi),
-    "mindcube-tiny": _letters(mindcube),
-    "viewspatial": _letters(viewspatial),
-    "site": _all(_plain(site.vlmevalkit), _site),
-    "blink": _matched(blink),
-    "3dsrbench": _matched(three_dsr),
-    "embspatial": _letters(embspatial),
-    "mmsi-video-bench": _letters(mmsi_video),
-    "omnispatial": _letters(omnispatial),
+    "mmsi-bench": _letters(lmms_eval.score_mmsi),
+    "mindcube-tiny": _letters(lmms_eval.score_mindcube),
+    "viewspatial": _letters(lmms_eval.score_viewspatial),
+    "site": _all(_plain(score_option), _site),
+    "blink": _matched(lmms_eval.score_blink),
+    "3dsrbench": _matched(three_dsr.lmms_eval),
+    "embspatial": _letters(lmms_eval.score_embspatial),
+    "mmsi-video-bench": _letters(lmms_eval.score_mmsi_video),
+    "omnispatial": _letters(lmms_eval.score_omnispatial),
     "spar-bench": _typed(spar),
     "vsi-debiased": _typed(vsi),
 }

@@ -1,6 +1,6 @@
-"""The names and numbers of constants.toml, read once.
+"""The names and numbers of constants.toml, read once; and a parser for lists that stand as text.
 
-Lists that stand as text: what a model wrote, and the cells of VLMEvalKit's tables.
+Such lists stand in replies, and in the cells of VLMEvalKit's tables.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ LONGEST = 1 << 20  # Python's parser takes a few hundred bytes of memory for eac
 
 
 def listed(text: str) -> list[Any] | None:
-    """The list that a Python literal in text is; None where the text is anything else, or longer than a megabyte."""
+    """Parse a Python literal in text as a list; None where it is anything else, or longer than a megabyte."""
     if len(text) > LONGEST:
         return None
     try:
         with warnings.catch_warnings():
-            # Python warns about forms such as `1and`, which here are a model's words and nobody's programme.
+            # Python warns about forms such as `1and`, which here are a model's words.
             warnings.simplefilter("ignore", SyntaxWarning)
-            found = ast.literal_eval(text)
+            value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        # RecursionError and MemoryError are what the parser says to brackets nested too deep.
+        # RecursionError and MemoryError are what the parser raises for brackets nested too deep.
         return None
-    return found if isinstance(found, list) else None
+    return value if isinstance(value, list) else None

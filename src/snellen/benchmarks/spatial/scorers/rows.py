@@ -1,6 +1,6 @@
 """Scored rows, and the means that several benchmarks take over them.
 
-Rows without a value are left out of every mean; a mean over nothing is not in the result, so that no figure is made up.
+Rows without a value are left out of every mean; a mean over nothing is not in the result, instead of a made-up figure.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 
-class Row(Struct, frozen=True):
-    """One scored sample, as far as figures need it.
+class ScoredRow(Struct, frozen=True):
+    """A scored sample, as far as figures need it.
 
     Attributes:
         value: its score, 0 to 1; None where it was not scored.
@@ -27,33 +27,33 @@ class Row(Struct, frozen=True):
 
 
 def mean(values: Sequence[float]) -> float:
-    """The plain mean of at least one value."""
+    """Return the plain mean of at least one value."""
     return sum(values) / len(values)
 
 
-def micro(rows: Sequence[Row]) -> float | None:
-    """The mean over scored rows; None where there is none."""
+def micro(rows: Sequence[ScoredRow]) -> float | None:
+    """Return the mean over scored rows; None where there is none."""
     values = [row.value for row in rows if row.value is not None]
     return mean(values) if values else None
 
 
-def means(rows: Sequence[Row], grouping: str) -> dict[str, float]:
-    """The mean of the scored rows of each group, in order of the groups' first rows; rows without a group are left out."""
+def means(rows: Sequence[ScoredRow], grouping: str) -> dict[str, float]:
+    """Return the mean of the scored rows of each group, in order of the groups' first rows; rows without a group are left out."""
     values: dict[str, list[float]] = {}
     for row in rows:
         if row.value is not None and grouping in row.groups:
             values.setdefault(row.groups[grouping], []).append(row.value)
-    return {name: mean(some) for name, some in values.items()}
+    return {name: mean(group) for name, group in values.items()}
 
 
-def macro(rows: Sequence[Row], grouping: str) -> float | None:
-    """The plain mean of the groups' means, each group weighing the same (BLINK in lmms-eval, SPAR-Bench)."""
-    found = means(rows, grouping)
-    return mean(list(found.values())) if found else None
+def macro(rows: Sequence[ScoredRow], grouping: str) -> float | None:
+    """Return the plain mean of the groups' means, each group weighing the same (BLINK in lmms-eval, SPAR-Bench)."""
+    by_group = means(rows, grouping)
+    return mean(list(by_group.values())) if by_group else None
 
 
-def micro_summary(rows: Sequence[Row], grouping: str) -> dict[str, float]:
-    """`overall`, the mean over rows, and `<group>_accuracy` for each group that is there."""
+def micro_summary(rows: Sequence[ScoredRow], grouping: str) -> dict[str, float]:
+    """Return `overall`, the mean over rows, and `<group>_accuracy` for each group that is there."""
     overall = micro(rows)
     if overall is None:
         return {}

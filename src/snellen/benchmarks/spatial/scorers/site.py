@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import ascii_uppercase
 
-from snellen.benchmarks.spatial.scorers import constants
-from snellen.benchmarks.spatial.scorers.letters import compared
-from snellen.benchmarks.spatial.scorers.rows import Row
-from snellen.benchmarks.spatial.scorers.vlmevalkit_option import hit as vlmevalkit
+from snellen.benchmarks.spatial.scorers.constants import listed
+from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow
 from snellen.types import Score
 
-__all__ = ["chance_adjusted", "count_options", "letter", "lmms_eval", "summary", "vlmevalkit"]
 
-
-def letter(reply: str, options: int) -> str | None:
-    """lmms-eval: the letter of one of the options, upper case, by the first of four forms that finds any.
+def site_letter(reply: str, options: int) -> str | None:
+    """Return the letter of one of the options as lmms-eval reads it, upper case, by the first of four forms that finds any.
 
     `(X)`; X between spaces; `X.`; a colon by X. Of several letters the one whose last place between spaces is furthest
     behind, and the first in the alphabet where none has such a place. None where no form finds any.
@@ -28,36 +25,36 @@ def letter(reply: str, options: int) -> str | None:
     letters = ascii_uppercase[:options]
     forms: tuple[tuple[str, ...], ...] = (("({})",), (" {} ",), ("{}.",), ("{}:", ":{}", ": {}"))
     for shapes in forms:
-        there = [one for one in letters if any(shape.format(one) in text for shape in shapes)]
-        if there:
-            return max(there, key=lambda one: text.rfind(f" {one} "))
+        matches = [letter for letter in letters if any(shape.format(letter) in text for shape in shapes)]
+        if matches:
+            return max(matches, key=lambda letter: text.rfind(f" {letter} "))
     return None
 
 
 def lmms_eval(reply: str, gold: str, options: int) -> Score:
-    """lmms-eval: the letter against the gold one.
+    """Score as lmms-eval: the letter against the gold one.
 
     Where there is none the harness draws an option at random, without a seed. Here such a row gets what the draw is worth
     on average, 1/n, so that its chance-adjusted score is 0; `detail` says `random_fallback`.
     """
-    found = letter(reply, options)
-    if found is None and options > 0:
+    letter = site_letter(reply, options)
+    if letter is None and options > 0:
         why = f"no letter: lmms-eval draws one of {options} options at random"
         return Score(1 / options, None, "invalid", why, {"random_fallback": True})
-    return compared(found, gold)
+    return score_letter(letter, gold)
 
 
-def count_options(listed: str) -> int | None:
-    """How many options a list in a cell of text has; None where it is no list of at least one.
+def count_options(text: str) -> int | None:
+    """Count the options of a list in a cell of text; None where it is no list of at least one.
 
     EASI leaves such rows out; VLMEvalKit's own table takes four (`site.options_when_unknown` of constants.toml).
     """
-    found = constants.listed(listed)
-    return len(found) if found else None
+    options = listed(text)
+    return len(options) if options else None
 
 
-def chance_adjusted(rows: Sequence[Row], *, options_when_unknown: int | None = None) -> float | None:
-    """Chance-adjusted accuracy: sum of (score - 1/n) over sum of (1 - 1/n); 1 is perfect, 0 chance, below 0 worse.
+def chance_adjusted(rows: Sequence[ScoredRow], *, options_when_unknown: int | None = None) -> float | None:
+    """Return the chance-adjusted accuracy: sum of (score - 1/n) over sum of (1 - 1/n); 1 is perfect, 0 chance, below 0 worse.
 
     Args:
         rows: of images and videos together: EASI pools the samples of both, it does not average two figures.
@@ -74,22 +71,22 @@ def chance_adjusted(rows: Sequence[Row], *, options_when_unknown: int | None = N
     if not known:
         return None
     won = sum(value - 1 / n for value, n in known if n)
-    most = sum(1 - 1 / n for _, n in known if n)
-    return won / most if most > 0 else 0.0
+    possible = sum(1 - 1 / n for _, n in known if n)
+    return won / possible if possible > 0 else 0.0
 
 
-def summary(rows: Sequence[Row], *, options_when_unknown: int | None = None) -> dict[str, float]:
-    """`overall` and `<category>_caa` over the pooled rows, as fractions."""
-    whole = chance_adjusted(rows, options_when_unknown=options_when_unknown)
-    if whole is None:
+def summary(rows: Sequence[ScoredRow], *, options_when_unknown: int | None = None) -> dict[str, float]:
+    """Return `overall` and `<category>_caa` over the pooled rows, as fractions."""
+    overall = chance_adjusted(rows, options_when_unknown=options_when_unknown)
+    if overall is None:
         return {}
-    found = {"overall": whole}
-    by_category: dict[str, list[Row]] = {}
+    figures = {"overall": overall}
+    by_category: dict[str, list[ScoredRow]] = {}
     for row in rows:
         if "category" in row.groups:
             by_category.setdefault(row.groups["category"], []).append(row)
-    for category, some in by_category.items():
-        value = chance_adjusted(some, options_when_unknown=options_when_unknown)
+    for category, category_rows in by_category.items():
+        value = chance_adjusted(category_rows, options_when_unknown=options_when_unknown)
         if value is not None:
-            found[f"{category}_caa"] = value
-    return found
+            figures[f"{category}_caa"] = value
+    return figures

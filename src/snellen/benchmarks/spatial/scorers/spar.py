@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from snellen.benchmarks.spatial.scorers import vlmevalkit_number, vlmevalkit_option, vsi
+from snellen.benchmarks.spatial.scorers import vsi
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.scorers.rows import Row, mean, means
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
+from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
 from snellen.errors import DataError
 from snellen.types import Score
 
@@ -27,7 +28,7 @@ _MOVE = re.compile(r"\b([A-Za-z]+_[A-Za-z]+)\s*[:=]\s*([+-]?\d{1,9}(?:\.\d{1,9})
 
 
 def lmms_eval(reply: str, gold: str, task: str) -> Score:
-    """lmms-eval: a letter that begins the reply, the first number (the last where several views are shown), a view change.
+    """Score as lmms-eval: the letter that begins the reply, the first number (of several views the last), or a view change.
 
     A reply to a choice is also right where it is part of the gold answer, so that silence is always right; nothing is
     stripped. Numbers have no sign; where there is none, 0 stands for it, -1 where several views are shown.
@@ -37,30 +38,30 @@ def lmms_eval(reply: str, gold: str, task: str) -> Score:
     """
     kind = _kind(task)
     if kind == "choice":
-        said, target = reply.lower(), gold.lower()
-        right = said in target or (len(said) > 0 and said[0] == target)
+        text, target = reply.lower(), gold.lower()
+        right = text in target or (len(text) > 0 and text[0] == target)
         return Score(float(right), reply[:1] or None, "correct" if right else "wrong" if reply else "invalid")
     if kind == "number":
-        found = _UNSIGNED.findall(reply)
+        numbers = _UNSIGNED.findall(reply)
         several = task.endswith("_mv")
-        if not found:
-            score = vsi.scored(-1.0 if several else 0.0, gold)
+        if not numbers:
+            score = vsi.score_number(-1.0 if several else 0.0, gold)
             return Score(score.value, None, "invalid" if score.value == 0 else score.verdict, "no number")
-        return vsi.scored(float(found[-1 if several else 0]), gold)
-    return _view_change(_moves(reply), gold, by_said=True)
+        return vsi.score_number(float(numbers[-1 if several else 0]), gold)
+    return _view_change(_moves(reply), gold, relative_to_reply=True)
 
 
 def vlmevalkit(reply: str, gold: str, task: str) -> Score:
-    """VLMEvalKit: its option matcher, its last number, or a view change whose items that make no sense are passed over.
+    """Score as VLMEvalKit: its option matcher, its last number, or a view change without the items that make no sense.
 
     Raises:
         DataError: if the task is none of the twenty.
     """
     kind = _kind(task)
     if kind == "choice":
-        return vlmevalkit_option.hit(reply, gold)
+        return score_option(reply, gold)
     if kind == "number":
-        return vsi.scored(vlmevalkit_number.number(reply), gold)
+        return vsi.score_number(match_number(reply), gold)
     return _view_change(_kit_moves(reply), gold)
 
 
@@ -73,26 +74,26 @@ def _kind(task: str) -> str:
 
 
 def _moves(text: str) -> dict[str, float] | None:
-    """Action and amount of `action:amount,...`; None if one item is anything else. Names keep the blanks around them."""
-    found: dict[str, float] = {}
+    """Return the amounts by action of `action:amount,...`; None if one item is anything else. Names keep their blanks."""
+    moves: dict[str, float] = {}
     for item in text.split(","):
         name, colon, amount = item.partition(":")
         value = _float(amount)
         if not colon or value is None:
             return None
-        found[name] = value
-    return found
+        moves[name] = value
+    return moves
 
 
 def _kit_moves(text: str) -> dict[str, float]:
-    """Action and amount of the items that are `action:amount`, blanks aside."""
-    found: dict[str, float] = {}
+    """Return the amounts by action of the items that are `action:amount`, blanks aside."""
+    moves: dict[str, float] = {}
     for item in text.split(","):
         name, colon, amount = item.strip().partition(":")
         value = _float(amount)
         if colon and value is not None:
-            found[name.strip()] = value
-    return found
+            moves[name.strip()] = value
+    return moves
 
 
 def _float(text: str) -> float | None:
@@ -103,55 +104,59 @@ def _float(text: str) -> float | None:
 
 
 def along_axes(moves: Mapping[str, float]) -> list[float]:
-    """Right, up, forward, turn right, turn up: what goes one way less what goes the other; 0 where nothing is said."""
+    """Return the moves right, up, forward, turn right and turn up, each less its opposite; 0 where neither is named."""
     return [moves.get(up, 0.0) - moves.get(down, 0.0) for up, down in AXES]
 
 
-def _view_change(moves: Mapping[str, float] | None, gold: str, *, by_said: bool = False) -> Score:
-    """The mean of the mean relative accuracies along the five axes; an axis that does not move takes the absolute error.
+def _view_change(moves: Mapping[str, float] | None, gold: str, *, relative_to_reply: bool = False) -> Score:
+    """Score by the mean of the mean relative accuracies of five axes; an axis that does not move takes the absolute error.
 
-    `by_said`: lmms-eval hands the two over in the wrong order, so that the error is relative to what the model said, and
-    absolute on an axis of which it said nothing.
+    `relative_to_reply`: lmms-eval passes the two in the wrong order, so that the error is relative to the model's amount, and
+    absolute on an axis that the reply does not name.
     """
     target = _moves(gold)
     if target is None:
         return Score(None, None, "unscored", f"the gold answer {gold!r} is not a list of action:amount")
     if moves is None:
         return Score(0.0, None, "invalid", "an item that is not action:amount")
-    pairs = zip(along_axes(moves), along_axes(target), strict=True)
-    errors = [vsi.relative_error(true, said) if by_said else vsi.relative_error(said, true) for said, true in pairs]
+    pairs = list(zip(along_axes(moves), along_axes(target), strict=True))
+    if relative_to_reply:
+        pairs = [(true, predicted) for predicted, true in pairs]
+    errors = [vsi.relative_error(value, reference) for value, reference in pairs]
     value = mean([vsi.mean_relative_accuracy(error) for error in errors])
-    return vsi.graded(value, ",".join(f"{name}:{amount:g}" for name, amount in moves.items()))
+    return vsi.graded_score(value, ",".join(f"{name}:{amount:g}" for name, amount in moves.items()))
 
 
-def summary(rows: Sequence[Row], *, grouping: str = "task", view_change_in_middle: bool = True) -> dict[str, float]:
-    """Mean score by task, `overall`, their plain mean, and `low`, `middle` and `high`, the plain means by difficulty.
+def summary(
+    rows: Sequence[ScoredRow], *, grouping: str = "task", view_change_in_middle: bool = True
+) -> dict[str, float]:
+    """Return the mean score by task, `overall`, their plain mean, and `low`, `middle` and `high`, the means by difficulty.
 
     Args:
         rows: with the grouping that says each row's task.
         grouping: its name.
         view_change_in_middle: False as in lmms-eval, where a slip in a name leaves it out of `middle` (not of `overall`).
     """
-    found = means(rows, grouping)
-    if not found:
+    by_task = means(rows, grouping)
+    if not by_task:
         return {}
     middle = [task for task in MIDDLE if view_change_in_middle or task not in VIEW_CHANGE]
-    summed = {"overall": mean(list(found.values()))}
+    figures = {"overall": mean(list(by_task.values()))}
     for difficulty, tasks in (("low", NUMBER), ("middle", middle), ("high", HIGH)):
-        there = [found[task] for task in tasks if task in found]
-        if there:
-            summed[difficulty] = mean(there)
-    return summed | found
+        values = [by_task[task] for task in tasks if task in by_task]
+        if values:
+            figures[difficulty] = mean(values)
+    return figures | by_task
 
 
 def strict_view_change(reply: str, gold: str) -> Score:
-    """A view change whose every item makes sense, in any case and behind a colon or an equals sign; else invalid.
+    """Score a view change whose actions are known, in any case and with a colon or an equals sign; else invalid.
 
     Unlike either harness's rule a reply that names no known action is worth nothing, though the axes on which the gold
     answer does not move would agree with silence.
     """
     known = {name for axis in AXES for name in axis}
-    found = {name.lower(): float(amount) for name, amount in _MOVE.findall(reply) if name.lower() in known}
-    if not found:
+    moves = {name.lower(): float(amount) for name, amount in _MOVE.findall(reply) if name.lower() in known}
+    if not moves:
         return Score(0.0, None, "invalid", "no action with an amount")
-    return _view_change(found, gold)
+    return _view_change(moves, gold)

@@ -1,4 +1,4 @@
-"""The strict profile of all spatial benchmarks: careful extractors, and nothing is filled in that was not said."""
+"""The strict profile of all spatial benchmarks: careful extractors, and no answer is filled in."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from snellen.types import Sample, Score, Text
 
 
 def strict(sample: Sample, reply: str) -> Score:
-    """A letter against the gold one, a number by its mean relative accuracy, a view change along its five axes.
+    """Score a letter against the gold one, a number by its mean relative accuracy, a view change along its five axes.
 
-    What is not exactly one answer is `invalid` and worth 0, with the reason; a sample without a gold answer that can be
+    A reply without exactly one answer is `invalid` and worth 0, with the reason; a sample without a gold answer that can be
     compared is unscored. Extractors know the options and the question where those are at hand.
     """
     if sample.kind == "number":
         reading = read("number", reply, question=_question(sample))
-        score = vsi.scored(None if reading.value is None else float(reading.value), str(sample.meta["gold"]))
+        score = vsi.score_number(None if reading.value is None else float(reading.value), str(sample.meta["gold"]))
         return Score(score.value, score.extracted, score.verdict, reading.reason or score.reason)
     if sample.kind == "choice":
         if not isinstance(sample.target, str) or len(sample.target) != 1:

@@ -1,11 +1,9 @@
-"""Mean relative accuracy of a number: how many of ten tolerances its relative error keeps.
+"""VSI-Bench and VSI-Debiased: letters and numbers about a room seen in a video; and mean relative accuracy of numbers.
 
-Source: VSI-Bench's released metric as both harnesses have it (Yang et al. 2024, arXiv 2412.14171, section 3.2). The
-comparison is `<=` there, though the paper writes `<`; and there are ten tolerances, for int((0.95 - 0.5) / 0.05 + 2) is 10.
+Mean relative accuracy is the share of ten tolerances that a relative error keeps. The released metric compares by `<=`,
+though the paper writes `<`; and there are ten tolerances, for int((0.95 - 0.5) / 0.05 + 2) is 10.
 
-VSI-Bench and VSI-Debiased: letters and numbers about a room seen in a video.
-
-Source: Yang et al. 2024 (arXiv 2412.14171); the tasks `vsibench*` of lmms-eval and `VSI-Bench*` of VLMEvalKit.
+Source: Yang et al. 2024 (arXiv 2412.14171, section 3.2); the tasks `vsibench*` of lmms-eval and `VSI-Bench*` of VLMEvalKit.
 """
 
 from __future__ import annotations
@@ -17,49 +15,49 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snellen.benchmarks.spatial.scorers import vlmevalkit_number, vlmevalkit_option, vsi
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
-from snellen.benchmarks.spatial.scorers.letters import compared
-from snellen.benchmarks.spatial.scorers.rows import Row, mean, means
+from snellen.benchmarks.spatial.scorers.lmms_eval import score_letter
+from snellen.benchmarks.spatial.scorers.rows import ScoredRow, mean, means
+from snellen.benchmarks.spatial.scorers.vlmevalkit import match_number, score_option
 from snellen.errors import DataError
 from snellen.types import Score
 
 _LEAST = np.linspace(CONSTANTS["mra"]["first"], CONSTANTS["mra"]["last"], CONSTANTS["mra"]["points"])
-TOLERANCES = [float(one) for one in 1 - _LEAST]
+TOLERANCES = [float(tolerance) for tolerance in 1 - _LEAST]
 """1 - theta in doubles, as the harnesses compute it: 0.5, 0.44999999999999996, 0.4, ... 0.050000000000000044."""
 
 
 def mean_relative_accuracy(error: float) -> float:
-    """The share of tolerances that a relative error keeps, 0 to 1 in tenths; an error that is no number keeps none."""
-    return sum(error <= one for one in TOLERANCES) / len(TOLERANCES)
+    """Return the share of tolerances that a relative error keeps, 0 to 1 in tenths; NaN keeps none."""
+    return sum(error <= tolerance for tolerance in TOLERANCES) / len(TOLERANCES)
 
 
 def relative_error(predicted: float, target: float) -> float:
-    """|predicted - target| / |target|; where the target is 0, |predicted - target|."""
+    """Return |predicted - target| / |target|; where the target is 0, |predicted - target|."""
     miss = abs(predicted - target)
     return miss / abs(target) if target else miss
 
 
-def scored(predicted: float | None, gold: str) -> Score:
-    """The score of a number against a gold answer in text; 0 where none was read, unscored where the gold is no number."""
+def score_number(predicted: float | None, gold: str) -> Score:
+    """Score a number against a gold answer in text; 0 where none was read, unscored where the gold answer is no number."""
     try:
         target = float(gold)
     except ValueError:
         target = math.nan
     if not math.isfinite(target):
-        return Score(None, written(predicted), "unscored", f"the gold answer {gold!r} is no number")
+        return Score(None, json_number(predicted), "unscored", f"the gold answer {gold!r} is no number")
     if predicted is None:
         return Score(0.0, None, "invalid", "no number")
-    return graded(mean_relative_accuracy(relative_error(predicted, target)), predicted)
+    return graded_score(mean_relative_accuracy(relative_error(predicted, target)), predicted)
 
 
-def graded(value: float, extracted: float | str | None) -> Score:
-    """A score between 0 and 1 with the verdict that goes with it."""
-    return Score(value, written(extracted), "correct" if value == 1 else "partial" if value > 0 else "wrong")
+def graded_score(value: float, extracted: float | str | None) -> Score:
+    """Return a score between 0 and 1 with its verdict."""
+    return Score(value, json_number(extracted), "correct" if value == 1 else "partial" if value > 0 else "wrong")
 
 
-def written(number: float | str | None) -> float | str | None:
-    """A number as it goes into a file of scores: JSON has neither infinity nor NaN, which become text."""
+def json_number(number: float | str | None) -> float | str | None:
+    """Return a number as JSON can hold it: infinity and NaN become text."""
     return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 
@@ -79,12 +77,12 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def first_piece(reply: str) -> str:
-    """What lmms-eval takes for the letter: the reply up to its first space, without dots behind and blanks around."""
+    """Return what lmms-eval takes for the letter: the reply up to its first space, without dots behind and blanks around."""
     return reply.split(" ")[0].rstrip(".").strip()
 
 
 def first_number(reply: str) -> float | None:
-    """What lmms-eval takes for the number: the first one, in digits or in English words; None where there is none.
+    """Return what lmms-eval takes for the number: the first one, in digits or English words; None where there is none.
 
     Digits have no exponent, and none may be left out before the point (`.91` is 91). A run of number words goes on over
     anything but another word, `and` excepted: hundred multiplies what stands before it, thousand closes a group.
@@ -112,7 +110,7 @@ def first_number(reply: str) -> float | None:
 
 
 def lmms_eval(reply: str, gold: str, question_type: str) -> Score:
-    """lmms-eval: the first piece of the raw reply, or the first number with its relative error over the signed gold answer.
+    """Score as lmms-eval: the first piece of the raw reply, or the first number with its error over the signed gold answer.
 
     With a gold answer of 0 the harness stops; such a row is left unscored here. With a negative one every number is right.
 
@@ -120,26 +118,26 @@ def lmms_eval(reply: str, gold: str, question_type: str) -> Score:
         DataError: if the question type is none of the ten.
     """
     if _kind(question_type) == "choice":
-        return compared(first_piece(reply) or None, gold)
-    found = first_number(reply)
-    score = vsi.scored(found, gold)
-    if score.value is None or found is None:
+        return score_letter(first_piece(reply) or None, gold)
+    predicted = first_number(reply)
+    score = score_number(predicted, gold)
+    if score.value is None or predicted is None:
         return score
     target = float(gold)
     if target == 0:
-        return Score(None, vsi.written(found), "unscored", "the gold answer is 0, by which lmms-eval divides")
-    return vsi.graded(vsi.mean_relative_accuracy(abs(found - target) / target), found)
+        return Score(None, json_number(predicted), "unscored", "the gold answer is 0, by which lmms-eval divides")
+    return graded_score(mean_relative_accuracy(abs(predicted - target) / target), predicted)
 
 
 def vlmevalkit(reply: str, gold: str, question_type: str) -> Score:
-    """VLMEvalKit: its option matcher, or the last number with the mean relative accuracy.
+    """Score as VLMEvalKit: its option matcher, or the last number with the mean relative accuracy.
 
     Raises:
         DataError: if the question type is none of the ten.
     """
     if _kind(question_type) == "choice":
-        return vlmevalkit_option.hit(reply, gold)
-    return vsi.scored(vlmevalkit_number.number(reply), gold)
+        return score_option(reply, gold)
+    return score_number(match_number(reply), gold)
 
 
 def _kind(question_type: str) -> str:
@@ -153,8 +151,8 @@ def _kind(question_type: str) -> str:
     )
 
 
-def summary(rows: Sequence[Row]) -> dict[str, float]:
-    """Mean score by question type, and `overall`, the plain mean of the eight: the three directions count as one.
+def summary(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    """Return the mean score by question type, and `overall`, the plain mean of the eight: the three directions count as one.
 
     The directions are `object_rel_direction`, the plain mean of the three difficulties. Where one of the three is missing
     lmms-eval stops, and VLMEvalKit takes each that is there for a type of its own, which is done here.
@@ -162,7 +160,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
     Returns:
         Fractions by name, 0 to 1; empty for no rows.
     """
-    found = means(rows, "question_type")
-    if all(name in found for name in DIRECTION):
-        found["object_rel_direction"] = mean([found.pop(name) for name in DIRECTION])
-    return {"overall": mean(list(found.values())), **found} if found else {}
+    by_type = means(rows, "question_type")
+    if all(name in by_type for name in DIRECTION):
+        by_type["object_rel_direction"] = mean([by_type.pop(name) for name in DIRECTION])
+    return {"overall": mean(list(by_type.values())), **by_type} if by_type else {}

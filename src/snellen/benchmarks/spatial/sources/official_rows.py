@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snellen.benchmarks.spatial.question import LETTERS, Question, lettered, options_in
-from snellen.benchmarks.spatial.scorers import embspatial, mindcube, spar, vsi
+from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.spatial.scorers.constants import listed
+from snellen.benchmarks.spatial.scorers.lmms_eval import embspatial_gold_letter, mindcube_type
 from snellen.errors import DataError
 from snellen.types import Kind
 
@@ -76,7 +77,7 @@ def placed(row: Row, name: str, options: int) -> str:
         raise DataError(
             f"{name} is {answer}, the place of an option from 0; there are {options or len(LETTERS)} options"
         )
-    return embspatial.gold_letter(place)
+    return embspatial_gold_letter(place)
 
 
 def paths(value: Any) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ def _mindcube(row: Row, at: int) -> Question:
         gold=text(row, "gt_answer"),
         kind="choice",
         options=options_in(question) or options_in(prompt),
-        groups={"type": mindcube.kind(name)},
+        groups={"type": mindcube_type(name)},
         cluster=name.rpartition("_")[0] or name,
         pieces={"input_prompt": prompt} if prompt else {},
         media=paths(row.get("images")),
