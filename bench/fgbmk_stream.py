@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from snellen.models.base import Model
 from snellen.types import Prompt, Response, Text
 
 TREE = "human-oriented/hierarchical_granularity_recognition/cub/species"
@@ -83,7 +84,7 @@ def score(kind: str, folder: Path) -> dict[str, Any]:
     return {"rows": number + 1}
 
 
-class Instant:
+class Instant(Model):
     """Answers at once, and looks at no image."""
 
     name = "instant"

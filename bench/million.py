@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.models.base import Model
 from snellen.scoring.extract import correct, read
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Record, Response, Sample, Score, Text, Usage
@@ -60,7 +61,7 @@ BIRDS = Benchmark(
 )
 
 
-class Instant:
+class Instant(Model):
     """Answers at once, right for three of four."""
 
     name = "instant"

@@ -17,6 +17,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
+from snellen.models.base import Model
 from snellen.questions.generate import Settings, generate
 from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Sample, Text
@@ -69,7 +70,7 @@ def samples(folder: Path, **data: Any) -> list[Sample]:
     return list(registry.find(str(folder)).samples(Data(**data)))
 
 
-class Knowing:
+class Knowing(Model):
     """Answers from the pixels: it has seen every image, and says the species whatever is asked."""
 
     name = "knowing"

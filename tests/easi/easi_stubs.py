@@ -13,11 +13,11 @@ from servers.fast import completion
 from snellen.easi import Board, Row, Settings, plan, prepare, run, work
 from snellen.easi.names import chosen
 from snellen.errors import PreflightError
-from snellen.models.base import ModelOptions
+from snellen.models.base import Model, ModelOptions
 from snellen.types import Prompt, Response, Text
 
 
-class Speaker:
+class Speaker(Model):
     """Says `says(question)`; counts how often it was opened, loaded, asked and closed."""
 
     def __init__(self, says: Callable[[str], str], *, refuses: bool = False) -> None:

@@ -16,6 +16,7 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
+from snellen.models.base import Model
 from snellen.report import runs as reporting
 from snellen.runs.evaluate import load_run
 from snellen.types import Prompt, Response
@@ -23,7 +24,7 @@ from snellen.types import Prompt, Response
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"
 
 
-class Always:
+class Always(Model):
     """Says A, under any name."""
 
     def __init__(self, name: str = NAMED) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.models.base import Model
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Response, Sample, Score, Text, Usage
 
@@ -35,7 +36,7 @@ ARITHMETIC = Benchmark(
 )
 
 
-class Calculator:
+class Calculator(Model):
     """Answers ARITHMETIC: right where i mod 10 is not 0. `fail` maps question numbers to errors, each raised once."""
 
     name = "calculator"

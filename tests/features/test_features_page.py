@@ -20,6 +20,7 @@ from snellen.features.probes import ClassRow
 from snellen.features.retrieval import retrieval
 from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.features.store import Features, import_file, open_store
+from snellen.models.base import Model
 from snellen.report.features.build import Choices, answers, write
 from snellen.report.features.page import JoinedView, StoreView, render
 from snellen.report.features.plots import says_against_sees
@@ -309,7 +310,7 @@ def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes
     assert np.isfinite(found.points).all()
 
 
-class Always:
+class Always(Model):
     """Says 3 whatever it is shown."""
 
     name = "always"

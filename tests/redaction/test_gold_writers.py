@@ -16,6 +16,7 @@ from redaction.test_gold import ENCODINGS, recoverable
 from snellen import evaluate
 from snellen.cli import main
 from snellen.errors import BadRequestError
+from snellen.models.base import Model
 from snellen.runs.judge.ask import judge
 from snellen.types import Prompt, Response, Text
 
@@ -56,7 +57,7 @@ def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(
         assert "zyxgold" not in recoverable(text) and "qwvalias" not in recoverable(text)
 
 
-class Talkative:
+class Talkative(Model):
     """A judge that repeats the reference answer in every dress, in every field, in errors too."""
 
     name = "mine"

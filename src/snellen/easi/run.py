@@ -195,7 +195,7 @@ async def _answers(settings: Settings, board: Board, watch: Watch, aside: Path) 
 def _keep(opened: Opener, watch: Watch) -> Kept | None:
     """The model for all benchmarks; None where each needs one of its own: it keeps files, or knows samples by id."""
     model = opened()
-    return None if hasattr(model, "attach") or hasattr(model, "answer_for") else Kept(model, watch.said)
+    return Kept(model, watch.said) if model.shareable else None
 
 
 def _workers_gone(row: Row) -> bool:
@@ -212,7 +212,7 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
         if verdicts.exists():
             judged.set_aside(verdicts, aside)
         watch.said(f"{row.name}: the run that was there lies in {aside}")
-    before = getattr(model, "batch_limit", None)
+    before = model.batch_limit
     if settings.model.startswith("replay:"):
         from snellen.models.replay import ReplayModel
         from snellen.runs.external_answers import meet_replay  # few runs replay answers
@@ -225,7 +225,7 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
         ways = f"To go on as it was: snellen rerun {row.folder}     To start anew: --rerun, or another --output-dir"
         raise FingerprintError(error.message, ways) from error
     finally:
-        after = getattr(model, "batch_limit", None)
+        after = model.batch_limit
         if before is not None and after is not None and after < before:
             row.notes.append(f"memory ran out: {after:,} prompts in a batch in place of {before:,}")
     row.run = Run(folder, meta, benchmark)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from snellen.errors import SnellenError
@@ -11,24 +12,23 @@ from snellen.models.base import Model
 from snellen.types import Prompt, Response
 
 
-class Kept:
+class Kept(Model):
     """Loads the model for the first run that has something to ask, and no run closes it.
 
-    Whatever else a model may have (`in_flight`, `seed`, `executed`) is the model's own. A model that could not be loaded is
-    not loaded again: every run is told why.
+    The other hooks are the model's own. A model that could not be loaded is not loaded again: every run gets its error.
     """
 
     def __init__(self, model: Model, said: Callable[[str], None]) -> None:
         self.name = model.name
+        self.in_flight, self.seed, self.price = model.in_flight, model.seed, model.price
         self._model = model
         self._said = said
         self._loaded = False
         self._refused: SnellenError | None = None
-        if getattr(model, "executed", None) is None and hasattr(model, "batch_limit"):
-            self.executed = self._fewer
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
+    @property
+    def batch_limit(self) -> int | None:  # type: ignore[override]
+        return self._model.batch_limit
 
     def identity(self) -> Mapping[str, Any]:
         return self._model.identity()
@@ -47,7 +47,11 @@ class Kept:
             self._refused = error
             raise
         self._loaded = True
+        self.in_flight = self._model.in_flight  # that of workers is known once they have started
         self._said(f"{self.name}: ready after {time.monotonic() - began:.1f} s")
+
+    def hide(self, paths: Sequence[Path]) -> None:
+        self._model.hide(paths)
 
     async def answer(self, prompt: Prompt) -> Response:
         return await self._model.answer(prompt)
@@ -59,6 +63,8 @@ class Kept:
         """Close the model."""
         await self._model.close()
 
-    async def _fewer(self) -> dict[str, Any]:
-        """For run_meta.json: how many prompts a batch holds by now, which is fewer once memory ran out."""
-        return {"batch_limit": self._model.batch_limit}  # type: ignore[attr-defined]
+    async def executed(self) -> Mapping[str, Any] | None:
+        """Return the model's own facts for run_meta.json, else how many prompts a batch holds by now."""
+        facts = await self._model.executed()
+        limit = self.batch_limit
+        return {"batch_limit": limit} if facts is None and limit is not None else facts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -23,8 +22,6 @@ from snellen.types import Failure, Generation, Image, Prompt, Record, Response, 
 
 SILENT_S = 2.0
 """A server is not taken for dead in less time, however small the patience."""
-
-AnswerFor: TypeAlias = Callable[[str, int, Prompt], Awaitable[Response]]
 
 CHARACTERS_A_TOKEN, TOKENS_AN_IMAGE, TOKENS_A_REPLY = 4, 1000, 500
 """A rough estimate of tokens, used for `--tpm` until three replies have said what was used."""
@@ -87,8 +84,6 @@ class Asker:
         self._seed = seed
         self._timeout_s = timeout_s
         self._count_tokens = count_tokens
-        # A model that knows samples by their ids (replay), or keeps files by them (the judge), is asked with the id.
-        self._answer_for: AnswerFor | None = getattr(model, "answer_for", None)
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
     async def ask(self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0) -> Outcome | None:
@@ -169,10 +164,7 @@ class Asker:
         """
         gate = self._gate
         try:
-            if self._answer_for is None:
-                response = await self._model.answer(prompt)
-            else:
-                response = await self._answer_for(sample_id, repeat, prompt)
+            response = await self._model.answer_for(sample_id, repeat, prompt)
         except ModelError as error:
             unavailable = error.unavailable
             if unavailable is None:

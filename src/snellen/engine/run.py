@@ -109,12 +109,8 @@ async def run(
             folder.write_meta(meta := structs.replace(meta, state=_ended(benchmark, meta.spec, spec, folder)))
             return meta
         require_video_reader(benchmark, spec, done)
-        attach = getattr(model, "attach", None)
-        if attach is not None:  # a model that keeps files of its own beside the answers (agents: sessions/)
-            attach(folder.path)
-        hide = getattr(model, "hide", None)
-        if hide is not None:  # a model that is shown folders of the user's (tools, agents)
-            hide([folder.path, *(path for path in (spec.data.path, spec.data.images) if path is not None)])
+        model.attach(folder.path)
+        model.hide([folder.path, *(path for path in (spec.data.path, spec.data.images) if path is not None)])
         work = await preflight(model, folder, itertools.chain(iter([first]), work), before)
         folder.write_meta(meta)
         progress = Progress(folder.path.name, expected(size, spec), before.done, spec.options.concurrency)
@@ -169,7 +165,7 @@ async def _execute(
     scores: LiveScores | None = None,
 ) -> None:
     # A local model names how many prompts keep it busy while the next batch is made ready.
-    workers = max(spec.options.concurrency, getattr(model, "in_flight", 0))
+    workers = max(spec.options.concurrency, model.in_flight)
     options = spec.options
     remote = spec.model.partition(":")[0] in REMOTE
     offset = time.time() - time.monotonic()
@@ -396,8 +392,7 @@ def _seed(spec: RunSpec, model: Model) -> int | None:
 
     An endpoint is sent a seed only where one was set: not all of them take it, and they draw anew by themselves.
     """
-    own: int | None = getattr(model, "seed", None)
-    return own if spec.options.generation.seed is None else spec.options.generation.seed
+    return model.seed if spec.options.generation.seed is None else spec.options.generation.seed
 
 
 def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFolder) -> str:
@@ -407,8 +402,8 @@ def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFold
 
 async def _executed(model: Model, environment: dict[str, Any]) -> dict[str, Any]:
     """The environment, with what a model in several workers says of them."""
-    executed = getattr(model, "executed", None)
-    return environment if executed is None else {**environment, "executor": await executed()}
+    executed = await model.executed()
+    return environment if executed is None else {**environment, "executor": executed}
 
 
 def _wider(old: int | None, new: int | None) -> int | None:

@@ -92,7 +92,7 @@ def require_price(spec: RunSpec, model: Model) -> None:
         UsageError: there is a bound, and no price.
     """
     kind = spec.model.partition(":")[0]
-    if spec.max_cost is None or spec.options.prices or getattr(model, "price", None) or kind not in KINDS:
+    if spec.max_cost is None or spec.options.prices or model.price is not None or kind not in KINDS:
         return
     if kind in UNPRICED:
         raise UsageError(

@@ -1,12 +1,15 @@
-"""What a model is to the engine: a name, a check before the run, and one coroutine."""
+"""Models as the engine sees them: the base class with its hooks, and the options that users set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field, structs
 
+from snellen.errors import UsageError
 from snellen.types import Generation, MediaSettings, Prompt, Response
 
 
@@ -85,31 +88,126 @@ AGENT_LIMITS = (
 )
 
 
-class Model(Protocol):
-    """Answers prompts. One instance serves one run; `answer` is called many times at once.
+class Model:
+    """Base class of models: the engine sends prompts, the model returns replies. One instance serves one run.
 
-    `name` is what the user typed after `--model`. `identity` is what goes into the fingerprint: everything that can
-    change an answer, and never a key. A model may have `in_flight: int`, the number of prompts that keep it busy; the
-    engine then asks no fewer at once, whatever `concurrency` says. One that gives the same answer to the same prompt
-    and seed has `seed: int`, the run's; the engine then asks each repeat of a question with a seed of its own. One
-    that knows samples by id has `answer_for(sample_id, repeat, prompt)`, asked in place of `answer`; one that keeps
-    files beside the answers has `attach(folder)`, called with the run's folder before preflight. One that is spread
-    over workers has `executed()`, a coroutine: what run_meta.json is to say about them at the end.
+    A subclass writes `answer`, and `identity` where anything but its class decides an answer. The other methods and
+    attributes are hooks with defaults. `answer` is called many times at once.
+
+    Attributes:
+        name: as typed after `--model`; the class's name where a subclass sets none.
+        in_flight: number of prompts that keep the model busy. The engine sends at least this many at once, whatever
+            `concurrency` is.
+        seed: the run's seed, for a model that returns the same reply to the same prompt and seed. The engine then gives
+            each repeat of a sample a seed of its own. None: the model draws by itself.
+        price: price of the model's tokens; None: unknown, so that `--max-cost` needs `--prices`.
+        batch_limit: prompts that a batch holds at most by now; None: the model has no batches.
+
+    Example:
+        >>> class Adder(Model):
+        ...     name = "adder"
+        ...
+        ...     async def answer(self, prompt: Prompt) -> Response:
+        ...         return Response("2")
     """
 
-    name: str
+    name: str = ""
+    in_flight: int = 0
+    seed: int | None = None
+    price: object | None = None
+    batch_limit: int | None = None
 
-    def identity(self) -> Mapping[str, Any]: ...
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.name = cls.name or cls.__name__
+
+    @property
+    def shareable(self) -> bool:
+        """True if several runs or workers may share the model: it keeps no files and does not know samples by id."""
+        return type(self).attach is Model.attach and type(self).answer_for is Model.answer_for
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return everything that can change an answer, for the run's fingerprint. Never a key."""
+        return _plugin_identity(self, self.name)
+
+    def attach(self, folder: Path) -> None:
+        """Take the run's folder, before preflight: for a model that keeps files beside the answers."""
+
+    def hide(self, paths: Sequence[Path]) -> None:
+        """Take the paths that the model must not show or read, before preflight: data with answers, the run's folder."""
 
     async def preflight(self) -> None:
-        """Fail early: raise PreflightError when key, endpoint, model or files are not there."""
-        ...
+        """Fail early: raise PreflightError when key, endpoint, model or files are missing."""
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One reply to one prompt. Raises a ModelError when there is none; never returns a made-up one."""
-        ...
+        """Return one reply to one prompt. Raises a ModelError when there is none; never returns a made-up one."""
+        raise NotImplementedError(f"{type(self).__name__} has no method `answer`")
 
-    async def close(self) -> None: ...
+    async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
+        """Return the reply for one sample: for a model that knows samples by id. The default asks `answer`.
+
+        Args:
+            sample_id: as in the run's records.
+            repeat: which repeat of the sample, from 0.
+            prompt: as for `answer`.
+        """
+        return await self.answer(prompt)
+
+    async def executed(self) -> Mapping[str, Any] | None:
+        """Return facts about the execution for run_meta.json, after the last reply; None: nothing to record."""
+        return None
+
+    async def close(self) -> None:
+        """Release connections, threads and memory."""
+
+
+HOOKS = (
+    *("name", "in_flight", "seed", "price", "batch_limit", "identity", "attach", "hide", "preflight", "answer"),
+    *("answer_for", "executed", "close"),
+)
+
+
+class AdaptedModel(Model):
+    """An object that has `answer` but does not inherit from `Model`: its own hooks, and defaults for those it lacks."""
+
+    def __init__(self, model: Any) -> None:
+        self.name = type(model).__name__
+        self.model = model
+        for hook in HOOKS:
+            if hasattr(model, hook):
+                setattr(self, hook, getattr(model, hook))
+
+    @property
+    def shareable(self) -> bool:
+        return not {"attach", "answer_for"} & vars(self).keys()
+
+    def identity(self) -> Mapping[str, Any]:
+        return _plugin_identity(self.model, self.name)
+
+
+def as_model(model: Any) -> Model:
+    """Return the model itself, or an adapter for an object that does not inherit from `Model`, with a DeprecationWarning.
+
+    Raises:
+        UsageError: the object has no method `answer`.
+    """
+    if isinstance(model, Model):
+        return model
+    if not callable(getattr(model, "answer", None)):
+        raise UsageError(
+            f"{type(model).__name__} is not a model: it has no method `answer`.", "Inherit from snellen.Model."
+        )
+    warnings.warn(
+        f"{type(model).__name__} does not inherit from snellen.Model; version 0.3 will require it",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return AdaptedModel(model)
+
+
+def _plugin_identity(model: object, name: str) -> Mapping[str, Any]:
+    kind = type(model)
+    return {"kind": "plugin", "class": f"{kind.__module__}.{kind.__qualname__}", "name": name}
 
 
 def effective(options: Generation, prompt: Generation | None) -> Generation:

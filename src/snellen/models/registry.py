@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from snellen.errors import SnellenError, UsageError
-from snellen.models.base import Model, ModelOptions
+from snellen.models.base import Model, ModelOptions, as_model
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
@@ -147,7 +147,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
             raise _no_kind(spec, kind, [*KINDS, *sorted(found)])
         register_environment(os.environ)  # a plug-in may read any key, and its server may echo it
         factory = _of_plugin(found[kind].load, kind)
-        return cast(Model, _of_plugin(lambda: factory(name, options), kind))
+        return as_model(_of_plugin(lambda: factory(name, options), kind))
     return cast(Model, factory(name, options))
 
 

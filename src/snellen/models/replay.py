@@ -18,7 +18,7 @@ from typing import IO, Any
 import msgspec
 
 from snellen.errors import DataError, NoAnswerError, PreflightError, RefusalError, UsageError
-from snellen.models.base import ModelOptions
+from snellen.models.base import Model, ModelOptions
 from snellen.types import Failure, Prompt, Response, Status
 
 
@@ -46,7 +46,7 @@ def open_model(name: str, options: ModelOptions) -> ReplayModel:
     return ReplayModel(name, options.id_is)
 
 
-class ReplayModel:
+class ReplayModel(Model):
     """Gives the answers that a file holds; the engine asks it by sample id (`answer_for`), not by prompt.
 
     Args:

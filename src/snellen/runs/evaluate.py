@@ -23,7 +23,7 @@ from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
-from snellen.models.base import Model, ModelOptions
+from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.run import JUDGED, LABELLED, Run, find_benchmark, given_data, headline, load_run, summary_json
 from snellen.runs.trust import guarded
@@ -150,7 +150,7 @@ def perform(
             "nproc and ray start copies of a model by its name, and this one is an object.",
             "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
         )
-    answering = model or open_model(spec, folder)
+    answering = open_model(spec, folder) if model is None else as_model(model)
     remarks: list[str] = []
     if spec.model.startswith("replay:"):
         from snellen.models.replay import ReplayModel

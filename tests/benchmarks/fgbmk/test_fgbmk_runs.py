@@ -19,12 +19,13 @@ from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
+from snellen.models.base import Model
 from snellen.runs.export import export
 from snellen.runs.score import score_answers
 from snellen.types import Prompt, Response, Text
 
 
-class Echo:
+class Echo(Model):
     """Repeats the question."""
 
     name = "echo"

@@ -14,6 +14,7 @@ from PIL import Image
 
 from runs.judge.judge_server import SAYS, JudgeServer
 from snellen.errors import BadRequestError
+from snellen.models.base import Model
 from snellen.types import Prompt, Response, Text
 
 PLANTED = (b"zyxgold", b"qwvalias", b"zyxevidence", b"zyxlabel")
@@ -85,7 +86,7 @@ def whole(path: Path, count: int = 311) -> Path:
     return zipped(path, files([row(i) for i in range(count)]))
 
 
-class Scripted:
+class Scripted(Model):
     """Answers question i with what `say(i)` gives; None is a failure. Keeps the texts that it was shown."""
 
     name = "scripted"

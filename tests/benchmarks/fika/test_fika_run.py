@@ -18,6 +18,7 @@ from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import BadRequestError, JudgeError, UsageError
+from snellen.models.base import Model
 from snellen.runs.judge.ask import judge
 from snellen.runs.redact import redact
 from snellen.types import Prompt, Response, Text
@@ -223,7 +224,7 @@ def test_gold_is_in_no_file_of_a_run_its_verdicts_report_scores_and_redacted_fol
 
 @pytest.mark.parametrize("kind", [BadRequestError, ValueError])
 def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_without_the_gold(tmp_path, kind):
-    class Quoting:
+    class Quoting(Model):
         name = "quoting"
 
         def identity(self) -> dict[str, Any]:

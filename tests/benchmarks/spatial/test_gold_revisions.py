@@ -19,6 +19,7 @@ from snellen.benchmarks.spatial.reference.gold_revisions import Correction, corr
 from snellen.cli import main
 from snellen.easi.submit.results import given
 from snellen.easi.submit.score import standing
+from snellen.models.base import Model
 from snellen.runs.caveats import conditions
 from snellen.runs.evaluate import load_run
 from snellen.types import Prompt, Response
@@ -28,7 +29,7 @@ BEFORE, AFTER = OLD.name("before"), OLD.name("after")
 CORRECTED = "".join({"A": "B", "B": "C", "C": "A"}[letter] for letter in OLD.first)
 
 
-class AlwaysA:
+class AlwaysA(Model):
     """Says A."""
 
     name = "always:a"

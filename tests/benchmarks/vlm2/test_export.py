@@ -14,6 +14,7 @@ from benchmarks.vlm2 import drawn
 from snellen import Run, evaluate
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import BadRequestError, DataError, RefusalError
+from snellen.models.base import Model
 from snellen.runs.export import export
 from snellen.runs.score import score_answers
 from snellen.types import Metric, Prompt, Response, Text
@@ -25,7 +26,7 @@ SAID = (
 )
 
 
-class Talker:
+class Talker(Model):
     """Says something of SAID, told by the question's text alone; `otherwise` maps a number to what happens instead."""
 
     name = "org/some_talker:v2"

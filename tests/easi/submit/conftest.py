@@ -15,13 +15,14 @@ from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
 from snellen.easi.submit import score
+from snellen.models.base import Model
 from snellen.types import Prompt, Response, Text
 
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
 ABOUT = ("--model-type", "instruction", "--precision", "bfloat16")
 
 
-class Parrot:
+class Parrot(Model):
     """Says a letter or a number that depends on the question alone."""
 
     name = "local:org/parrot-2B"

@@ -15,12 +15,13 @@ import pytest
 from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.cli import main
+from snellen.models.base import Model
 from snellen.types import Prompt, Response, Text
 
 NAMES = ("mmsi-bench", "embspatial", "vsi-bench")
 
 
-class Wavering:
+class Wavering(Model):
     """Says A or B by the length of the question."""
 
     name = "local:org/wavering"

@@ -17,12 +17,13 @@ from snellen.easi.judge import ask
 from snellen.easi.submit import Prepared, prepare
 from snellen.easi.submit.payload import metadata
 from snellen.engine.progress import Silent
+from snellen.models.base import Model
 from snellen.types import Prompt, Response
 
 DETAILS = metadata({"modelName": "org/prose", "modelType": "rl", "precision": "int8"})
 
 
-class Prose:
+class Prose(Model):
     """Says something that no rule can read."""
 
     name = "local:org/prose"

@@ -13,6 +13,7 @@ import numpy as np
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import ModelTimeoutError
 from snellen.formats.base import Problems
+from snellen.models.base import Model
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.rubric import Rubric, built_in
 from snellen.scoring.scores import Scores
@@ -71,7 +72,7 @@ SECRET = replace(CLIPS, name="secret-clips", restricted=True)
 PLAIN = replace(CLIPS, name="plain-clips", rubric=None)
 
 
-class Scripted:
+class Scripted(Model):
     name = "scripted"
 
     def __init__(self, said: tuple[str | None, ...] = SAID) -> None:

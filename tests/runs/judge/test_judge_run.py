@@ -21,6 +21,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.cli import main
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError, PreflightError, UsageError
+from snellen.models.base import Model
 from snellen.runs.caveats import caveats
 from snellen.runs.judge.ask import judge, verdicts
 from snellen.scoring.statistics import mean
@@ -59,7 +60,7 @@ ANIMALS = Benchmark(
 SECRET = replace(ANIMALS, name="secret-animals", restricted=True)
 
 
-class Scripted:
+class Scripted(Model):
     """Replies with a mark for the judge, one after another; `None` is a failure."""
 
     name = "scripted"

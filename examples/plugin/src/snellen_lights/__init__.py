@@ -8,7 +8,7 @@ from typing import Any
 import PIL.Image
 from PIL import ImageDraw
 
-from snellen import Benchmark, Data, Image, Metric, ModelOptions, Prompt, Response, Sample, Score, Scores, Text
+from snellen import Benchmark, Data, Image, Metric, Model, ModelOptions, Prompt, Response, Sample, Score, Scores, Text
 from snellen.media import open_image
 from snellen.scoring.statistics import mean
 from snellen.sources.blobs import Drawn
@@ -58,7 +58,7 @@ LIGHTS = Benchmark(
 )
 
 
-class Pixels:
+class Pixels(Model):
     """Answers with the colour that is nearest to the picture's most saturated one."""
 
     def __init__(self, options: ModelOptions) -> None:
@@ -67,14 +67,10 @@ class Pixels:
     def identity(self) -> Mapping[str, Any]:
         return {"kind": "pixels", "version": 1}
 
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         picture = open_image(next(part for part in prompt.parts if isinstance(part, Image)), self.media)
         shown = max((rgb for _, rgb in picture.getcolors(10_000)), key=lambda rgb: max(rgb) - min(rgb))
         return Response(min(COLOURS, key=lambda name: dist(COLOURS[name], shown)))
-
-    async def close(self) -> None: ...
 
 
 def open_model(name: str, options: ModelOptions) -> Pixels:

@@ -26,7 +26,7 @@ ROUNDING = (
 )
 
 
-class RayModel:
+class RayModel(Model):
     """A local model in several workers. Its identity is that of the model: how many hold it changes no fingerprint."""
 
     def __init__(self, spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> None:
@@ -53,7 +53,7 @@ class RayModel:
                 "Write --device cuda.",
             )
         self._plan = open_model(spec, options)
-        if hasattr(self._plan, "attach") or hasattr(self._plan, "answer_for"):
+        if not self._plan.shareable:
             raise UsageError(
                 f"--model {spec} keeps files of its own, or knows samples by id: workers cannot share it.",
                 "Leave --nproc and --ray away.",
@@ -62,16 +62,15 @@ class RayModel:
             spec = f"local:{Path(name).expanduser().absolute()}"  # a worker's folder is another one
         self.name = self._plan.name
         self._build = partial(HostedModel, spec, options)
-        self._each: int = getattr(self._plan, "in_flight", options.concurrency)
+        self._each = self._plan.in_flight or options.concurrency
         self._cluster = Cluster(address, nproc, gpus=options.device != "cpu")
         self._entered = False
         self._pool: Pool | None = None
         self._states: list[Mapping[str, Any]] = []
-        if (seed := getattr(self._plan, "seed", None)) is not None:
-            self.seed: int = seed
+        self.seed = self._plan.seed
 
     @property
-    def in_flight(self) -> int:
+    def in_flight(self) -> int:  # type: ignore[override]
         return self._each * (1 if self._pool is None else max(1, self._pool.size))
 
     def identity(self) -> Mapping[str, Any]:
@@ -143,5 +142,5 @@ class HostedModel:
         return UNSEEN if prompt is None else await self._model.answer(prompt)
 
     def state(self) -> Mapping[str, Any]:
-        limit = getattr(self._model, "batch_limit", None)
+        limit = self._model.batch_limit
         return {"load_s": round(self._loaded_s, 3)} | ({} if limit is None else {"batch_limit": limit})

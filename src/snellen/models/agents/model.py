@@ -37,7 +37,7 @@ from snellen.models.agents.workdir import Asked
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
-from snellen.models.base import ModelOptions, effective
+from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.shutdowns import announced
 from snellen.types import Prompt, Response
 
@@ -46,7 +46,7 @@ PER_CORE = 4
 _DEFAULTS = ModelOptions()
 
 
-class AgentModel:
+class AgentModel(Model):
     """OpenClaw or OpenCode around the model that --agent-model names.
 
     Args:

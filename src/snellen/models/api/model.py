@@ -13,11 +13,11 @@ from snellen.errors import BadRequestError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.errors import from_status
 from snellen.models.api.keys import DEFAULT_VARIABLE, find_key
-from snellen.models.api.prices import load_price
+from snellen.models.api.prices import Price, load_price
 from snellen.models.api.request import Body, BodyWriter
 from snellen.models.api.response import read_reply
 from snellen.models.api.temperature import check_temperature, warn_of_temperature
-from snellen.models.base import ModelOptions
+from snellen.models.base import Model, ModelOptions
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
 from snellen.offload import off_loop
@@ -34,7 +34,7 @@ def open_model(name: str, options: ModelOptions) -> ApiModel:
     return ApiModel(name, options)
 
 
-class ApiModel:
+class ApiModel(Model):
     """A model behind an OpenAI-compatible chat completions endpoint.
 
     Args:
@@ -66,7 +66,7 @@ class ApiModel:
         check_temperature(options.generation.temperature, self._endpoint)
         self._url = self._endpoint.url("/chat/completions")
         self.writer = BodyWriter(self._model, options)
-        self.price = load_price(options.prices, self._model) if options.prices else None
+        self.price: Price | None = load_price(options.prices, self._model) if options.prices else None
         self.patience_s = options.patience_s
         self._transport: Transport | None = None
         self._has_key = False

@@ -15,7 +15,7 @@ import msgspec
 
 from snellen.errors import ModelError
 from snellen.media import MediaCache
-from snellen.models.base import ModelOptions, effective
+from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local.batching import Batches, Job
 from snellen.models.local.chat_template import Conversation, content_digest, converse, encode, rendered, size_of
 from snellen.models.local.checkpoint import Checkpoint, find
@@ -35,7 +35,7 @@ class Opened:
     seed: int
 
 
-class LocalModel:
+class LocalModel(Model):
     """A checkpoint on this machine's own processor or accelerator.
 
     Greedy answers do not depend on the batch they were made in, but for the rounding of padded sums: in float32 they
@@ -57,7 +57,7 @@ class LocalModel:
         self._closed = False
 
     @property
-    def batch_limit(self) -> int:
+    def batch_limit(self) -> int:  # type: ignore[override]
         """Prompts that a batch holds at most by now: fewer than was asked for once memory ran out."""
         return self._options.batch_size if self._batches is None else self._batches.limit
 

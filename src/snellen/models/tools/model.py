@@ -33,7 +33,7 @@ from snellen.media import encode
 from snellen.models import trace
 from snellen.models.api import ApiModel
 from snellen.models.api.response import read_reply
-from snellen.models.base import ModelOptions
+from snellen.models.base import Model, ModelOptions
 from snellen.models.tools import settings as tool_settings
 from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.conversation import Asked, Conversation, read_calls
@@ -58,7 +58,7 @@ def open_model(name: str, options: ModelOptions) -> ToolsModel:
     return ToolsModel(name, options, chosen)
 
 
-class ToolsModel:
+class ToolsModel(Model):
     """An API model in a loop with tools.
 
     Args:

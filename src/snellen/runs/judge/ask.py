@@ -18,7 +18,7 @@ from snellen.engine.progress import Display
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
-from snellen.models.base import Model, ModelOptions
+from snellen.models.base import Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import JUDGED, LABELLED, Run, load_run, perform
 from snellen.runs.judge import benchmark as room
@@ -187,7 +187,7 @@ class Judge(Struct, frozen=True):
 
     def opened(self) -> Model:
         """The model that is asked."""
-        return models.open_model(self.name, self.options) if self.model is None else self.model
+        return models.open_model(self.name, self.options) if self.model is None else as_model(self.model)
 
 
 def appointed(

@@ -309,7 +309,7 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
     ]
 
 
-class Asking:
+class Asking(Model):
     """The judge's model: one more question where the verdict cannot be read, and everything kept.
 
     raw_judge_inputs/ and raw_judge_outputs/ get one JSON line an attempt (1: the question, 2: the re-ask). Of restricted
@@ -378,9 +378,7 @@ class Asking:
         inputs.append({**line, "system": prompt.system, "text": written, "images": pictures})
         opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
         try:
-            answer_for = getattr(self.model, "answer_for", None)  # a replayed judge knows samples by their ids
-            shown = structs.replace(prompt, parts=opened)
-            response = await (self.model.answer(shown) if answer_for is None else answer_for(sample_id, 0, shown))
+            response = await self.model.answer_for(sample_id, 0, structs.replace(prompt, parts=opened))
         except SnellenError as error:  # servers quote requests that they do not like, and the error is written down
             error.message = strike(error.message, forms)
             if isinstance(error, ModelError) and forms:
