@@ -54,28 +54,34 @@ class Alignment(Struct, frozen=True, eq=False):
 
     def metrics(self, prefix: str = "") -> list[Metric]:
         """accuracy/STAGE, and difference/A-B with its paired 95 % interval."""
-        found = [_accuracy(f"{prefix}accuracy/{stage}", right, self.classes) for stage, right in self.correct.items()]
-        found += [
-            Metric(f"{prefix}difference/{name}", one.difference, one.n, one.ci95, interval=one.interval)
-            for name, one in self.differences.items()
+        metrics = [_accuracy(f"{prefix}accuracy/{stage}", right, self.classes) for stage, right in self.correct.items()]
+        metrics += [
+            Metric(
+                f"{prefix}difference/{name}",
+                comparison.difference,
+                comparison.n,
+                comparison.ci95,
+                interval=comparison.interval,
+            )
+            for name, comparison in self.differences.items()
         ]
-        return found
+        return metrics
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know."""
-        told = [
-            f"{self.name}: {name} {one.difference:+.4f}, p = {one.p_value:.3g} ({one.test}, {one.wins:,} better, "
-            f"{one.losses:,} worse)"
-            for name, one in self.differences.items()
+        notes = [
+            f"{self.name}: {name} {comparison.difference:+.4f}, p = {comparison.p_value:.3g} ({comparison.test}, {comparison.wins:,} better, "
+            f"{comparison.losses:,} worse)"
+            for name, comparison in self.differences.items()
         ]
-        told += [f"{self.name}: {line}" for line in self.compared]
+        notes += [f"{self.name}: {line}" for line in self.compared]
         every = dict.fromkeys(line for lines in self.probe_notes.values() for line in lines)
         for line in every:
             stages = [stage for stage, lines in self.probe_notes.items() if line in lines]
-            told.append(f"{self.name}, {', '.join(stages)}: {line}")
+            notes.append(f"{self.name}, {', '.join(stages)}: {line}")
         if self.left_out:
-            told.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were left out of all.")
-        return told
+            notes.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were left out of all.")
+        return notes
 
 
 class Merged(Struct, frozen=True, eq=False):
@@ -145,8 +151,8 @@ def alignment(
     notes: dict[str, list[str]] = {}
     for stage, features in stages.items():
         part = features.take(rows[stage])
-        found = probe(part.values, part.labels, train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
-        correct[stage], settings[stage], notes[stage] = found.correct, found.settings, found.notes()
+        fitted = probe(part.values, part.labels, train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
+        correct[stage], settings[stage], notes[stage] = fitted.correct, fitted.settings, fitted.notes()
     tested = raw.take(rows["raw"])
     every = np.arange(int((tested.split == TEST).sum()), dtype=np.int64)
     pairs = [("aligned", "raw"), *([] if matched is None else [("matched", "raw"), ("matched", "aligned")])]
@@ -155,13 +161,13 @@ def alignment(
         correct=correct,
         ids=tested.ids[tested.split == TEST],
         differences={
-            f"{one}-{other}": compare(correct[one].astype(float), correct[other].astype(float), every)
-            for one, other in pairs
+            f"{first}-{second}": compare(correct[first].astype(float), correct[second].astype(float), every)
+            for first, second in pairs
         },
         settings=settings,
         probe_notes=notes,
         compared=tuple(compared),
-        left_out=len({key for one in stages.values() for key in _keys(one)}) - len(rows["raw"]),
+        left_out=len({key for features in stages.values() for key in _keys(features)}) - len(rows["raw"]),
         train_rows=int((tested.split == TRAIN).sum()),
         classes=settings["raw"].classes,
     )
@@ -181,21 +187,21 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         UsageError: fewer than two data sets, two of one name, rows with several labels.
         DataError: features of different widths, or that were extracted with different encoders or as different outputs.
     """
-    called = tuple(names) if names is not None else called_apart(stores)
-    if len(stores) < 2 or len(set(called)) < len(stores):
+    store_names = tuple(names) if names is not None else called_apart(stores)
+    if len(stores) < 2 or len(set(store_names)) < len(stores):
         raise UsageError(
-            f"{len(stores)} data sets ({', '.join(called)}); two or more of different names were expected.",
+            f"{len(stores)} data sets ({', '.join(store_names)}); two or more of different names were expected.",
             "Name one store a data set.",
         )
-    widths = {int(one.values.shape[1]) for one in stores}
+    widths = {int(store.values.shape[1]) for store in stores}
     if len(widths) > 1:
         raise DataError(
             f"features of different widths: {sorted(widths)}", "Merge stores of one encoder and one output."
         )
-    require_one_encoder(stores, called)
+    require_one_encoder(stores, store_names)
     values, labels, splits, first, alone, classes = [], [], [], [0], [], []
     notes: list[str] = []
-    for store, name in zip(stores, called, strict=True):
+    for store, name in zip(stores, store_names, strict=True):
         part = store.take(np.flatnonzero(np.isin(store.split.astype(str), (TRAIN, TEST))))
         own = probe(part.values, _single(part), train_rows=TRAIN, test_rows=TEST, split=part.split, **how)
         alone.append(own.correct)
@@ -216,21 +222,22 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
     notes += [f"merged: {line}" for line in together.notes()]
     merged, astray = [], []
     for start, end in pairwise(first):
-        mine = (together.targets >= start) & (together.targets < end)
-        merged.append(together.correct[mine])
-        astray.append(((together.predicted < start) | (together.predicted >= end))[mine])
+        in_set = (together.targets >= start) & (together.targets < end)
+        merged.append(together.correct[in_set])
+        astray.append(((together.predicted < start) | (together.predicted >= end))[in_set])
     differences = tuple(
-        compare(one.astype(float), other.astype(float), np.arange(len(one), dtype=np.int64))
-        for one, other in zip(merged, alone, strict=True)
+        compare(first.astype(float), second.astype(float), np.arange(len(first), dtype=np.int64))
+        for first, second in zip(merged, alone, strict=True)
     )
-    return Merged(called, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes), tuple(notes))
+    return Merged(store_names, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes), tuple(notes))
 
 
 def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:
     """What stores are called: their folders' names, or whole paths where two folders have one name."""
-    short = [one.path.resolve().name if one.path else one.name for one in stores]
+    short = [store.path.resolve().name if store.path else store.name for store in stores]
     return tuple(
-        str(one.path) if one.path and short.count(name) > 1 else name for one, name in zip(stores, short, strict=True)
+        str(store.path) if store.path and short.count(name) > 1 else name
+        for store, name in zip(stores, short, strict=True)
     )
 
 
@@ -251,28 +258,28 @@ def _keys(features: Features) -> list[tuple[str, str]]:
 
 def _same_rows(stages: dict[str, Features]) -> dict[str, np.ndarray]:
     """Row numbers of each stage, the k-th of each being the same picture. Raises DataError."""
-    places: dict[str, dict[tuple[str, str], int]] = {}
+    rows_by_key: dict[str, dict[tuple[str, str], int]] = {}
     for stage, features in stages.items():
         _single(features)
-        found: dict[tuple[str, str], int] = {}
+        row_of: dict[tuple[str, str], int] = {}
         for row, key in enumerate(zip(features.split.astype(str), features.ids.astype(str), strict=True)):
             if key[0] not in (TRAIN, TEST):
                 continue
-            if key in found:
+            if key in row_of:
                 raise DataError(
                     f"{stage}: the id {key[1]!r} comes twice in the split {key[0]}, so rows cannot be paired",
                     "Give every picture an id of its own.",
                 )
-            found[(str(key[0]), str(key[1]))] = row
-        places[stage] = found
-    shared = [key for key in places["raw"] if all(key in one for one in places.values())]
+            row_of[(str(key[0]), str(key[1]))] = row
+        rows_by_key[stage] = row_of
+    shared = [key for key in rows_by_key["raw"] if all(key in row_of for row_of in rows_by_key.values())]
     if not any(key[0] == TEST for key in shared) or not any(key[0] == TRAIN for key in shared):
-        counts = ", ".join(f"{stage} {len(one):,}" for stage, one in places.items())
+        counts = ", ".join(f"{stage} {len(row_of):,}" for stage, row_of in rows_by_key.items())
         raise DataError(
             f"the stores share no rows of train and test by id (rows of these splits: {counts})",
             "Extract them from the same csv files, named train and test.",
         )
-    rows = {stage: np.array([one[key] for key in shared], dtype=np.int64) for stage, one in places.items()}
+    rows = {stage: np.array([row_of[key] for key in shared], dtype=np.int64) for stage, row_of in rows_by_key.items()}
     wanted = _single(stages["raw"])[rows["raw"]]
     for stage, features in stages.items():
         wrong = np.flatnonzero(_single(features)[rows[stage]] != wanted)

@@ -46,7 +46,7 @@ def stage_faults(raw: Features, aligned: Features, matched: Features | None = No
     faults = list(_pair("raw", raw, "aligned", aligned))
     if matched is None:
         return faults
-    encoders = [encoder_of(one) for one in (aligned, matched)]
+    encoders = [encoder_of(features) for features in (aligned, matched)]
     if encoders[0] is not None and encoders[0] == encoders[1]:
         faults.append("aligned and matched are of the same checkpoint, so no second projector is compared.")
     kinds = [None if encoder is None else encoder.get("kind") for encoder in encoders]
@@ -91,9 +91,9 @@ def require_one_encoder(stores: Sequence[Features], names: Sequence[str]) -> Non
     ]
     for name, encoder, output in known[1:]:
         if (encoder, output) != known[0][1:]:
-            what = "encoders" if encoder != known[0][1] else f"outputs ({known[0][2]}, {output})"
+            differing = "encoders" if encoder != known[0][1] else f"outputs ({known[0][2]}, {output})"
             raise DataError(
-                f"{known[0][0]} and {name} hold features of different {what}",
+                f"{known[0][0]} and {name} hold features of different {differing}",
                 "Merge stores of one encoder and one output.",
             )
 
@@ -106,20 +106,21 @@ def identity_of(features: Features) -> dict[str, Any]:
     return {key: features.meta.identity[key] for key in wanted if key in features.meta.identity}
 
 
-def _pair(first: str, one: Features, second: str, other: Features) -> list[str]:
-    encoders = [encoder_of(one), encoder_of(other)]
+def _pair(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
+    encoders = [encoder_of(first), encoder_of(second)]
     if None not in encoders and encoders[0] != encoders[1]:
-        return [f"{first} and {second} are of different encoders."]
-    if one.path is not None and other.path is not None and one.name == other.name and encoders[0] is not None:
-        return [f"{first} and {second} are the same output, {one.name!r}, of the same encoder."]
-    return _prepared(first, one, second, other)
+        return [f"{first_name} and {second_name} are of different encoders."]
+    if first.path is not None and second.path is not None and first.name == second.name and encoders[0] is not None:
+        return [f"{first_name} and {second_name} are the same output, {first.name!r}, of the same encoder."]
+    return _prepared(first_name, first, second_name, second)
 
 
-def _prepared(first: str, one: Features, second: str, other: Features) -> list[str]:
+def _prepared(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
     """One sentence where the two stores prepared their pictures differently."""
-    if encoder_of(one) is None or encoder_of(other) is None or one.meta is None or other.meta is None:
+    if encoder_of(first) is None or encoder_of(second) is None or first.meta is None or second.meta is None:
         return []
     plain = [
-        msgspec.json.encode(store.identity.get("transform"), order="deterministic") for store in (one.meta, other.meta)
+        msgspec.json.encode(store.identity.get("transform"), order="deterministic")
+        for store in (first.meta, second.meta)
     ]
-    return [] if plain[0] == plain[1] else [f"{first} and {second} prepared their pictures differently."]
+    return [] if plain[0] == plain[1] else [f"{first_name} and {second_name} prepared their pictures differently."]

@@ -93,14 +93,14 @@ class Knn(Struct, frozen=True, eq=False):
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
-        told = [
+        notes = [
             f"knn@{k}: there are {used:,} training rows only, and all of them voted."
             for k, used in self.used.items()
             if used < k
         ]
         if self.unseen:
-            told.append(f"{self.unseen:,} queries are of classes without a training row, and count as wrong.")
-        return told
+            notes.append(f"{self.unseen:,} queries are of classes without a training row, and count as wrong.")
+        return notes
 
 
 def knn(
@@ -156,14 +156,17 @@ def knn(
     values = check_values(features)
     known = labels_of(labels, len(values))
     classes_of = single(known)
-    taught, asked = rows_of(train, split, len(values), "train"), rows_of(queries, split, len(values), "queries")
-    both = np.intersect1d(taught, asked)
+    train_rows, query_rows = (
+        rows_of(train, split, len(values), "train"),
+        rows_of(queries, split, len(values), "queries"),
+    )
+    both = np.intersect1d(train_rows, query_rows)
     if len(both):
         raise UsageError(
             f"row {both[0]} is trained on and asked, as are {len(both) - 1:,} others; it would be its own neighbour",
             "Give disjoint rows, or use retrieval, which leaves a row out of its own ranking.",
         )
-    if not len(taught):
+    if not len(train_rows):
         raise UsageError("there are no training rows", "Name a split that has rows.")
     if n_per_class is not None:
         ks = [*(k for k in ks if k < n_per_class), n_per_class]
@@ -171,40 +174,40 @@ def knn(
     temperatures = tuple(dict.fromkeys(float(t) for t in temperatures))
     draws = tuple(int(seed) for seed in seeds) if n_per_class is not None else ()
     sums: dict[str, NDArray[np.float64]] = {}
-    rows = taught
-    classes, codes = np.unique(classes_of[taught], return_inverse=True)
+    rows = train_rows
+    classes, codes = np.unique(classes_of[train_rows], return_inverse=True)
     with workers(threads) as pool:
         for seed in draws or (0,):
             if n_per_class is not None:
-                rows = _drawn(taught, codes, n_per_class, seed)
-            gallery = prepare(values, rows, similarity, pool)
-            asking = prepare(values, asked, similarity, pool, like=gallery)
-            places, scores = nearest(asking, gallery, max(ks), pool)
+                rows = _drawn(train_rows, codes, n_per_class, seed)
+            gallery_space = prepare(values, rows, similarity, pool)
+            query_space = prepare(values, query_rows, similarity, pool, like=gallery_space)
+            places, scores = nearest(query_space, gallery_space, max(ks), pool)
             if similarity == "l2":
-                scores = -np.sqrt(np.maximum(0.0, -2.0 * scores)) / float(gallery.factor[0])
+                scores = -np.sqrt(np.maximum(0.0, -2.0 * scores)) / float(gallery_space.factor[0])
             voters = np.searchsorted(classes, classes_of[rows])[places]
-            for name, hit in _voted(voters, scores, classes, classes_of[asked], ks, temperatures, vote, ties):
+            for name, hit in _voted(voters, scores, classes, classes_of[query_rows], ks, temperatures, vote, ties):
                 sums[name] = sums.get(name, 0.0) + hit / max(1, len(draws))
     return Knn(
         settings=Settings(similarity, vote, float(temperatures[0]), ties, n_per_class, draws),
         values=sums,
         used={k: min(k, len(rows)) for k in ks},
-        rows=asked,
-        cluster=classes_of[asked],
+        rows=query_rows,
+        cluster=classes_of[query_rows],
         train=len(rows),
         classes=len(classes),
-        unseen=int((~np.isin(classes_of[asked], classes)).sum()),
+        unseen=int((~np.isin(classes_of[query_rows], classes)).sum()),
     )
 
 
-def _drawn(taught: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
+def _drawn(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
     """Up to n training rows of each class, in the order of rows."""
     rng = generator(seed)
-    shuffled = rng.permutation(len(taught))
+    shuffled = rng.permutation(len(train_rows))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     sizes = np.bincount(codes)
     within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(np.sort(taught[order[within < n]]))
+    return np.asarray(np.sort(train_rows[order[within < n]]))
 
 
 def _voted(
@@ -226,9 +229,9 @@ def _voted(
         truth: [q] class ids.
         ks, temperatures, vote, ties: as in `knn`.
     """
-    found: list[tuple[str, NDArray[np.float64]]] = []
+    hits: list[tuple[str, NDArray[np.float64]]] = []
     place = np.minimum(np.searchsorted(classes, truth), len(classes) - 1)
-    seen = classes[place] == truth
+    has_column = classes[place] == truth
     block = max(1, 2_000_000 // len(classes))
     for number, temperature in enumerate(temperatures if vote == "weighted" else (1.0,)):
         weights = np.ones_like(scores)
@@ -241,8 +244,8 @@ def _voted(
                 part = slice(start, start + block)
                 rank[part] = _rank(voters[part, :k], weights[part, :k], place[part], len(classes), ties)
             for top, name in ((1, f"knn@{k}"), (5, f"knn@{k}/top5")):
-                found.append((name + suffix, (seen & (rank <= top)).astype(np.float64)))
-    return found
+                hits.append((name + suffix, (has_column & (rank <= top)).astype(np.float64)))
+    return hits
 
 
 def _short(number: float) -> str:
@@ -261,9 +264,9 @@ def _rank(
     rows = np.arange(len(voters))
     cells = (rows[:, None] * classes + voters).reshape(-1)
     votes = np.bincount(cells, weights=weights.reshape(-1), minlength=len(voters) * classes).reshape(-1, classes)
-    mine = votes[rows, place][:, None]
-    ahead = votes > mine
-    level = votes == mine
+    own_votes = votes[rows, place][:, None]
+    ahead = votes > own_votes
+    level = votes == own_votes
     level[rows, place] = False
     if ties == "optimistic":
         level[:] = False

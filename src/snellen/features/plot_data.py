@@ -82,13 +82,13 @@ def precision_recall(
     Source: Manning, Raghavan and Schuetze 2008, Introduction to Information Retrieval, section 8.4.
     """
     levels = np.linspace(0.0, 1.0, LEVELS)
-    total, asked = np.zeros(LEVELS), 0
-    who = relevance(features.labels, queries, gallery)
+    total, count = np.zeros(LEVELS), 0
+    pairs = relevance(features.labels, queries, gallery)
     same = len(queries) == len(gallery) and bool((queries == gallery).all())
     with workers(None) as pool:
-        items = prepare(features.values, gallery, similarity, pool)
-        asking = items if same else prepare(features.values, queries, similarity, pool, like=items)
-        for block in ranked(asking, items, who, "pessimistic", pool, same):
+        gallery_space = prepare(features.values, gallery, similarity, pool)
+        query_space = gallery_space if same else prepare(features.values, queries, similarity, pool, like=gallery_space)
+        for block in ranked(query_space, gallery_space, pairs, "pessimistic", pool, same):
             for ranks in np.split(block.ranks, np.cumsum(block.counts)[:-1]):
                 if not len(ranks):
                     continue
@@ -96,11 +96,11 @@ def precision_recall(
                 best = np.maximum.accumulate(precision[::-1])[::-1]
                 place = np.maximum(np.ceil(levels * len(ranks) - 1e-9).astype(np.int64), 1) - 1
                 total += best[place]
-                asked += 1
-    scored = who.counts > 0
-    others = len(gallery) - (who.selves >= 0)
-    chance = float((who.counts[scored] / np.maximum(others[scored], 1)).mean()) if scored.any() else 0.0
-    return Curve(levels, total / max(asked, 1), chance, asked)
+                count += 1
+    scored = pairs.counts > 0
+    others = len(gallery) - (pairs.selves >= 0)
+    chance = float((pairs.counts[scored] / np.maximum(others[scored], 1)).mean()) if scored.any() else 0.0
+    return Curve(levels, total / max(count, 1), chance, count)
 
 
 def sheet(
@@ -110,7 +110,7 @@ def sheet(
     quality: NDArray[np.float64],
     similarity: Measure = "cosine",
     *,
-    shown: int = SHEET_QUERIES,
+    count: int = SHEET_QUERIES,
     neighbours: int = SHEET_NEIGHBOURS,
 ) -> list[Asked]:
     """Queries from the worst to the best, evenly spaced, each with its nearest items.
@@ -122,15 +122,15 @@ def sheet(
     if not len(usable):
         return []
     order = usable[np.argsort(quality[usable], kind="stable")]
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(shown, len(order))).round().astype(np.int64))]
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))]
     picked = queries[chosen]
     with workers(None) as pool:
-        items = prepare(features.values, gallery, similarity, pool)
-        asking = prepare(features.values, picked, similarity, pool, like=items)
-        places, _ = nearest(asking, items, min(neighbours + 1, len(gallery)), pool)
+        gallery_space = prepare(features.values, gallery, similarity, pool)
+        query_space = prepare(features.values, picked, similarity, pool, like=gallery_space)
+        places, _ = nearest(query_space, gallery_space, min(neighbours + 1, len(gallery)), pool)
     sheets = []
-    for query, found in zip(picked, gallery[places], strict=True):
-        rows = [int(row) for row in found if row != query][:neighbours]
+    for query, neighbour_rows in zip(picked, gallery[places], strict=True):
+        rows = [int(row) for row in neighbour_rows if row != query][:neighbours]
         sheets.append(
             Asked(_shown(features, int(query), int(query)), tuple(_shown(features, row, int(query)) for row in rows))
         )
@@ -140,16 +140,16 @@ def sheet(
 def _shown(features: Features, row: int, query: int) -> Neighbour:
     labels = features.labels
     if labels.many is not None:
-        mine = labels.many[row]
-        name = ", ".join(labels.name(int(one)) for one in np.flatnonzero(mine)) or "no label"
-        right = bool((mine & labels.many[query]).any())
+        own_classes = labels.many[row]
+        name = ", ".join(labels.name(int(column)) for column in np.flatnonzero(own_classes)) or "no label"
+        right = bool((own_classes & labels.many[query]).any())
     else:
         column = int(np.searchsorted(labels.classes, labels.single[row]))  # type: ignore[index]
         name, right = labels.name(column), bool(labels.single[row] == labels.single[query])  # type: ignore[index]
     return Neighbour(row, str(features.ids[row]), name, right)
 
 
-def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, seed: int = 0) -> Map:
+def plane(features: Features, rows: NDArray[np.int64], *, limit: int = MAP_ROWS, seed: int = 0) -> Map:
     """Features in two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
 
     Where scikit-learn is not installed, for fewer than 12 rows, and for features that vary in one direction at most (from
@@ -157,14 +157,14 @@ def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, 
     rows a sample is drawn by the seed. Distances between clusters of a t-SNE mean nothing.
     """
     count = len(rows)
-    if count > most:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    if count > limit:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, limit, replace=False))
     values = np.asarray(features.values[rows], dtype=np.float64)
     lengths = np.sqrt((values * values).sum(axis=1, keepdims=True))
     values = values / np.where(lengths > 0.0, lengths, 1.0)
     centred = values - values.mean(axis=0)
-    left, strength, _ = np.linalg.svd(centred, full_matrices=False)
-    axes = left * strength
+    basis, strength, _ = np.linalg.svd(centred, full_matrices=False)
+    axes = basis * strength
     why = ""
     if find_spec("sklearn") is None:
         why = "With scikit-learn installed this is a t-SNE."
@@ -173,10 +173,10 @@ def plane(features: Features, rows: NDArray[np.int64], *, most: int = MAP_ROWS, 
     elif (strength > _FLAT * max(float(strength[0]), float(np.sqrt(len(rows))))).sum() < 2:
         why = "The features vary in one direction at most, too little for a t-SNE."
     if why:
-        whole = float((strength**2).sum())
+        variance = float((strength**2).sum())
         flat = np.zeros((len(rows), 2))
         flat[:, : min(2, axes.shape[1])] = axes[:, :2]
-        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / whole if whole > 0 else 0.0, count, why)
+        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / variance if variance > 0 else 0.0, count, why)
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

@@ -90,35 +90,35 @@ class Retrieval(Struct, frozen=True, eq=False):
             raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
         scored = self.relevant > 0
         group = self.cluster[scored] if cluster == "class" else np.flatnonzero(scored).astype(np.int64)
-        count, asked = int(scored.sum()), len(self.rows)
-        found = []
+        count, queries = int(scored.sum()), len(self.rows)
+        metrics = []
         for name, values in self.values.items():
-            kept = values[scored]
+            scored_values = values[scored]
             chance = self.chance.get(name)
-            found.append(
+            metrics.append(
                 Metric(
                     name=name,
-                    value=float(kept.mean()) if count else None,
+                    value=float(scored_values.mean()) if count else None,
                     n=count,
-                    ci95=interval(kept, group, cluster=cluster),
+                    ci95=interval(scored_values, group, cluster=cluster),
                     unit="fraction",
-                    coverage=count / asked if asked else 0.0,
+                    coverage=count / queries if queries else 0.0,
                     chance=float(chance[scored].mean()) if chance is not None and count else None,
                 )
             )
-        return found
+        return metrics
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
-        told = []
+        notes = []
         if self.skipped:
-            told.append(
+            notes.append(
                 f"{self.skipped:,} of {len(self.rows):,} queries have no relevant item in the gallery and are not "
                 f"scored; {self.skipped_classes:,} classes are left out with them."
             )
         if self.settings.map_k_denominator == "hits":
-            told.append("map@k is averaged over the hits found: a better ranking can lower it. Do not quote it alone.")
-        return told
+            notes.append("map@k is averaged over the hits found: a better ranking can lower it. Do not quote it alone.")
+        return notes
 
 
 def retrieval(
@@ -170,20 +170,20 @@ def retrieval(
     ks = tuple(sorted({int(k) for k in ks}))
     values = check_values(features)
     known = labels_of(labels, len(values))
-    asked = rows_of(queries, split, len(values), "queries")
-    searched = rows_of(gallery, split, len(values), "gallery")
-    same = len(asked) == len(searched) and bool((asked == searched).all())
-    who = relevance(known, asked, searched)
-    items_of = len(searched) - (who.selves >= 0)
+    query_rows = rows_of(queries, split, len(values), "queries")
+    gallery_rows = rows_of(gallery, split, len(values), "gallery")
+    same = len(query_rows) == len(gallery_rows) and bool((query_rows == gallery_rows).all())
+    pairs = relevance(known, query_rows, gallery_rows)
+    items_of = len(gallery_rows) - (pairs.selves >= 0)
     measured = _Measured(items_of, ks, ap, denominator)
     with workers(threads) as pool:
-        items = prepare(values, searched, similarity, pool)
-        asking = items if same else prepare(values, asked, similarity, pool, like=items)
-        for block in ranked(asking, items, who, ties, pool, same):
+        gallery_space = prepare(values, gallery_rows, similarity, pool)
+        query_space = gallery_space if same else prepare(values, query_rows, similarity, pool, like=gallery_space)
+        for block in ranked(query_space, gallery_space, pairs, ties, pool, same):
             measured.add(block)
-    counts = who.counts
+    counts = pairs.counts
     skipped = counts == 0
-    lost = len(np.unique(who.cluster)) - len(np.unique(who.cluster[~skipped]))
+    lost = len(np.unique(pairs.cluster)) - len(np.unique(pairs.cluster[~skipped]))
     return Retrieval(
         settings=Settings(
             similarity,
@@ -195,10 +195,10 @@ def retrieval(
         ),
         values=measured.values,
         chance=_chance(counts, items_of, ks, ap, denominator),
-        rows=asked,
+        rows=query_rows,
         relevant=counts,
-        cluster=who.cluster,
-        gallery=len(searched),
+        cluster=pairs.cluster,
+        gallery=len(gallery_rows),
         skipped=int(skipped.sum()),
         skipped_classes=lost,
     )
@@ -233,16 +233,16 @@ class _Measured:
         else:
             before = np.where(rank > 1, (place - 1) / np.maximum(rank - 1, 1), 1.0)
             put("map", total(before + precision) / (2 * count))
-        near = rank <= relevant
+        within = rank <= relevant
         items = self._items[block.queries]
-        put("map_at_r", total(precision * near) / count)
-        put("r_precision", total(near.astype(np.float64)) / count)
+        put("map_at_r", total(precision * within) / count)
+        put("r_precision", total(within.astype(np.float64)) / count)
         for k in self._ks:
-            near = rank <= k
-            hits = total(near.astype(np.float64))
+            within = rank <= k
+            hits = total(within.astype(np.float64))
             put(f"recall@{k}", hits > 0)
             put(f"precision@{k}", hits / k)
-            put(f"map@{k}", total(precision * near) / divisor(self._denominator, count, k, items, hits))
+            put(f"map@{k}", total(precision * within) / divisor(self._denominator, count, k, items, hits))
 
 
 def divisor(
@@ -283,9 +283,9 @@ def _chance(
         expected["map"] = (expected["map"] + r / np.maximum(n, 1)) / 2
     for k in ks:
         depth = np.minimum(items, k)
-        left = items - relevant
-        miss = logs[left] - logs[np.maximum(left - depth, 0)] - logs[items] + logs[items - depth]
-        expected[f"recall@{k}"] = np.where(left < depth, 1.0, 1.0 - np.exp(miss))
+        irrelevant = items - relevant
+        miss = logs[irrelevant] - logs[np.maximum(irrelevant - depth, 0)] - logs[items] + logs[items - depth]
+        expected[f"recall@{k}"] = np.where(irrelevant < depth, 1.0, 1.0 - np.exp(miss))
         expected[f"precision@{k}"] = depth * r / np.maximum(n, 1) / k
         if denominator != "hits":
             by = divisor(denominator, relevant, k, items, np.ones(len(items)))

@@ -29,15 +29,15 @@ from snellen.types import Interval, IntervalMethod, Metric
 _NAMES = ("whole names", "names without ending", "file names without folder and ending")
 
 
-def _keys(ids: Sequence[str], how: int) -> list[str]:
-    if how == 0:
-        return [str(one) for one in ids]
-    paths = [PurePosixPath(str(one).replace("\\", "/")) for one in ids]
-    return [str(one.with_suffix("")) if how == 1 and one.name else one.stem for one in paths]
+def _keys(ids: Sequence[str], way: int) -> list[str]:
+    if way == 0:
+        return [str(name) for name in ids]
+    paths = [PurePosixPath(str(name).replace("\\", "/")) for name in ids]
+    return [str(path.with_suffix("")) if way == 1 and path.name else path.stem for path in paths]
 
 
 def by_image(
-    rows_of: Sequence[str], asked_of: Sequence[str]
+    rows_of: Sequence[str], image_of_answer: Sequence[str]
 ) -> tuple[str, NDArray[np.int64], NDArray[np.int64], int, int, int]:  # fmt: skip
     """Join by names of pictures: of three ways of comparing them the strictest that joins the most.
 
@@ -49,24 +49,24 @@ def by_image(
         How names were compared; row and number of the answer of each pair; pictures that rows alone have, that answers
         alone have, and that go by the name of several rows or of several asked pictures, which are not joined.
     """
-    asked = list(dict.fromkeys(str(one) for one in asked_of))
+    images = list(dict.fromkeys(str(name) for name in image_of_answer))
 
-    def compared(how: int) -> tuple[dict[str, int], dict[str, str]]:
+    def compared(way: int) -> tuple[dict[str, int], dict[str, str]]:
         """Row of each name that is one row's and one asked picture's at most; and what each asked picture goes by."""
-        mine, theirs = _keys(rows_of, how), _keys(asked, how)
-        rows, pictures = Counter(mine), Counter(theirs)
-        row = {key: number for number, key in enumerate(mine) if rows[key] == 1 and pictures[key] < 2}
-        return row, dict(zip(asked, theirs, strict=True))
+        row_keys, image_keys = _keys(rows_of, way), _keys(images, way)
+        row_counts, image_counts = Counter(row_keys), Counter(image_keys)
+        row = {key: number for number, key in enumerate(row_keys) if row_counts[key] == 1 and image_counts[key] < 2}
+        return row, dict(zip(images, image_keys, strict=True))
 
-    ways = [compared(how) for how in range(len(_NAMES))]
+    ways = [compared(way) for way in range(len(_NAMES))]
     joined = [sum(key in row for key in called.values()) for row, called in ways]
-    how = joined.index(max(joined)) if any(joined) else len(_NAMES) - 1  # the loosest tells what nearly met
-    row, called = ways[how]
-    known, there = set(_keys(rows_of, how)), set(called.values())
-    pairs = [(row[key], number) for number, one in enumerate(asked_of) if (key := called[str(one)]) in row]
-    ambiguous = sum(key in known and key not in row for key in called.values())
+    way = joined.index(max(joined)) if any(joined) else len(_NAMES) - 1  # the loosest tells what nearly met
+    row, called = ways[way]
+    row_keys, answer_keys = set(_keys(rows_of, way)), set(called.values())
+    pairs = [(row[key], number) for number, image in enumerate(image_of_answer) if (key := called[str(image)]) in row]
+    ambiguous = sum(key in row_keys and key not in row for key in called.values())
     rows, of = (np.array(side, dtype=np.int64) for side in (list(zip(*pairs, strict=True)) if pairs else ((), ())))
-    return _NAMES[how], rows, of, len(known - there), len(there - known), ambiguous
+    return _NAMES[way], rows, of, len(row_keys - answer_keys), len(answer_keys - row_keys), ambiguous
 
 
 def class_key(name: str) -> str:
@@ -79,15 +79,15 @@ def class_key(name: str) -> str:
 
 
 def placed_elsewhere(
-    rows_of: Sequence[str], asked_of: Sequence[str], rows: NDArray[np.int64], of: NDArray[np.int64]
+    rows_of: Sequence[str], class_of_answer: Sequence[str], rows: NDArray[np.int64], of: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Joined pictures that a question places in another of the probe's classes; and those whose questions name no class
     of the probe's, but another."""
-    mine = [class_key(one) for one in rows_of]
-    known = set(mine)
-    called = [(row, class_key(asked_of[number])) for row, number in zip(rows.tolist(), of.tolist(), strict=True)]
+    row_classes = [class_key(name) for name in rows_of]
+    known = set(row_classes)
+    called = [(row, class_key(class_of_answer[number])) for row, number in zip(rows.tolist(), of.tolist(), strict=True)]
     met = {row for row, key in called if key in known}
-    other = {row for row, key in called if key in known and key != mine[row]}
+    other = {row for row, key in called if key in known and key != row_classes[row]}
     return len(other), len({row for row, key in called if key} - met)
 
 
@@ -208,7 +208,7 @@ class SaysSees(Struct, frozen=True):
     @property
     def quadrants(self) -> dict[str, int]:
         """Classes in each quadrant."""
-        counts = Counter(one.quadrant for one in self.classes)
+        counts = Counter(point.quadrant for point in self.classes)
         return {name: counts[name] for name in QUADRANTS}
 
     def metrics(self) -> list[Metric]:
@@ -219,38 +219,38 @@ class SaysSees(Struct, frozen=True):
 
     def notes(self) -> list[str]:
         """What a reader of the figures has to know, one sentence each."""
-        what = "pictures" if self.settings.join == "image" else "classes"
-        told = []
+        noun = "pictures" if self.settings.join == "image" else "classes"
+        notes = []
         if self.only_probe:
-            told.append(f"{self.only_probe:,} {what} that the probe was tested on were asked about in no question.")
+            notes.append(f"{self.only_probe:,} {noun} that the probe was tested on were asked about in no question.")
         if self.only_answers:
-            told.append(f"{self.only_answers:,} {what} that were asked about are not among the probe's test rows.")
+            notes.append(f"{self.only_answers:,} {noun} that were asked about are not among the probe's test rows.")
         if self.ambiguous and self.settings.join == "image":
-            told.append(
+            notes.append(
                 f"{self.ambiguous:,} pictures were left out because several rows go by their name, or several pictures "
                 "that were asked about do."
             )
         elif self.ambiguous:
-            told.append(f"{self.ambiguous:,} classes of the probe were left out because several are written alike.")
+            notes.append(f"{self.ambiguous:,} classes of the probe were left out because several are written alike.")
         if self.other_class:
-            told.append(
+            notes.append(
                 f"{self.other_class:,} joined pictures are of another class for the questions than for the probe; they "
                 "stand at the probe's. If these are not the same pictures, their names only look alike."
             )
-        if self.unknown_class and self.unknown_class == sum(one.images for one in self.classes):
-            told.append(
+        if self.unknown_class and self.unknown_class == sum(point.images for point in self.classes):
+            notes.append(
                 f"The questions call no class as the probe does, so nobody checked that the {self.unknown_class:,} joined "
                 f"pictures are the same ones: they were joined by {self.settings.matched}."
             )
-        unclear = sum(not one.clear for one in self.classes)
+        unclear = sum(not point.clear for point in self.classes)
         if unclear:
-            told.append(
+            notes.append(
                 f"{unclear:,} of {len(self.classes):,} classes lie so near a threshold, or on so few pictures, that "
                 "their interval crosses it: their quadrant may be another."
             )
         if len(self.classes) < _FEW:
-            told.append(f"With {len(self.classes)} classes there is no correlation over classes.")
-        return told
+            notes.append(f"With {len(self.classes)} classes there is no correlation over classes.")
+        return notes
 
 
 def says_sees(
@@ -298,35 +298,45 @@ def says_sees(
         chance = np.bincount(index, weights=says.chance[of]) / counts
         names = np.asarray(sees.classes, dtype=object)[images]
         other_class, unknown_class = placed_elsewhere(sees.classes, says.classes, rows, of)
-        left = _Side(names, np.asarray(sees.right)[images], own_chance[images], images)
-        right = _Side(names, value, chance, images, counts)
+        probe_side = _Side(names, np.asarray(sees.right)[images], own_chance[images], images)
+        answer_side = _Side(names, value, chance, images, counts)
         average = "pictures of the class, each the mean of its answers"
     else:
-        mine = np.array([class_key(one) for one in sees.classes], dtype=object)
-        theirs = np.array([class_key(one) for one in says.classes], dtype=object)
-        called = dict(zip(mine.tolist(), sees.classes, strict=True))
-        alike = Counter(key for key, _ in set(zip(mine.tolist(), sees.classes, strict=True)))
+        probe_classes = np.array([class_key(name) for name in sees.classes], dtype=object)
+        answer_classes = np.array([class_key(name) for name in says.classes], dtype=object)
+        called = dict(zip(probe_classes.tolist(), sees.classes, strict=True))
+        alike = Counter(key for key, _ in set(zip(probe_classes.tolist(), sees.classes, strict=True)))
         twice = {key for key, count in alike.items() if count > 1}
-        both = (set(mine) & set(theirs)) - twice - {""}
-        only_probe, only_answers = len(set(mine) - both - twice), len(set(theirs) - both - twice - {""})
+        both = (set(probe_classes) & set(answer_classes)) - twice - {""}
+        only_probe, only_answers = (
+            len(set(probe_classes) - both - twice),
+            len(set(answer_classes) - both - twice - {""}),
+        )
         ambiguous = sum(alike[key] for key in twice)
-        kept, asked = np.isin(mine, list(both)), np.isin(theirs, list(both))
+        in_probe, in_answers = np.isin(probe_classes, list(both)), np.isin(answer_classes, list(both))
         groups = np.unique(np.asarray(says.ids, dtype=str), return_inverse=True)[1].reshape(-1)
         names = np.asarray(sees.classes, dtype=object)
-        left = _Side(names[kept], np.asarray(sees.right)[kept], own_chance[kept], np.flatnonzero(kept))
-        renamed = np.array([called[one] for one in theirs[asked]], dtype=object)
-        right = _Side(renamed, np.asarray(says.value)[asked], np.asarray(says.chance)[asked], groups[asked])
+        probe_side = _Side(
+            names[in_probe], np.asarray(sees.right)[in_probe], own_chance[in_probe], np.flatnonzero(in_probe)
+        )
+        renamed = np.array([called[name] for name in answer_classes[in_answers]], dtype=object)
+        answer_side = _Side(
+            renamed, np.asarray(says.value)[in_answers], np.asarray(says.chance)[in_answers], groups[in_answers]
+        )
         matched, average = "names of classes", "rows of the probe; answers"
-    if not len(left.names) or not len(right.names):
+    if not len(probe_side.names) or not len(answer_side.names):
         raise NothingInCommon(_nothing_in_common(sees, says, join, ambiguous), _remedy(join))
     paired = join == "image"
-    seen, said = _by_class(left), _by_class(right)
-    points = [_point(name, seen[name], said[name], paired, sees_from, says_from) for name in seen]
-    points.sort(key=lambda one: (-one.gap, one.name))
+    probe_by_class, answers_by_class = _by_class(probe_side), _by_class(answer_side)
+    points = [
+        _point(name, probe_by_class[name], answers_by_class[name], paired, sees_from, says_from)
+        for name in probe_by_class
+    ]
+    points.sort(key=lambda point: (-point.gap, point.name))
     settings = Settings(
-        join, matched, sees_from, says_from, sees.chance, float(right.chance.mean()), average
+        join, matched, sees_from, says_from, sees.chance, float(answer_side.chance.mean()), average
     )  # fmt: skip
-    overall = (*_overall(left, right, paired), *_correlations(points))
+    overall = (*_overall(probe_side, answer_side, paired), *_correlations(points))
     return SaysSees(settings, tuple(points), overall, only_probe, only_answers, ambiguous, other_class, unknown_class)
 
 
@@ -359,30 +369,30 @@ def _by_class(side: _Side) -> dict[str, _Side]:
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(side.names.tolist()):
         rows.setdefault(name, []).append(row)
-    return {name: side.of(np.array(mine, dtype=np.int64)) for name, mine in rows.items()}
+    return {name: side.of(np.array(members, dtype=np.int64)) for name, members in rows.items()}
 
 
 def _point(
-    name: str, left: _Side, right: _Side, paired: bool, sees_from: float, says_from: float
+    name: str, probe_side: _Side, answer_side: _Side, paired: bool, sees_from: float, says_from: float
 ) -> ClassPoint:  # fmt: skip
-    seen, said = left.above(), right.above()
-    probe_ci, answer_ci = (interval(one.value, one.cluster, cluster="image") for one in (left, right))
-    gap_ci = _difference(probe_ci, answer_ci, left, right, paired)
-    over, under = float(seen.mean()), float(said.mean())
+    probe_above, answer_above = probe_side.above(), answer_side.above()
+    probe_ci, answer_ci = (interval(side.value, side.cluster, cluster="image") for side in (probe_side, answer_side))
+    gap_ci = _difference(probe_ci, answer_ci, probe_side, answer_side, paired)
+    over, under = float(probe_above.mean()), float(answer_above.mean())
     lost = 1.0 - under
     lost_seeing = min(max(1.0 - over, 0.0), lost)
     at = _quadrant(over >= sees_from, under >= says_from)
-    edges = [(probe_ci, left, sees_from), (answer_ci, right, says_from)]
+    edges = [(probe_ci, probe_side, sees_from), (answer_ci, answer_side, says_from)]
     return ClassPoint(
         name=name,
-        images=len(left.value),
-        answers=int(len(right.value) if right.answers is None else right.answers.sum()),
-        probe=float(left.value.mean()),
+        images=len(probe_side.value),
+        answers=int(len(answer_side.value) if answer_side.answers is None else answer_side.answers.sum()),
+        probe=float(probe_side.value.mean()),
         probe_ci95=probe_ci,
-        answer=float(right.value.mean()),
+        answer=float(answer_side.value.mean()),
         answer_ci95=answer_ci,
-        probe_chance=float(left.chance.mean()),
-        answer_chance=float(right.chance.mean()),
+        probe_chance=float(probe_side.chance.mean()),
+        answer_chance=float(answer_side.chance.mean()),
         gap=over - under,
         gap_ci95=gap_ci,
         lost=lost,
@@ -408,7 +418,11 @@ def _clear(span: tuple[float, float] | None, side: _Side, level: float) -> bool:
 
 
 def _difference(
-    probe: tuple[float, float] | None, answer: tuple[float, float] | None, left: _Side, right: _Side, paired: bool
+    probe: tuple[float, float] | None,
+    answer: tuple[float, float] | None,
+    probe_side: _Side,
+    answer_side: _Side,
+    paired: bool,
 ) -> tuple[float, float] | None:
     """Interval of a difference above chance from the intervals of its two sides, by squares that are added.
 
@@ -418,12 +432,12 @@ def _difference(
     """
     if probe is None or answer is None:
         return None
-    a, b = _above(float(left.value.mean()), left), _above(float(right.value.mean()), right)
-    low_a, high_a = (_above(one, left) for one in probe)
-    low_b, high_b = (_above(one, right) for one in answer)
+    a, b = _above(float(probe_side.value.mean()), probe_side), _above(float(answer_side.value.mean()), answer_side)
+    low_a, high_a = (_above(end, probe_side) for end in probe)
+    low_b, high_b = (_above(end, answer_side) for end in answer)
     r = 0.0
-    if paired and np.ptp(left.value) > 0.0 and np.ptp(right.value) > 0.0:
-        r = float(np.clip(np.corrcoef(left.value, right.value)[0, 1], 0.0, 1.0))
+    if paired and np.ptp(probe_side.value) > 0.0 and np.ptp(answer_side.value) > 0.0:
+        r = float(np.clip(np.corrcoef(probe_side.value, answer_side.value)[0, 1], 0.0, 1.0))
     down, up = (a - low_a, high_b - b), (high_a - a, b - low_b)
     below, beyond = (float(np.sqrt(max(0.0, x * x + y * y - 2.0 * r * x * y))) for x, y in (down, up))
     return Interval(a - b - below, a - b + beyond, IntervalMethod("Newcombe"))
@@ -436,23 +450,23 @@ def _above(share: float, side: _Side) -> float:
 
 def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
     """Accuracies of both sides, the gap, what is said of the seen and of the unseen, and where accuracy is lost."""
-    found = [
+    metrics = [
         _mean("probe_accuracy", sees.value, sees.cluster, float(sees.chance.mean())),
         _mean("answer_accuracy", says.value, says.cluster, float(says.chance.mean())),
     ]
-    seen, said = sees.above(), says.above()
-    probe_ci, answer_ci = found[0].ci95, found[1].ci95
+    probe_above, answer_above = sees.above(), says.above()
+    probe_ci, answer_ci = metrics[0].ci95, metrics[1].ci95
     gap_ci = _difference(probe_ci, answer_ci, sees, says, paired)
-    found.append(Metric("gap", float(seen.mean() - said.mean()), len(said), gap_ci))
-    lost_ci = None if answer_ci is None else _described(answer_ci, found[1]).map(lambda end: 1.0 - _above(end, says))
-    found.append(Metric("lost", float(1.0 - said.mean()), len(said), lost_ci))
+    metrics.append(Metric("gap", float(probe_above.mean() - answer_above.mean()), len(answer_above), gap_ci))
+    lost_ci = None if answer_ci is None else _described(answer_ci, metrics[1]).map(lambda end: 1.0 - _above(end, says))
+    metrics.append(Metric("lost", float(1.0 - answer_above.mean()), len(answer_above), lost_ci))
     if not paired:
-        return found
+        return metrics
     for name, rows in (("said_of_seen", sees.value >= 0.5), ("said_of_unseen", sees.value < 0.5)):
         if rows.any():
-            found.append(_mean(name, says.value[rows], says.cluster[rows], float(says.chance[rows].mean())))
+            metrics.append(_mean(name, says.value[rows], says.cluster[rows], float(says.chance[rows].mean())))
         else:
-            found.append(Metric(name, None, 0))
+            metrics.append(Metric(name, None, 0))
 
     def share(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         lack_seeing, lack_saying = sums[:, 0], sums[:, 1]
@@ -460,12 +474,14 @@ def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
             part = np.clip(lack_seeing / lack_saying, 0.0, 1.0)
         return np.where(lack_saying > 0.0, part, np.nan)
 
-    value, span = of_sums(np.stack([1.0 - seen, 1.0 - said], axis=1), sees.cluster, share, cluster="image")
+    value, span = of_sums(
+        np.stack([1.0 - probe_above, 1.0 - answer_above], axis=1), sees.cluster, share, cluster="image"
+    )
     known = bool(np.isfinite(value))
-    found.append(Metric("lost/seeing", value if known else None, len(said), span if known else None))
+    metrics.append(Metric("lost/seeing", value if known else None, len(answer_above), span if known else None))
     turned = None if span is None else span.map(lambda end: 1.0 - end)
-    found.append(Metric("lost/saying", 1.0 - value if known else None, len(said), turned if known else None))
-    return found
+    metrics.append(Metric("lost/saying", 1.0 - value if known else None, len(answer_above), turned if known else None))
+    return metrics
 
 
 def _described(ends: tuple[float, float], metric: Metric) -> Interval:
@@ -482,19 +498,19 @@ def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
 
     Ranks are those among all classes and are not formed anew in each resample.
     """
-    x, y = np.array([one.probe for one in points]), np.array([one.answer for one in points])
-    found = []
-    for name, left, right in (("correlation", x, y), ("correlation/rank", _ranks(x), _ranks(y))):
-        if len(points) < _FEW or np.ptp(left) == 0.0 or np.ptp(right) == 0.0:
-            found.append(Metric(name, None, len(points), unit="r"))
+    x, y = np.array([point.probe for point in points]), np.array([point.answer for point in points])
+    metrics = []
+    for name, first, second in (("correlation", x, y), ("correlation/rank", _ranks(x), _ranks(y))):
+        if len(points) < _FEW or np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
+            metrics.append(Metric(name, None, len(points), unit="r"))
             continue
-        left, right = left - left.mean(), right - right.mean()
-        columns = np.stack([np.ones(len(left)), left, right, left * left, right * right, left * right], axis=1)
-        value, span = of_sums(columns, np.arange(len(left), dtype=np.int64), _pearson)
+        first, second = first - first.mean(), second - second.mean()
+        columns = np.stack([np.ones(len(first)), first, second, first * first, second * second, first * second], axis=1)
+        value, span = of_sums(columns, np.arange(len(first), dtype=np.int64), _pearson)
         over = IntervalMethod("bootstrap", cluster="class", clusters=len(points))
         cut = None if span is None else Interval(*span.cut(-1.0, 1.0), over)
-        found.append(Metric(name, value, len(points), cut, unit="r"))
-    return found
+        metrics.append(Metric(name, value, len(points), cut, unit="r"))
+    return metrics
 
 
 def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -502,8 +518,8 @@ def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     n, x, y, xx, yy, xy = sums.T
     spread = (xx - x * x / n) * (yy - y * y / n)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = (xy - x * y / n) / np.sqrt(spread)
-    return np.where(spread > 1e-15, np.clip(found, -1.0, 1.0), np.nan)
+        correlation = (xy - x * y / n) / np.sqrt(spread)
+    return np.where(spread > 1e-15, np.clip(correlation, -1.0, 1.0), np.nan)
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -513,29 +529,32 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(((ends - counts + 1 + ends) / 2.0)[index.reshape(-1)])
 
 
-def _finite(what: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
+def _finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
     if not np.isfinite(value).all() or (value.size and not (value.min() >= 0.0 and value.max() <= 1.0)):
-        raise DataError(f"{what}: values that are no numbers from 0 to 1", "Leave out what has no score, and say so.")
+        raise DataError(f"{side}: values that are no numbers from 0 to 1", "Leave out what has no score, and say so.")
     if not ((chance >= 0.0) & (chance < 1.0)).all():
         raise DataError(
-            f"{what}: a chance that is not from 0 to below 1",
+            f"{side}: a chance that is not from 0 to below 1",
             "Leave out questions that can be answered in one way only: nothing lies above guessing.",
         )
 
 
-def _same(what: str, *lengths: int) -> None:
+def _same(side: str, *lengths: int) -> None:
     if len(set(lengths)) > 1:
-        raise DataError(f"{what}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry a row.")
+        raise DataError(f"{side}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry a row.")
 
 
 def _nothing_in_common(sees: Sees, says: Says, join: Join, ambiguous: int) -> str:
-    what = "picture" if join == "image" else "class"
-    mine = sees.ids if join == "image" else sees.classes
-    theirs = says.ids if join == "image" else says.classes
-    first = (repr(str(mine[0])) if len(mine) else "none", repr(str(theirs[0])) if len(theirs) else "none")
+    noun = "picture" if join == "image" else "class"
+    probe_names = sees.ids if join == "image" else sees.classes
+    answer_names = says.ids if join == "image" else says.classes
+    first = (
+        repr(str(probe_names[0])) if len(probe_names) else "none",
+        repr(str(answer_names[0])) if len(answer_names) else "none",
+    )
     alike = f"; {ambiguous:,} go by a name that several have" if ambiguous else ""
     return (
-        f"probe and answers have no {what} in common: the probe's first is {first[0]}, the answers' {first[1]}{alike}"
+        f"probe and answers have no {noun} in common: the probe's first is {first[0]}, the answers' {first[1]}{alike}"
     )
 
 

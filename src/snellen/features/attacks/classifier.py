@@ -71,12 +71,12 @@ class Corrupted(Struct, frozen=True, eq=False):
     def metrics(self) -> list[Metric]:
         """accuracy@SPEC, and drop@SPEC (clean minus corrupted) with its paired interval."""
         group = np.arange(len(self.clean), dtype=np.int64)
-        clean, found = self.clean.astype(np.float64), []
+        clean, metrics = self.clean.astype(np.float64), []
         for spec, row in zip(self.specs, self.correct, strict=True):
-            found.append(share(f"accuracy@{spec}", row))
+            metrics.append(share(f"accuracy@{spec}", row))
             pair = compare(clean, row.astype(np.float64), group)
-            found.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95, interval=pair.interval))
-        return found
+            metrics.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95, interval=pair.interval))
+        return metrics
 
 
 def read_pictures(
@@ -115,8 +115,8 @@ def read_pictures(
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]
             blobs = [tree.blob(rows.ids[row]) for row in some.tolist()]
-            shown = [fit(_decoded(one, spec), transform, key=one.key) for one in blobs]
-            yield Pictures(torch.stack(shown), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count)
+            batch = [fit(_decoded(blob, spec), transform, key=blob.key) for blob in blobs]
+            yield Pictures(torch.stack(batch), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count)
     finally:
         tree.close()
 
@@ -142,29 +142,29 @@ def columns_of(labels: Labels, head: Head) -> np.ndarray:
     if labels.single is None:
         raise UsageError("rows have several labels.", "Attacks and their accuracy take one class a picture.")
     if labels.names is None or head.names is None:
-        where = {int(one): column for column, one in enumerate(head.classes)}
-        columns = [where.get(int(one), -1) for one in labels.classes]
+        column_of = {int(class_id): column for column, class_id in enumerate(head.classes)}
+        columns = [column_of.get(int(class_id), -1) for class_id in labels.classes]
     else:
-        columns = [_column_named(int(one), labels.name(i), head) for i, one in enumerate(labels.classes)]
-    found: np.ndarray = np.array(columns, dtype=np.int64)[labels.columns]
-    unknown = np.unique(labels.columns[found < 0])
+        columns = [_column_named(int(class_id), labels.name(i), head) for i, class_id in enumerate(labels.classes)]
+    columns_of_rows: np.ndarray = np.array(columns, dtype=np.int64)[labels.columns]
+    unknown = np.unique(labels.columns[columns_of_rows < 0])
     if len(unknown):
         raise DataError(
             f"the head does not know {len(unknown):,} of the split's classes; the first is {labels.name(int(unknown[0]))}",
             "Train it on a split that has all classes.",
         )
-    return found
+    return columns_of_rows
 
 
 def _column_named(identity: int, name: str, head: Head) -> int:
     """The column of this name; among several of this name that of the id; -1 where there is none."""
-    same = [column for column, one in enumerate(head.names or ()) if one == name]
+    same = [column for column, label in enumerate(head.names or ()) if label == name]
     if len(same) > 1:
         return next((column for column in same if head.classes[column] == identity), -1)
     return same[0] if same else -1
 
 
-def outputs_of(head: Head, asked: str | None = None) -> list[str] | None:
+def outputs_of(head: Head, output: str | None = None) -> list[str] | None:
     """The encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None where nobody says.
 
     The name that somebody gave to imported features is no output of an encoder; `asked` says what they are.
@@ -177,9 +177,9 @@ def outputs_of(head: Head, asked: str | None = None) -> list[str] | None:
     own = str(head.settings.get("output") or "")
     if not all(OUTPUT.fullmatch(part) for part in own.split("+")):
         own = ""
-    if asked is not None and own and asked != own:
-        raise UsageError(f"the head was trained on {own}, not on {asked}.", "Leave --output away.")
-    name = asked or own
+    if output is not None and own and output != own:
+        raise UsageError(f"the head was trained on {own}, not on {output}.", "Leave --output away.")
+    name = output or own
     return name.split("+") if name else None
 
 
@@ -200,7 +200,7 @@ def classifier(encoder: Encoder, head: Head, outputs: Sequence[str] | None = Non
         raise UsageError("the head tells several labels a row.", "Attacks take a head of one class a picture.")
     taken = tuple(encoder.outputs if outputs is None else outputs)
     widths = encoder.widths()
-    width = sum(widths[one] for one in taken)
+    width = sum(widths[output] for output in taken)
     if width != len(head.weights):
         raise DataError(
             f"{encoder.name} gives {width} numbers as {'+'.join(taken)}; the head takes {len(head.weights)}",
@@ -214,8 +214,8 @@ def classifier(encoder: Encoder, head: Head, outputs: Sequence[str] | None = Non
             self.head = head.module(str(encoder.device))
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            seen = encoder.forward_pixels(images)
-            logits: torch.Tensor = self.head(torch.cat([seen[one] for one in taken], dim=1))
+            features = encoder.forward_pixels(images)
+            logits: torch.Tensor = self.head(torch.cat([features[output] for output in taken], dim=1))
             return logits
 
     return Classifier().eval()
@@ -238,7 +238,9 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
 
     named = head.settings.get("store")
     recorded: Any = head.settings.get("identity")
-    store = next((one for one in (Path(str(named)) if named else None, folder) if one and (one / META).is_file()), None)
+    store = next(
+        (path for path in (Path(str(named)) if named else None, folder) if path and (path / META).is_file()), None
+    )
     meta = None if store is None else read_meta(store)
     sources = [] if not recorded else [(folder or Path(), recorded)]
     if store is not None and meta is not None and meta.kind == "extracted":
@@ -247,11 +249,11 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
         return "The head was trained on imported features, so nothing shows that their pictures were prepared alike."
     if not sources:  # heads saved before 0.2 name their store alone
         return "The head names no store that is there, so nothing shows that it was trained on pictures prepared alike."
-    mine = encoder.identity()
+    current = encoder.identity()
     for place, identity in sources:
         require_transform(place, identity.get("transform"), encoder.transform)
-        require_encoder(place, identity.get("encoder"), mine["encoder"])
-    before, now = sources[0][1].get("compute"), mine["compute"]
+        require_encoder(place, identity.get("encoder"), current["encoder"])
+    before, now = sources[0][1].get("compute"), current["compute"]
     return (
         None if before == now else f"The head was trained on features computed in {before}; this encoder runs in {now}."
     )
@@ -282,14 +284,14 @@ def attacked(
     """
     parts: list[Curve] = []
     done = of = 0
-    for shown in read_pictures(split, images, transform, limit=limit):
-        wanted, of = columns_of(shown.labels, head), shown.of
-        pixels, aims = shown.images(), None
+    for batch in read_pictures(split, images, transform, limit=limit):
+        wanted, of = columns_of(batch.labels, head), batch.of
+        pixels, aims = batch.images(), None
         if target == "least-likely":
             aims = predictions(lambda values: -logits(values), pixels)
         elif target is not None:
             aims = np.repeat(_column_of(target, head), len(wanted))
-        parts.append(curve(logits, pixels, wanted, ids=shown.ids, targets=aims, **settings))
+        parts.append(curve(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
         done += len(wanted)
         if progress is not None:
             progress(done, of if limit is None else min(of, limit))
@@ -308,7 +310,7 @@ def _column_of(identity: int, head: Head) -> int:
 
 def covering(metrics: Sequence[Metric], rows: int) -> list[Metric]:
     """The same with the share of a split's `rows` that they are about: a part is no whole."""
-    return [replace(one, coverage=one.n / rows) for one in metrics]
+    return [replace(metric, coverage=metric.n / rows) for metric in metrics]
 
 
 def beside(fine: Curve, general: Curve, rows: int | None = None) -> list[Metric]:
@@ -318,11 +320,11 @@ def beside(fine: Curve, general: Curve, rows: int | None = None) -> list[Metric]
     that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`. `rows` of the
     general split, None where all were attacked.
     """
-    told = general.metrics() if rows is None else covering(general.metrics(), rows)
-    found = [replace(one, name=f"general/{one.name}") for one in told]
-    return found + [
-        Metric(f"kept_difference@{one.eps}", one.difference, sum(one.n), one.ci95)
-        for one in compare_sets(general, fine)
+    metrics = general.metrics() if rows is None else covering(general.metrics(), rows)
+    renamed = [replace(metric, name=f"general/{metric.name}") for metric in metrics]
+    return renamed + [
+        Metric(f"kept_difference@{comparison.eps}", comparison.difference, sum(comparison.n), comparison.ci95)
+        for comparison in compare_sets(general, fine)
     ]
 
 
@@ -339,13 +341,13 @@ def attacked_as_fgbmk(
 ) -> tuple[list[Metric], int]:
     """(clean_accuracy and accuracy@fgbmk-legacy-STEPS, how many rows the split has); see `attack.fgbmk_legacy`."""
     clean, under, of = [], [], 0
-    for shown in read_pictures(split, images, transform, limit=limit):
-        wanted, of, pixels = columns_of(shown.labels, head), shown.of, shown.images()
+    for batch in read_pictures(split, images, transform, limit=limit):
+        wanted, of, pixels = columns_of(batch.labels, head), batch.of, batch.images()
         clean.append(predictions(logits, pixels, batch_size=batch_size) == wanted)
-        found = fgbmk_legacy(
+        result = fgbmk_legacy(
             logits, pixels, wanted, mean=transform.mean, std=transform.std, steps=steps, batch_size=batch_size
         )
-        under.append(found.correct)
+        under.append(result.correct)
     chance = 1 / len(head.classes)
     return [
         share("clean_accuracy", np.concatenate(clean), chance),
@@ -368,14 +370,14 @@ def corrupted(
 
     Corruptions are `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+".
     """
-    names = tuple(corruptions.canonical(one.replace("+", ",")) for one in specs)
+    names = tuple(corruptions.canonical(spec.replace("+", ",")) for spec in specs)
     if not names or len(set(names)) < len(names):
         raise UsageError(f"corruptions {', '.join(names) or '(none)'}: different ones were expected.", "As in blur:5.")
     rows, of = [], 0
     for name in ("", *names):
         right = []
-        for shown in read_pictures(split, images, transform, limit=limit, spec=name):
-            of = shown.of
-            right.append(predictions(logits, shown.images(), batch_size=batch_size) == columns_of(shown.labels, head))
+        for batch in read_pictures(split, images, transform, limit=limit, spec=name):
+            of = batch.of
+            right.append(predictions(logits, batch.images(), batch_size=batch_size) == columns_of(batch.labels, head))
         rows.append(np.concatenate(right))
     return Corrupted(names, rows[0], np.stack(rows[1:])), of

@@ -85,9 +85,9 @@ def _inward(images: torch.Tensor, away: float) -> torch.Tensor:
     exact = images.double() + away
     if images.dtype == torch.float64:
         return exact
-    near = exact.to(images.dtype)
-    beyond = near.double() < exact if away < 0 else near.double() > exact
-    return torch.where(beyond, torch.nextafter(near, images), near)
+    rounded = exact.to(images.dtype)
+    beyond = rounded.double() < exact if away < 0 else rounded.double() > exact
+    return torch.where(beyond, torch.nextafter(rounded, images), rounded)
 
 
 def lengths(values: torch.Tensor) -> torch.Tensor:
@@ -97,8 +97,8 @@ def lengths(values: torch.Tensor) -> torch.Tensor:
     flat = values.flatten(1)
     largest = flat.abs().amax(1)
     scale = torch.where(largest > 0, largest, torch.ones_like(largest))
-    found: torch.Tensor = largest * (flat / scale[:, None]).norm(dim=1)
-    return found
+    norms: torch.Tensor = largest * (flat / scale[:, None]).norm(dim=1)
+    return norms
 
 
 def widened(each: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -117,17 +117,17 @@ def starts(
     (NEP 19), so the same call gives the same points in every version of it.
     """
     size = prod(shape)
-    found = np.empty((len(ids), size))
+    points = np.empty((len(ids), size))
     for row, name in enumerate(ids):
         digest = blake2b(f"snellen.attack/{seed}/{restart}\0{name}".encode(errors="surrogateescape"), digest_size=16)
         words = np.random.PCG64(int.from_bytes(digest.digest(), "little"))
         if norm == "linf":
-            found[row] = 2.0 * _uniform(words, size) - 1.0
+            points[row] = 2.0 * _uniform(words, size) - 1.0
         else:
             radius = float(_uniform(words, 1)[0])
             direction = _normal(words, size)
-            found[row] = direction * (radius / np.linalg.norm(direction))
-    return found.reshape(len(ids), *shape)
+            points[row] = direction * (radius / np.linalg.norm(direction))
+    return points.reshape(len(ids), *shape)
 
 
 def _uniform(words: np.random.PCG64, count: int) -> np.ndarray:

@@ -106,17 +106,17 @@ def pgd(
     import torch
 
     step = _settings(eps, steps, alpha, norm, random_start, restarts, batch_size)
-    given, wanted, aims = _inputs(images, labels, targets, bounds)
-    names = [str(i) for i in range(len(given))] if ids is None else [str(one) for one in ids]
-    if len(names) != len(given):
-        raise UsageError(f"{len(names):,} ids for {len(given):,} images.", "Give one id an image, or none.")
+    clean, wanted, aims = _inputs(images, labels, targets, bounds)
+    names = [str(i) for i in range(len(clean))] if ids is None else [str(name) for name in ids]
+    if len(names) != len(clean):
+        raise UsageError(f"{len(names):,} ids for {len(clean):,} images.", "Give one id an image, or none.")
     parts: list[Attacked] = []
     with evaluating(logits):
         device = _device(logits, images)
-        for first in range(0, len(given), batch_size):
+        for first in range(0, len(clean), batch_size):
             rows = slice(first, first + batch_size)
             aim = None if aims is None else aims[rows]
-            ball = Ball(given[rows], eps, norm, bounds)
+            ball = Ball(clean[rows], eps, norm, bounds)
             parts.append(
                 _restarted(
                     logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
@@ -126,11 +126,11 @@ def pgd(
     if not parts:
         raise UsageError("there are no images to attack.", "Give one at least.")
     return Attacked(
-        torch.cat([one.images for one in parts]),
-        np.concatenate([one.predicted for one in parts]),
-        np.concatenate([one.correct for one in parts]),
-        np.concatenate([one.distance for one in parts]),
-        np.concatenate([one.blind for one in parts]),
+        torch.cat([part.images for part in parts]),
+        np.concatenate([part.predicted for part in parts]),
+        np.concatenate([part.correct for part in parts]),
+        np.concatenate([part.distance for part in parts]),
+        np.concatenate([part.blind for part in parts]),
         step,
         parts[0].classes,
     )
@@ -178,7 +178,7 @@ def fgbmk_legacy(
     if steps not in (10, 20):
         raise UsageError(f"fgbmk-legacy has 10 or 20 steps; {steps} were asked for.", "Choose one of the two.")
     clean, wanted, _ = _inputs(images, labels, None, (0.0, 1.0))
-    shift, scale = (torch.tensor(one, dtype=clean.dtype).view(1, -1, 1, 1) for one in (list(mean), list(std)))
+    shift, scale = (torch.tensor(values, dtype=clean.dtype).view(1, -1, 1, 1) for values in (list(mean), list(std)))
     device = _device(logits, images)
 
     def normalised(values: torch.Tensor) -> torch.Tensor:
@@ -202,17 +202,17 @@ def predictions(logits: Logits, images: Any, *, batch_size: int = BATCH) -> np.n
     """[n] int64, the column of the largest logit of each image. Raises DataError where logits are no numbers."""
     import torch
 
-    given = torch.as_tensor(images)
-    found = [np.zeros(0, dtype=np.int64)]
+    tensor = torch.as_tensor(images)
+    columns = [np.zeros(0, dtype=np.int64)]
     with evaluating(logits), torch.no_grad():
-        device = _device(logits, given)
-        for first in range(0, len(given), batch_size):
-            seen = _finite(logits(given[first : first + batch_size].to(device)), first)
-            found.append(seen.argmax(1).cpu().numpy())
-    return np.concatenate(found)
+        device = _device(logits, tensor)
+        for first in range(0, len(tensor), batch_size):
+            outputs = _finite(logits(tensor[first : first + batch_size].to(device)), first)
+            columns.append(outputs.argmax(1).cpu().numpy())
+    return np.concatenate(columns)
 
 
-def gradient_in_logits(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def gradient_in_logits(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The gradient of the cross-entropy in the logits, divided by 1 - p_y: float64 [B, c].
 
     Args:
@@ -221,17 +221,17 @@ def gradient_in_logits(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor
     """
     import torch
 
-    exact = seen.detach().double()
+    exact = logits.detach().double()
     at = labels.to(exact.device)[:, None]
     others = exact.scatter(1, at, -torch.inf)
     return others.softmax(1).scatter(1, at, -1.0)
 
 
-def margin(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """float64 [B]: log-sum-exp of the other logits minus that of the label; the cross-entropy is its softplus."""
     import torch
 
-    exact = seen.detach().double()
+    exact = logits.detach().double()
     at = labels.to(exact.device)[:, None]
     return exact.scatter(1, at, -torch.inf).logsumexp(1) - exact.gather(1, at)[:, 0]
 
@@ -240,14 +240,14 @@ def margin(seen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def evaluating(logits: Any) -> Iterator[None]:
     """Evaluation mode for a module and all in it, and each one's own mode again at the end."""
     modules = list(logits.modules()) if hasattr(logits, "modules") else []
-    before = [one.training for one in modules]
-    for one in modules:
-        one.training = False
+    before = [module.training for module in modules]
+    for module in modules:
+        module.training = False
     try:
         yield
     finally:
-        for one, mode in zip(modules, before, strict=True):
-            one.training = mode
+        for module, mode in zip(modules, before, strict=True):
+            module.training = mode
 
 
 def _restarted(
@@ -267,7 +267,7 @@ def _restarted(
     import torch
 
     count = len(labels)
-    kept = ball.images.clone()
+    worst_images = ball.images.clone()
     predicted = torch.zeros(count, dtype=torch.int64)
     worst = torch.full((count,), -torch.inf, dtype=torch.float64)
     blind = torch.ones(count, dtype=torch.bool)
@@ -283,27 +283,27 @@ def _restarted(
         toward = labels[open_] if aims is None else aims[open_]
         points, dark = _ascended(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
         with torch.no_grad():
-            seen = _finite(logits(points.to(device)), first).cpu()
-        classes = seen.shape[1]
+            outputs = _finite(logits(points.to(device)), first).cpu()
+        classes = outputs.shape[1]
         _require_columns(toward, classes)
         _require_columns(labels, classes)
-        guess = seen.argmax(1)
-        loss = margin(seen, toward) * (1 if aims is None else -1)
+        guess = outputs.argmax(1)
+        loss = margin(outputs, toward) * (1 if aims is None else -1)
         done = guess != labels[open_] if aims is None else guess == toward
         loss = torch.where(done, torch.inf, loss)
         better = loss > worst[open_]
         rows = open_[better]
-        kept[rows], predicted[rows], worst[rows] = points[better], guess[better], loss[better]
+        worst_images[rows], predicted[rows], worst[rows] = points[better], guess[better], loss[better]
         blind[open_] &= dark
         open_ = open_[~done]
         if not len(open_):
             break
-    ball.require(kept, first)
+    ball.require(worst_images, first)
     return Attacked(
-        images=kept,
+        images=worst_images,
         predicted=predicted.numpy(),
         correct=(predicted == labels).numpy(),
-        distance=ball.distance(kept).numpy(),
+        distance=ball.distance(worst_images).numpy(),
         blind=blind.numpy(),
         alpha=alpha,
         classes=classes,
@@ -331,16 +331,16 @@ def _ascended(
     for step in range(steps):
         points = points.detach().requires_grad_(True)
         with torch.enable_grad():
-            seen = _finite(logits(points), first)
-            if not seen.requires_grad:
+            outputs = _finite(logits(points), first)
+            if not outputs.requires_grad:
                 raise UsageError(
                     "the classifier gives no gradient to its images.",
                     "Its logits must be computed by torch, outside of no_grad and inference_mode.",
                 )
-            _require_columns(toward, seen.shape[1])
+            _require_columns(toward, outputs.shape[1])
             # On the CPU in float64: there are devices without it.
-            slope = gradient_in_logits(seen.cpu(), toward) * (-1 if targeted else 1)
-            (ascent,) = torch.autograd.grad(seen, points, slope.to(seen.dtype).to(seen.device))
+            slope = gradient_in_logits(outputs.cpu(), toward) * (-1 if targeted else 1)
+            (ascent,) = torch.autograd.grad(outputs, points, slope.to(outputs.dtype).to(outputs.device))
         _require_gradient(ascent, first)
         if step == 0:
             dark = (ascent.flatten(1) == 0).all(1).cpu()
@@ -354,19 +354,19 @@ def _ascended(
     return points.detach().cpu(), dark
 
 
-def _finite(seen: torch.Tensor, first: int) -> torch.Tensor:
-    if seen.ndim != 2 or seen.shape[1] < 2:
+def _finite(logits: torch.Tensor, first: int) -> torch.Tensor:
+    if logits.ndim != 2 or logits.shape[1] < 2:
         raise DataError(
-            f"the classifier gives {list(seen.shape)}; logits [images, classes] of two classes or more were expected",
+            f"the classifier gives {list(logits.shape)}; logits [images, classes] of two classes or more were expected",
             "Give it images [B, 3, H, W] in [0, 1] and let it return logits.",
         )
-    if not bool(seen.isfinite().all()):
-        row = int((~seen.detach().isfinite()).any(1).nonzero()[0])
+    if not bool(logits.isfinite().all()):
+        row = int((~logits.detach().isfinite()).any(1).nonzero()[0])
         raise DataError(
             f"the logits of an image of the batch from image {first} on (place {row}) are not all finite",
             "Check the classifier's precision: float16 overflows at 65,504.",
         )
-    return seen
+    return logits
 
 
 def _require_columns(wanted: torch.Tensor, columns: int) -> None:
@@ -407,14 +407,14 @@ def _inputs(
     """Images, labels and targets as tensors on the CPU. Raises DataError."""
     import torch
 
-    given = torch.as_tensor(images).detach().cpu()
-    if given.dtype not in (torch.float32, torch.float64) or given.ndim < 2:
+    tensor = torch.as_tensor(images).detach().cpu()
+    if tensor.dtype not in (torch.float32, torch.float64) or tensor.ndim < 2:
         raise DataError(
-            f"images are {list(given.shape)} of {given.dtype}; float32 or float64 [n, 3, H, W] was expected",
+            f"images are {list(tensor.shape)} of {tensor.dtype}; float32 or float64 [n, 3, H, W] was expected",
             "Divide bytes by 255.",
         )
     low, high = bounds or (-float("inf"), float("inf"))
-    flat = given.flatten(1)
+    flat = tensor.flatten(1)
     fine = (flat >= low).all(1) & (flat <= high).all(1) & flat.isfinite().all(1)
     if not bool(fine.all()):
         row = int((~fine).nonzero()[0])
@@ -423,20 +423,20 @@ def _inputs(
             f"{low:g} to {high:g} was expected",
             "An attack works on pixels in [0, 1]; the classifier normalises inside.",
         )
-    wanted = _whole(labels, len(given), "labels")
-    return given, wanted, None if targets is None else _whole(targets, len(given), "targets")
+    wanted = _whole(labels, len(tensor), "labels")
+    return tensor, wanted, None if targets is None else _whole(targets, len(tensor), "targets")
 
 
-def _whole(values: Any, count: int, what: str) -> torch.Tensor:
+def _whole(values: Any, count: int, role: str) -> torch.Tensor:
     import torch
 
-    found = torch.as_tensor(values).detach().cpu()
-    if tuple(found.shape) != (count,) or found.is_floating_point() or bool((found < 0).any()):
+    columns = torch.as_tensor(values).detach().cpu()
+    if tuple(columns.shape) != (count,) or columns.is_floating_point() or bool((columns < 0).any()):
         raise DataError(
-            f"{what} are {list(found.shape)} of {found.dtype}; [{count}] columns of the logits, from 0, were expected",
+            f"{role} are {list(columns.shape)} of {columns.dtype}; [{count}] columns of the logits, from 0, were expected",
             "One class an image: rows with several labels have no cross-entropy of this kind.",
         )
-    return found.long()
+    return columns.long()
 
 
 def _device(logits: Any, images: Any) -> torch.device:
@@ -444,5 +444,5 @@ def _device(logits: Any, images: Any) -> torch.device:
     import torch
 
     weight = next(iter(logits.parameters()), None) if hasattr(logits, "parameters") else None
-    there = weight if isinstance(weight, torch.Tensor) else torch.as_tensor(images)
-    return there.device
+    tensor = weight if isinstance(weight, torch.Tensor) else torch.as_tensor(images)
+    return tensor.device

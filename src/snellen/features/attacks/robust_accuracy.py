@@ -67,28 +67,28 @@ class Curve(Struct, frozen=True, eq=False):
 
     def metrics(self) -> list[Metric]:
         """clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
-        found = [share("clean_accuracy", self.clean, 1 / self.classes)]
-        found += [share(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)]
+        metrics = [share("clean_accuracy", self.clean, 1 / self.classes)]
+        metrics += [share(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)]
         if self.reached is not None:
-            found += [
+            metrics += [
                 share(f"target_rate@{eps}", row) for eps, row in zip(self.settings.eps, self.reached, strict=True)
             ]
-        return found
+        return metrics
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
-        told = []
+        notes = []
         blind = int(self.blind.any(axis=0).sum())
         if blind:
-            told.append(
+            notes.append(
                 f"{blind:,} images gave no gradient at all and were never attacked; their accuracy is no robustness."
             )
         mended = int((self.correct & ~self.clean).any(axis=0).sum())
         if mended:
-            told.append(
+            notes.append(
                 f"{mended:,} images were wrong without attack and right under some attack; they count as right there."
             )
-        return told
+        return notes
 
 
 class SetComparison(Struct, frozen=True):
@@ -141,8 +141,8 @@ def curve(
     """
     import torch
 
-    written = tuple(one.strip() if isinstance(one, str) else f"{one:g}" for one in eps)
-    values = [strength(one) if isinstance(one, str) else float(one) for one in eps]
+    written = tuple(text.strip() if isinstance(text, str) else f"{text:g}" for text in eps)
+    values = [strength(text) if isinstance(text, str) else float(text) for text in eps]
     if not values or len(set(values)) < len(values):
         raise UsageError(
             f"strengths {', '.join(written) or '(none)'}: different ones were expected.", "As in 1/255,2/255."
@@ -192,16 +192,16 @@ def curve(
 
 def joined(parts: Sequence[Curve]) -> Curve:
     """One curve of several over different images, all attacked with the same settings. Raises UsageError."""
-    if not parts or any(one.settings != parts[0].settings or one.classes != parts[0].classes for one in parts):
+    if not parts or any(part.settings != parts[0].settings or part.classes != parts[0].classes for part in parts):
         raise UsageError("curves of different settings, or none, cannot be joined.", "Attack all in the same way.")
-    reached = [one.reached for one in parts if one.reached is not None]
+    reached = [part.reached for part in parts if part.reached is not None]
     return Curve(
         settings=parts[0].settings,
-        clean=np.concatenate([one.clean for one in parts]),
-        correct=np.concatenate([one.correct for one in parts], axis=1),
+        clean=np.concatenate([part.clean for part in parts]),
+        correct=np.concatenate([part.correct for part in parts], axis=1),
         reached=np.concatenate(reached, axis=1) if reached else None,
-        distance=np.max([one.distance for one in parts], axis=0),
-        blind=np.concatenate([one.blind for one in parts], axis=1),
+        distance=np.max([part.distance for part in parts], axis=0),
+        blind=np.concatenate([part.blind for part in parts], axis=1),
         classes=parts[0].classes,
     )
 
@@ -217,23 +217,23 @@ def compare_sets(first: Curve, second: Curve) -> list[SetComparison]:
     """
     if first.settings != second.settings:
         raise UsageError("the two sets were attacked with different settings.", "Attack both in the same way.")
-    found = []
+    comparisons = []
     for row, eps in enumerate(first.settings.eps):
-        kept, counts, limits = [], [], []
-        for one in (first, second):
-            count = int(one.clean.sum())
-            kept_share = float(one.correct[row][one.clean].mean()) if count else None
-            kept.append(kept_share)
+        shares, counts, limits = [], [], []
+        for side in (first, second):
+            count = int(side.clean.sum())
+            share_kept = float(side.correct[row][side.clean].mean()) if count else None
+            shares.append(share_kept)
             counts.append(count)
-            limits.append(None if kept_share is None else wilson(kept_share, count))
+            limits.append(None if share_kept is None else wilson(share_kept, count))
         difference, between = None, None
-        if kept[0] is not None and kept[1] is not None and limits[0] is not None and limits[1] is not None:
-            difference = kept[0] - kept[1]
-            down = sqrt((kept[0] - limits[0][0]) ** 2 + (limits[1][1] - kept[1]) ** 2)
-            up = sqrt((limits[0][1] - kept[0]) ** 2 + (kept[1] - limits[1][0]) ** 2)
+        if shares[0] is not None and shares[1] is not None and limits[0] is not None and limits[1] is not None:
+            difference = shares[0] - shares[1]
+            down = sqrt((shares[0] - limits[0][0]) ** 2 + (limits[1][1] - shares[1]) ** 2)
+            up = sqrt((limits[0][1] - shares[0]) ** 2 + (shares[1] - limits[1][0]) ** 2)
             between = Interval(difference - down, difference + up, IntervalMethod("Newcombe"))
-        found.append(SetComparison(eps, (kept[0], kept[1]), (counts[0], counts[1]), difference, between))
-    return found
+        comparisons.append(SetComparison(eps, (shares[0], shares[1]), (counts[0], counts[1]), difference, between))
+    return comparisons
 
 
 def share(name: str, right: np.ndarray, chance: float | None = None) -> Metric:

@@ -98,21 +98,23 @@ class Encoder:
         """Output to its width, found by encoding one grey picture."""
         height, width = self.transform.size
         with torch.inference_mode():
-            seen = self.encode(torch.zeros(1, 3, height, width, device=self.device))
-        return {name: int(values.shape[1]) for name, values in seen.items()}
+            outputs = self.encode(torch.zeros(1, 3, height, width, device=self.device))
+        return {name: int(values.shape[1]) for name, values in outputs.items()}
 
     def work(self) -> float:
         """Multiply-adds of one picture, roughly: every weight meets every patch."""
-        return float(sum(one.numel() for one in self.module.parameters())) * max(1, self._parts.patches)
+        return float(sum(weight.numel() for weight in self.module.parameters())) * max(1, self._parts.patches)
 
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
         """Outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
         blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
         caught: list[torch.Tensor] = []
-        given: list[torch.Tensor] = []
+        projector_inputs: list[torch.Tensor] = []
         hooks = [block.register_forward_hook(_catch(caught)) for block in blocks]
         if "projector_input" in self.outputs and self._parts.projector is not None:
-            hooks.append(self._parts.projector.register_forward_pre_hook(_catch_input(given), with_kwargs=True))
+            hooks.append(
+                self._parts.projector.register_forward_pre_hook(_catch_input(projector_inputs), with_kwargs=True)
+            )
         try:
             known = dict(self._parts.call(pixels.to(self.device, self.compute)))
         finally:
@@ -123,9 +125,11 @@ class Encoder:
                 f"{self.name}: {len(caught)} of its last {len(blocks)} blocks were called; its tokens cannot be read",
                 "Choose other outputs, or another encoder.",
             )
-        tokens = [self._normed(one, len(pixels)) for one in caught]
-        if given:
-            known["projector_input"] = given[0].reshape(len(pixels), -1, given[0].shape[-1]).mean(1)
+        tokens = [self._normed(output, len(pixels)) for output in caught]
+        if projector_inputs:
+            known["projector_input"] = (
+                projector_inputs[0].reshape(len(pixels), -1, projector_inputs[0].shape[-1]).mean(1)
+            )
         return {name: self._output(name, tokens, known).float() for name in self.outputs}
 
     def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -138,17 +142,17 @@ class Encoder:
 
     def _depth(self, output: str) -> int:
         """How many blocks an output is read from."""
-        found = OUTPUT.fullmatch(output)
-        kind = found[1] if found else None
+        match = OUTPUT.fullmatch(output)
+        kind = match[1] if match else None
         if (
-            found is None
+            match is None
             or (kind is None and output not in self._parts.extras)
             or (kind == "cls" and not self._parts.first)
         ):
-            there = ["cls", "cls_lastN"] if self._parts.first else []
-            there += ["patch_mean", "patch_mean_lastN", *sorted(self._parts.extras)]
-            raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(there)}.")
-        depth = 0 if kind is None else int(found[2] or 1)
+            known = ["cls", "cls_lastN"] if self._parts.first else []
+            known += ["patch_mean", "patch_mean_lastN", *sorted(self._parts.extras)]
+            raise UsageError(f"{self.name} has no output {output!r}.", f"It has: {', '.join(known)}.")
+        depth = 0 if kind is None else int(match[2] or 1)
         if depth > len(self._parts.blocks):
             raise UsageError(
                 f"{output} asks for {depth} blocks of {self.name}, which has {len(self._parts.blocks)}.",
@@ -165,13 +169,13 @@ class Encoder:
         return normed
 
     def _output(self, name: str, tokens: Sequence[torch.Tensor], known: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        found = OUTPUT.fullmatch(name)
-        if found is None or found[1] is None:
+        match = OUTPUT.fullmatch(name)
+        if match is None or match[1] is None:
             return known[name]
-        last = tokens[len(tokens) - int(found[2] or 1) :]
-        if found[1] == "cls":
-            return torch.cat([one[:, 0] for one in last], dim=1)
-        return torch.cat([one[:, one.shape[1] - self._parts.patches :].mean(1) for one in last], dim=1)
+        last = tokens[len(tokens) - int(match[2] or 1) :]
+        if match[1] == "cls":
+            return torch.cat([block[:, 0] for block in last], dim=1)
+        return torch.cat([block[:, block.shape[1] - self._parts.patches :].mean(1) for block in last], dim=1)
 
 
 def _catch(caught: list[torch.Tensor]) -> Callable[..., None]:
@@ -181,9 +185,9 @@ def _catch(caught: list[torch.Tensor]) -> Callable[..., None]:
     return hook
 
 
-def _catch_input(given: list[torch.Tensor]) -> Callable[..., None]:
+def _catch_input(inputs: list[torch.Tensor]) -> Callable[..., None]:
     def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
-        given.append(next(one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)))
+        inputs.append(next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, torch.Tensor)))
 
     return hook
 

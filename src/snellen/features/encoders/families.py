@@ -74,30 +74,30 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
     texts.append(
         ("families.toml", files("snellen.features.encoders").joinpath("families.toml").read_text(encoding="utf-8"))
     )
-    found: list[Tower] = []
+    towers: list[Tower] = []
     for where, text in texts:
         try:
-            found += msgspec.convert(tomllib.loads(text).get("tower", []), list[Tower])
-            for one in found:
-                for pattern in one.match:
+            towers += msgspec.convert(tomllib.loads(text).get("tower", []), list[Tower])
+            for tower in towers:
+                for pattern in tower.match:
                     re.compile(pattern)
         except (ValueError, re.error, RecursionError) as error:
             raise DataError(
                 f"{where}: {error}",
                 'A tower is [[tower]] with name, match = ["…"], paradigms = ["Con", …], data, parameters.',
             ) from error
-    return tuple(found)
+    return tuple(towers)
 
 
 def tower_of(encoder: str, towers: Sequence[Tower]) -> Tower | None:
     """The first tower that one of its expressions finds in the encoder's name; None where there is none."""
-    return next((one for one in towers if any(re.search(part, encoder, re.I) for part in one.match)), None)
+    return next((tower for tower in towers if any(re.search(part, encoder, re.I) for part in tower.match)), None)
 
 
 def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
     """Mean accuracy of the encoders trained with each paradigm, beside that of the other known ones."""
-    known = {one.encoder: tower_of(one.encoder, towers) for one in accuracies}
-    tagged = [one for one in accuracies if known[one.encoder] is not None]
+    known = {accuracy.encoder: tower_of(accuracy.encoder, towers) for accuracy in accuracies}
+    tagged = [accuracy for accuracy in accuracies if known[accuracy.encoder] is not None]
     rows = []
     for tag in PARADIGMS:
         inside = {name for name, tower in known.items() if tower is not None and tag in tower.paradigms}
@@ -108,8 +108,10 @@ def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list
 
 def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
     """Mean accuracy of the encoders of each class of data scale, beside that of the other known ones."""
-    known = {one.encoder: tower_of(one.encoder, towers) for one in accuracies}
-    tagged = [one for one in accuracies if (tower := known[one.encoder]) is not None and tower.data is not None]
+    known = {accuracy.encoder: tower_of(accuracy.encoder, towers) for accuracy in accuracies}
+    tagged = [
+        accuracy for accuracy in accuracies if (tower := known[accuracy.encoder]) is not None and tower.data is not None
+    ]
     rows = []
     for scale in SCALES:
         inside = {name for name, tower in known.items() if tower is not None and tower.data == scale}
@@ -120,24 +122,31 @@ def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> li
 
 def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
     """Each encoder's mean over the data sets that all have, from the smallest tower to the largest, unknown ones last."""
-    shared = _shared(accuracies, {one.encoder for one in accuracies})
+    shared = _shared(accuracies, {accuracy.encoder for accuracy in accuracies})
     sized: list[Row] = []
-    for name in dict.fromkeys(one.encoder for one in accuracies):
+    for name in dict.fromkeys(accuracy.encoder for accuracy in accuracies):
         tower = tower_of(name, towers)
-        given = next((one.parameters for one in accuracies if one.encoder == name and one.parameters is not None), None)
-        size = given if given is not None else tower.parameters if tower is not None else None
+        stated = next(
+            (
+                accuracy.parameters
+                for accuracy in accuracies
+                if accuracy.encoder == name and accuracy.parameters is not None
+            ),
+            None,
+        )
+        size = stated if stated is not None else tower.parameters if tower is not None else None
         sized.append(Row(name, (name,), shared, _mean(accuracies, {name}, shared), None, size))
     return sorted(sized, key=lambda row: (row.parameters is None, row.parameters or 0.0))
 
 
 def untagged(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[str]:
     """Encoders that no tower knows: they are in no table but that by encoder scale."""
-    names = dict.fromkeys(one.encoder for one in accuracies)
+    names = dict.fromkeys(accuracy.encoder for accuracy in accuracies)
     return [name for name in names if tower_of(name, towers) is None]
 
 
 def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Row:
-    names = tuple(dict.fromkeys(one.encoder for one in accuracies))
+    names = tuple(dict.fromkeys(accuracy.encoder for accuracy in accuracies))
     outside = {name for name in names if name not in inside}
     shared = _shared(accuracies, set(names))
     return Row(
@@ -152,13 +161,15 @@ def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Row:
 
 def _shared(accuracies: Sequence[Accuracy], encoders: set[str]) -> tuple[str, ...]:
     """Data sets that each of the encoders has, in the order given."""
-    there = {(one.encoder, one.dataset) for one in accuracies}
-    sets = dict.fromkeys(one.dataset for one in accuracies)
-    return tuple(name for name in sets if all((encoder, name) in there for encoder in encoders))
+    measured = {(accuracy.encoder, accuracy.dataset) for accuracy in accuracies}
+    sets = dict.fromkeys(accuracy.dataset for accuracy in accuracies)
+    return tuple(name for name in sets if all((encoder, name) in measured for encoder in encoders))
 
 
 def _mean(accuracies: Sequence[Accuracy], encoders: set[str], datasets: Sequence[str]) -> float | None:
-    values = [one.value for one in accuracies if one.encoder in encoders and one.dataset in datasets]
+    values = [
+        accuracy.value for accuracy in accuracies if accuracy.encoder in encoders and accuracy.dataset in datasets
+    ]
     return float(np.mean(values)) if values else None
 
 

@@ -95,9 +95,11 @@ def open_transformers(
     inner = model.model if vlm and hasattr(model, "model") and hasattr(model.model, "get_image_features") else model
     tower = _first(inner, TOWERS) or inner
     transform = read_transform(checkpoint, tower, label)
-    blocks = max((one for one in tower.modules() if isinstance(one, nn.ModuleList)), key=len, default=nn.ModuleList())
-    found = _first(tower, NORMS)
-    norm = found if found is not None else nn.Identity()
+    blocks = max(
+        (module for module in tower.modules() if isinstance(module, nn.ModuleList)), key=len, default=nn.ModuleList()
+    )
+    final_norm = _first(tower, NORMS)
+    norm = final_norm if final_norm is not None else nn.Identity()
     projector = _first(inner, PROJECTORS) or (_first(tower, PROJECTORS) if vlm else None)
     side = _patch_size(tower, label)
     patches = (transform.size[0] // side) * (transform.size[1] // side)
@@ -201,7 +203,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         transformers_logging.set_verbosity(before)
         if verbose:
             transformers_logging.enable_progress_bar()
-    missing = sorted(one for one in report["missing_keys"] if not _of_language(one))
+    missing = sorted(key for key in report["missing_keys"] if not _of_language(key))
     if missing:
         raise PreflightError(
             f"{label}: {len(missing)} tensors are missing from the weights, first {missing[0]!r}; they would be filled "
@@ -225,24 +227,28 @@ def _call(inner: Any, tower: Any, vlm: bool, kind: str) -> Callable[[torch.Tenso
     def aligned(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
         if kind in PACKED:
             rows, grid = packed(pixels, tower.config)
-            seen = inner.get_image_features(rows, image_grid_thw=grid)
+            output = inner.get_image_features(rows, image_grid_thw=grid)
         elif kind in TILED:
-            seen = inner.get_image_features(pixels[:, None])
+            output = inner.get_image_features(pixels[:, None])
         else:
-            seen = inner.get_image_features(pixel_values=pixels)
-        tokens = getattr(seen, "pooler_output", seen)
+            output = inner.get_image_features(pixel_values=pixels)
+        tokens = getattr(output, "pooler_output", output)
         if isinstance(tokens, torch.Tensor):
             return {"aligned": tokens.reshape(len(pixels), -1, tokens.shape[-1]).mean(1)}
-        return {"aligned": torch.stack([one.reshape(-1, one.shape[-1]).mean(0) for one in tokens])}
+        return {
+            "aligned": torch.stack(
+                [picture_tokens.reshape(-1, picture_tokens.shape[-1]).mean(0) for picture_tokens in tokens]
+            )
+        }
 
     def pooled(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
         if tower is not inner and hasattr(inner, "get_image_features"):
-            seen = inner.get_image_features(pixel_values=pixels)
-            return {"embedding": getattr(seen, "pooler_output", seen)}
-        seen = tower(pixel_values=pixels)
-        own = getattr(seen, "image_embeds", None)
-        own = getattr(seen, "pooler_output", None) if own is None else own
-        return {"embedding": seen.last_hidden_state[:, 0] if own is None else own}
+            output = inner.get_image_features(pixel_values=pixels)
+            return {"embedding": getattr(output, "pooler_output", output)}
+        output = tower(pixel_values=pixels)
+        own = getattr(output, "image_embeds", None)
+        own = getattr(output, "pooler_output", None) if own is None else own
+        return {"embedding": output.last_hidden_state[:, 0] if own is None else own}
 
     return aligned if vlm else pooled
 
@@ -251,10 +257,10 @@ def _prefix(
     call: Callable[[torch.Tensor], Any], blocks: nn.ModuleList, patches: int, transform: Transform, label: str
 ) -> int:
     """How many tokens stand before those of the patches, from one trial picture."""
-    seen: list[torch.Tensor] = []
+    block_outputs: list[torch.Tensor] = []
 
     def keep(module: nn.Module, args: Any, output: Any) -> None:
-        seen.append(output[0] if isinstance(output, tuple) else output)
+        block_outputs.append(output[0] if isinstance(output, tuple) else output)
 
     hook = blocks[-1].register_forward_hook(keep)
     weight = next(blocks.parameters())
@@ -265,8 +271,8 @@ def _prefix(
         raise _unreadable(label, f"a trial picture of {transform.size} fails: {_line(error)}") from error
     finally:
         hook.remove()
-    if not seen or seen[0].ndim not in (2, 3) or (count := seen[0].shape[-2] - patches) < 0:
-        shapes = [list(one.shape) for one in seen]
+    if not block_outputs or block_outputs[0].ndim not in (2, 3) or (count := block_outputs[0].shape[-2] - patches) < 0:
+        shapes = [list(tensor.shape) for tensor in block_outputs]
         raise _unreadable(label, f"its last block gives {shapes}; {patches} patch tokens were expected")
     return count
 
@@ -282,11 +288,11 @@ def _patch_size(tower: Any, label: str) -> int:
 def _first(module: Any, names: Sequence[str]) -> Any:
     """The first of some attributes (dotted) that is a module, None where none is."""
     for name in names:
-        found = module
+        attribute = module
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if isinstance(found, nn.Module):
-            return found
+            attribute = getattr(attribute, part, None)
+        if isinstance(attribute, nn.Module):
+            return attribute
     return None
 
 
@@ -298,7 +304,7 @@ def _unreadable(label: str, why: str) -> PreflightError:
 
 
 def _three(values: Any) -> tuple[float, float, float]:
-    several = [float(one) for one in values] if isinstance(values, list | tuple) else [float(values)] * 3
+    several = [float(value) for value in values] if isinstance(values, list | tuple) else [float(values)] * 3
     return several[0], several[1], several[2]
 
 

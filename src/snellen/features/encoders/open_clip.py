@@ -59,8 +59,8 @@ def open_openclip(
     tower = tower.to(target, getattr(torch, pick_dtype(compute, target, None)))
 
     def call(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        seen = tower(pixels)
-        return {"embedding": seen[0] if isinstance(seen, tuple) else seen}
+        output = tower(pixels)
+        return {"embedding": output[0] if isinstance(output, tuple) else output}
 
     parts = Parts(call, list(blocks), norm, patches, first, frozenset({"embedding"}), sequence_first=sequence_first)
     origin = {"open_clip": name, "weights": weights_digest(tower), "norm": type(norm).__name__}
@@ -76,7 +76,7 @@ def read_transform(config: Mapping[str, Any]) -> Transform:
         raise PreflightError(
             f"open_clip asks for resize mode {mode!r} at {height} x {width}.", "Choose a model without padding."
         )
-    mean, std = ([float(one) for one in config[key]] for key in ("mean", "std"))
+    mean, std = ([float(value) for value in config[key]] for key in ("mean", "std"))
     return Transform(
         resize=(height, width) if mode == "squash" else (height,),
         interpolation=config["interpolation"],

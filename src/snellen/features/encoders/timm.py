@@ -61,7 +61,7 @@ def read_transform(config: Mapping[str, Any]) -> Transform:
             f"timm asks for crop mode {mode!r} at {height} x {width}.", "Choose a model with square, centred pictures."
         )
     side = int(height / share)
-    mean, std = ([float(one) for one in config[key]] for key in ("mean", "std"))
+    mean, std = ([float(value) for value in config[key]] for key in ("mean", "std"))
     return Transform(
         resize=(side, side) if mode == "squash" else (side,),
         interpolation=config["interpolation"],

@@ -74,7 +74,7 @@ def extract(
     try:
         marks = _marks(tree, rows.ids, Path(images), allow_missing)
         identity = {**encoder.identity(), "dtype": dtype, "data": data_digest(rows, marks)}
-        origin = {"encoder": encoder.name, "splits": [str(one) for one in splits], "images": str(images)}
+        origin = {"encoder": encoder.name, "splits": [str(split) for split in splits], "images": str(images)}
         with Writer(out, identity, rows, encoder.widths(), dtype, origin, _notes(rows)) as writer:
             remaining = writer.remaining
             done = len(rows.ids) - len(remaining)
@@ -109,8 +109,8 @@ def extract(
 def data_digest(rows: Rows, marks: Sequence[str]) -> str:
     """`sha256:` over ids, splits, class ids and names of all rows, and over the size or checksum of their pictures."""
     total = sha256()
-    for one in zip(rows.ids, rows.splits, rows.labels.ids(), marks, strict=True):
-        total.update("\0".join(map(str, one)).encode(errors="surrogateescape") + b"\n")
+    for row in zip(rows.ids, rows.splits, rows.labels.ids(), marks, strict=True):
+        total.update("\0".join(map(str, row)).encode(errors="surrogateescape") + b"\n")
     total.update("\n".join(rows.labels.names or ()).encode())
     return f"sha256:{total.hexdigest()}"
 
@@ -123,21 +123,21 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
     """
     marks: list[str] = []
     absent: list[str] = []
-    whole = False
+    in_tar = False
     for name in ids:
         if not tree.exists(name):
             absent.append(name)
             marks.append("")
             continue
-        one = tree.blob(name)
-        if isinstance(one, FileBlob):
-            marks.append(str(one.path.stat().st_size))
-        elif isinstance(one, ZipBlob):
-            marks.append(f"{one.tree.size(one.name)} {one.tree.checksum(one.name):08x}")
+        blob = tree.blob(name)
+        if isinstance(blob, FileBlob):
+            marks.append(str(blob.path.stat().st_size))
+        elif isinstance(blob, ZipBlob):
+            marks.append(f"{blob.tree.size(blob.name)} {blob.tree.checksum(blob.name):08x}")
         else:
             marks.append("there")
-            whole = True
-    if whole:  # members of a tar have no checksums
+            in_tar = True
+    if in_tar:  # members of a tar have no checksums
         marks[0] += f" {tree.digest()}"
     if absent and (not allow_missing or len(absent) == len(ids)):
         raise DataError(

@@ -67,27 +67,29 @@ def encode_rows(
     room: torch.Tensor | None = None
     with single_threaded():  # each thread that decodes forms its own products
         for numbers, pictures in _batches(blob, rows, transform, batch_size, workers):
-            missing = {row: str(one) for row, one in zip(numbers, pictures, strict=True) if isinstance(one, DataError)}
+            missing = {
+                row: str(pixels) for row, pixels in zip(numbers, pictures, strict=True) if isinstance(pixels, DataError)
+            }
             if missing and not allow_missing:
-                fault = next(one for one in pictures if isinstance(one, DataError))
+                fault = next(pixels for pixels in pictures if isinstance(pixels, DataError))
                 raise DataError(
                     fault.message,
                     f"{fault.hint} Or go on without such pictures: --allow-missing lists them in the store.",
                 ) from fault
-            there = [index for index, one in enumerate(pictures) if not isinstance(one, DataError)]
+            present = [index for index, pixels in enumerate(pictures) if not isinstance(pixels, DataError)]
             values: dict[str, np.ndarray] = {}
-            if there:
+            if present:
                 with torch.inference_mode():
-                    chosen = [pictures[index] for index in there]
+                    chosen = [pictures[index] for index in present]
                     if encoder.device.type == "cpu":
                         if room is None:
                             room = torch.empty(batch_size, 3, *transform.size, dtype=torch.float32)
-                        seen = encoder.encode(normalised_into(room, chosen, transform))
+                        outputs = encoder.encode(normalised_into(room, chosen, transform))
                     else:  # bytes are a quarter of what there would be to send
-                        seen = encoder.encode(normalised(torch.stack(chosen).to(encoder.device), transform))
-                for name, tensor in seen.items():
+                        outputs = encoder.encode(normalised(torch.stack(chosen).to(encoder.device), transform))
+                for name, tensor in outputs.items():
                     values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
-                    values[name][there] = tensor.cpu().numpy()
+                    values[name][present] = tensor.cpu().numpy()
             yield Encoded(numbers, values, missing)
 
 
@@ -100,8 +102,8 @@ def _batches(
     """
     import torch
 
-    held = batch_size + 2 * max(batch_size, workers)  # a batch of one keeps all threads at work, too
-    places = torch.empty(held, 3, *transform.size, dtype=torch.uint8)
+    capacity = batch_size + 2 * max(batch_size, workers)  # a batch of one keeps all threads at work, too
+    places = torch.empty(capacity, 3, *transform.size, dtype=torch.uint8)
     turns = cycle(places.unbind())
 
     def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:
@@ -115,7 +117,7 @@ def _batches(
         coming = iter(rows)
         try:
             while True:
-                for row in islice(coming, held - len(waiting)):
+                for row in islice(coming, capacity - len(waiting)):
                     waiting.append((int(row), pool.submit(load, int(row), next(turns))))
                 if not waiting:
                     return

@@ -171,7 +171,7 @@ def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], trans
         batch: float32 [B, 3, H, W] on the CPU.
         pictures: uint8 [3, H, W] each, B at most.
     """
-    scale, shift = (one[0] for one in _line(transform, 255.0))
+    scale, shift = (term[0] for term in _line(transform, 255.0))
     for place, picture in zip(batch, pictures, strict=False):
         place.copy_(picture).mul_(scale).add_(shift)
     return batch[: len(pictures)]
@@ -209,16 +209,16 @@ def require_encoder(path: Path, stored: Any, encoder: Any) -> None:
     _require_same(stored, encoder, f"the features in '{path}' are of another encoder than this one.")
 
 
-def _require_same(stored: Any, mine: Any, said: str) -> None:
+def _require_same(stored: Any, current: Any, problem: str) -> None:
     from msgspec import json
 
     from snellen.engine.fingerprint import differences
 
-    before, now = (json.decode(json.encode(one)) for one in (stored or {}, mine))
+    before, now = (json.decode(json.encode(identity)) for identity in (stored or {}, current))
     changed = list(differences(before, now))
     if changed:
         lines = "\n".join(f"  {name}  {old}  ->  {new}" for name, old, new in changed)
         raise FingerprintError(
-            f"{said}\n{lines}",
+            f"{problem}\n{lines}",
             "Use the encoder that the store was made with, or extract anew with this one.",
         )

@@ -59,9 +59,9 @@ class Scattered:
                 f"--device {device} names one GPU, and every worker has one of its own.", "Write --device cuda."
             )
         folder = Path(spec.removeprefix("hf:")).expanduser()
-        there = str(folder.absolute()) if folder.is_dir() and spec != "embedded" else spec
+        location = str(folder.absolute()) if folder.is_dir() and spec != "embedded" else spec
         self.name = spec
-        self._opening = partial(open_encoder, there, outputs, device=device, compute=compute, revision=revision)
+        self._opening = partial(open_encoder, location, outputs, device=device, compute=compute, revision=revision)
         self._cluster = Cluster(ray, nproc, gpus=device != "cpu")
         self._runner = asyncio.Runner()
         self._pool: Pool | None = None
@@ -114,8 +114,8 @@ class Scattered:
         flying: set[asyncio.Task[list[Encoded]]] = set()
         while True:
             for rows in islice(pieces, AHEAD * pool.size - len(flying)):
-                asked = partial(_packed_rows, blob, rows, settings)
-                flying.add(loop.create_task(pool.ask(asked)))
+                request = partial(_packed_rows, blob, rows, settings)
+                flying.add(loop.create_task(pool.ask(request)))
             if not flying:
                 return
             done, flying = self._runner.run(_first_of(flying))
@@ -125,7 +125,7 @@ class Scattered:
     def _same(self, loaded: Mapping[str, Any]) -> None:
         """Whether all workers hold the same encoder."""
         self._loaded = self._loaded or loaded
-        changed = [f"{name} {one!r} and {other!r}" for name, one, other in differences(self._loaded, loaded)]
+        changed = [f"{name} {first!r} and {second!r}" for name, first, second in differences(self._loaded, loaded)]
         if changed:
             raise PreflightError(
                 f"workers loaded different encoders: {'; '.join(changed)}.",
@@ -143,12 +143,12 @@ class HostedEncoder:
     async def load(self) -> dict[str, Any]:
         return {"identity": self._encoder.identity(), "widths": self._encoder.widths()}
 
-    async def ask(self, asked: Any) -> Any:
+    async def ask(self, request: Any) -> Any:
         import torch
 
-        (batch_size, workers, allow_missing), carried = asked
-        blobs = {row: unpacked(one) for row, one in carried}
-        if any(one is None for one in blobs.values()):
+        (batch_size, workers, allow_missing), carried = request
+        blobs = {row: unpacked(blob) for row, blob in carried}
+        if any(blob is None for blob in blobs.values()):
             return UNSEEN
 
         def encoded() -> list[Encoded]:

@@ -161,6 +161,6 @@ def coefficients(length: int, size: int, interpolation: Filter) -> tuple[NDArray
 
 def _bicubic(away: NDArray[np.float64]) -> NDArray[np.float64]:
     """The cubic convolution of Keys with a = -1/2, of distances from 0."""
-    near = (1.5 * away - 2.5) * away * away + 1.0
-    far = (((away - 5.0) * away + 8.0) * away - 4.0) * -0.5
-    return np.where(away < 1.0, near, np.where(away < 2.0, far, 0.0))
+    inner = (1.5 * away - 2.5) * away * away + 1.0
+    outer = (((away - 5.0) * away + 8.0) * away - 4.0) * -0.5
+    return np.where(away < 1.0, inner, np.where(away < 2.0, outer, 0.0))

@@ -18,9 +18,9 @@ A_THREAD = 2e9
 """Multiply-adds of a batch that keep one thread busy: some 40 ms of a core, against some microseconds a barrier."""
 
 
-def threads_for(work: float, there: int) -> int:
+def threads_for(work: float, available: int) -> int:
     """Threads for a batch of `work` multiply-adds where `there` could be had; at least 1."""
-    return max(1, min(there, int(work // A_THREAD)))
+    return max(1, min(available, int(work // A_THREAD)))
 
 
 @contextmanager

@@ -119,76 +119,76 @@ class Probe(Struct, frozen=True, eq=False):
 
     def per_class(self) -> list[ClassRow]:
         """Every class that has a test row, in the order of ids; for one label a row."""
-        told = []
+        rows = []
         for column, identity in enumerate(self.labels.classes):
             if self.several is not None:
-                mine = self.targets[:, column]
-                right = self.predicted[mine, column].astype(np.float64)
+                in_class = self.targets[:, column]
+                right = self.predicted[in_class, column].astype(np.float64)
             else:
-                mine = self.targets == identity
-                right = self.correct[mine].astype(np.float64)
-            if mine.any():
-                told.append(
+                in_class = self.targets == identity
+                right = self.correct[in_class].astype(np.float64)
+            if in_class.any():
+                rows.append(
                     ClassRow(
                         int(identity),
                         self.labels.name(column),
                         int(self.train_counts[column]),
-                        int(mine.sum()),
+                        int(in_class.sum()),
                         float(right.mean()),
                         interval(right, np.arange(len(right), dtype=np.int64)),
                     )
                 )
-        return told
+        return rows
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
-        told = []
+        notes = []
         if self.settings.protocol != "train/test":
-            told.append(f"There is no test split, so every row was tested once: {self.settings.protocol}.")
+            notes.append(f"There is no test split, so every row was tested once: {self.settings.protocol}.")
         lost = int((self.rank > self.settings.classes).sum())
         if lost:
             absent = len(np.unique(self.targets[self.rank > self.settings.classes]))
-            told.append(f"{lost:,} test rows are of {absent:,} classes without a training row; they count as wrong.")
+            notes.append(f"{lost:,} test rows are of {absent:,} classes without a training row; they count as wrong.")
         if self.several is None and self.settings.classes <= 5:
-            told.append(f"accuracy/top5 says nothing with {self.settings.classes} classes and is left out.")
+            notes.append(f"accuracy/top5 says nothing with {self.settings.classes} classes and is left out.")
         if self.several is not None and self.several.skipped:
-            told.append(
+            notes.append(
                 f"{self.several.skipped:,} classes have no positive test row; they are in no mean over classes."
             )
         if self.several is not None:
             untaught = int((~self.several.learnt & (self.several.positives > 0)).sum())
             if untaught:
-                told.append(
+                notes.append(
                     f"{untaught:,} classes have positive test rows and no training row to be learnt from, with them and "
                     "without them; they are skipped in every figure."
                 )
-        if self.settings.grid > 1 and any(one.held_out == 0 for one in self.trained):
-            told.append(NOT_CHOSEN)
+        if self.settings.grid > 1 and any(fit.held_out == 0 for fit in self.trained):
+            notes.append(NOT_CHOSEN)
         if not self.settings.converged:
-            told.append(f"The last fit stopped {self.settings.gap:.1e} of its objective above the minimum.")
-        edges = [one for one in self.trained if one.tried and one.strength == one.tried[-1].strength]
+            notes.append(f"The last fit stopped {self.settings.gap:.1e} of its objective above the minimum.")
+        edges = [fit for fit in self.trained if fit.tried and fit.strength == fit.tried[-1].strength]
         if edges:
-            told.append(
+            notes.append(
                 f"The strength chosen is the last of its grid ({edges[0].strength:g}): a wider one may do better."
             )
-        return told
+        return notes
 
 
 def accuracies(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
     """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy, of [m] places of the right class."""
     count = len(rank)
     group = np.arange(count, dtype=np.int64)
-    found = []
+    metrics = []
     for name, top in (("accuracy", 1), ("accuracy/top5", 5)):
         if top < classes:
             right = (rank <= top).astype(np.float64)
-            found.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
+            metrics.append(Metric(name, float(right.mean()), count, interval(right, group), chance=top / classes))
     right = (rank == 1).astype(np.float64)
     _, codes, counts = np.unique(targets, return_inverse=True, return_counts=True)
     weights = 1.0 / (len(counts) * counts[codes])
     between = interval(right, group, weights)
-    found.append(Metric("balanced_accuracy", float(weights @ right), count, between, chance=1.0 / classes))
-    return found
+    metrics.append(Metric("balanced_accuracy", float(weights @ right), count, between, chance=1.0 / classes))
+    return metrics
 
 
 def probe(
@@ -233,16 +233,16 @@ def probe(
     if known.many is not None and method != "logistic":
         raise UsageError(f"{method} takes one label a row, and these rows have several", "Take --method logistic.")
     parts, protocol = _parts(known, train_rows, test_rows, split, len(values), folds)
-    found: list[Trained] = []
+    fits: list[Trained] = []
     heads: list[Head] = []
     scored: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    for into, tested in parts:
-        columns, targets = _columns(known, into)
+    for train_part, test_part in parts:
+        columns, targets = _columns(known, train_part)
         # Several threads spin longer than they compute on products so small.
-        small = len(into) * values.shape[1] * len(columns) <= _ONE_THREAD_UP_TO
+        small = len(train_part) * values.shape[1] * len(columns) <= _ONE_THREAD_UP_TO
         with single_threaded() if small else nullcontext():
             fitted = train(
-                finite_rows(values, into),
+                finite_rows(values, train_part),
                 targets,
                 len(columns),
                 method=method,
@@ -252,28 +252,28 @@ def probe(
                 seed=seed,
                 tolerance=tolerance,
             )
-        names = None if known.names is None else tuple(known.names[one] for one in columns)
+        names = None if known.names is None else tuple(known.names[column] for column in columns)
         head = Head(fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None)
-        logits = head.logits(finite_rows(values, tested))
+        logits = head.logits(finite_rows(values, test_part))
         if not np.isfinite(logits).all():
             raise DataError(
-                f"features: row {tested[int((~np.isfinite(logits)).any(axis=1).argmax())]}: the layer's scores of it are "
+                f"features: row {test_part[int((~np.isfinite(logits)).any(axis=1).argmax())]}: the layer's scores of it are "
                 f"not finite; {np.abs(fitted.weights).max():.1e} is the layer's largest weight",
                 "Multiply or divide all features by one number, so that they are near 1.",
             )
         if known.many is None:
-            scored.append(placed(logits, head.classes, np.asarray(known.single)[tested]))
+            scored.append(placed(logits, head.classes, np.asarray(known.single)[test_part]))
         else:
-            scored.append((logits, known.many[tested], np.zeros(0, dtype=np.int64)))
-        found.append(fitted)
+            scored.append((logits, known.many[test_part], np.zeros(0, dtype=np.int64)))
+        fits.append(fitted)
         heads.append(head)
     grid = len(default_grid(method) if strengths is None else strengths)
     settings = Settings(
         method=method,
         standardise=standardise,
-        strengths=tuple(one.strength for one in found),
+        strengths=tuple(fit.strength for fit in fits),
         grid=grid,
-        selection=_selection(found, share, grid),
+        selection=_selection(fits, share, grid),
         protocol=protocol,
         seed=seed,
         penalty="C: inverse L2 penalty on the sum of losses, bias free"
@@ -281,23 +281,23 @@ def probe(
         else "share of the identity in the covariance"
         if method == "lda"
         else "multiple of the scatter's mean eigenvalue, bias free",
-        converged=all(one.converged for one in found),
-        iterations=tuple(one.iterations for one in found),
-        gap=max(one.gap for one in found),
-        precision=found[0].precision,
-        classes=max(len(one.classes) for one in heads),
-        train_rows=len(np.unique(np.concatenate([into for into, _ in parts]))),
-        test_rows=sum(len(tested) for _, tested in parts),
+        converged=all(fit.converged for fit in fits),
+        iterations=tuple(fit.iterations for fit in fits),
+        gap=max(fit.gap for fit in fits),
+        precision=fits[0].precision,
+        classes=max(len(head.classes) for head in heads),
+        train_rows=len(np.unique(np.concatenate([train_part for train_part, _ in parts]))),
+        test_rows=sum(len(test_part) for _, test_part in parts),
     )
-    rows = np.concatenate([tested for _, tested in parts])
-    targets = np.concatenate([one[1] for one in scored])
-    everything = np.unique(np.concatenate([into for into, _ in parts]))
+    rows = np.concatenate([test_part for _, test_part in parts])
+    targets = np.concatenate([part[1] for part in scored])
+    everything = np.unique(np.concatenate([train_part for train_part, _ in parts]))
     counted = (
         np.bincount(known.columns[everything], minlength=len(known.classes))
         if known.many is None
         else known.many[everything].sum(axis=0)
     )
-    predicted = np.concatenate([one[0] if known.many is None else one[0] > 0.0 for one in scored])
+    predicted = np.concatenate([part[0] if known.many is None else part[0] > 0.0 for part in scored])
     return Probe(
         settings=settings,
         rows=rows,
@@ -313,10 +313,10 @@ def probe(
         head=_described(heads[0], settings) if len(heads) == 1 else None,
         labels=known,
         train_counts=counted,
-        trained=tuple(found),
+        trained=tuple(fits),
         several=None
         if known.many is None
-        else multilabel.score(np.concatenate([one[0] for one in scored]), targets, learnt=_learnt(known.many, parts)),
+        else multilabel.score(np.concatenate([part[0] for part in scored]), targets, learnt=_learnt(known.many, parts)),
     )
 
 
@@ -332,34 +332,34 @@ def _parts(
     if (train_rows is None) != (test_rows is None):
         raise UsageError("only one of train and test is named.", "Name both splits, or neither for cross-validation.")
     if train_rows is not None:
-        into = rows_of(train_rows, split, rows, "train")
-        tested = rows_of(test_rows, split, rows, "test")
-        if len(np.intersect1d(into, tested)):
+        train_part = rows_of(train_rows, split, rows, "train")
+        test_part = rows_of(test_rows, split, rows, "test")
+        if len(np.intersect1d(train_part, test_part)):
             raise UsageError(
-                f"{len(np.intersect1d(into, tested)):,} rows are in train and in test: the probe would be tested on "
+                f"{len(np.intersect1d(train_part, test_part)):,} rows are in train and in test: the probe would be tested on "
                 "what it was trained on",
                 "Name splits that share no row.",
             )
-        if not len(tested):
+        if not len(test_part):
             raise UsageError("there are no test rows.", "Name a split that has rows.")
-        return [(into, tested)], "train/test"
+        return [(train_part, test_part)], "train/test"
     cut = holdout.folds(labels.columns if labels.many is None else labels.many, folds)
-    parts = [(np.flatnonzero(cut != one), np.flatnonzero(cut == one)) for one in range(folds)]
+    parts = [(np.flatnonzero(cut != fold), np.flatnonzero(cut == fold)) for fold in range(folds)]
     stratified = "stratified " if labels.many is None else ""
     return parts, f"{stratified}{folds}-fold cross-validation"
 
 
 def _learnt(many: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """[c] bool: every fit had training rows with the class and training rows without it."""
-    each = [many[into].any(axis=0) & ~many[into].all(axis=0) for into, _ in parts]
+    each = [many[train_part].any(axis=0) & ~many[train_part].all(axis=0) for train_part, _ in parts]
     return np.asarray(np.logical_and.reduce(each))
 
 
-def _columns(labels: Labels, into: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _columns(labels: Labels, train_part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Classes that train has (columns of labels), and the training targets in these columns."""
     if labels.many is not None:
-        return np.arange(len(labels.classes)), labels.many[into]
-    columns, targets = np.unique(labels.columns[into], return_inverse=True)
+        return np.arange(len(labels.classes)), labels.many[train_part]
+    columns, targets = np.unique(labels.columns[train_part], return_inverse=True)
     return columns, targets.astype(np.int64)
 
 
@@ -373,7 +373,7 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     for start in range(0, len(taken), _BLOCK):
         bad = ~np.isfinite(taken[start : start + _BLOCK])
         if bad.any():
-            row, column = (int(one) for one in np.argwhere(bad)[0])
+            row, column = (int(index) for index in np.argwhere(bad)[0])
             raise DataError(
                 f"features: row {rows[start + row]}: column {column} is {taken[start + row, column]}; "
                 "finite numbers were expected",
@@ -394,20 +394,20 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return taken
 
 
-def placed(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def placed(logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(predicted ids, true ids, place of the true class); of equal scores the earlier column comes first."""
-    columns = np.minimum(np.searchsorted(classes, wanted), len(classes) - 1)
-    there = classes[columns] == wanted
-    mine = logits[np.arange(len(logits)), columns][:, None]
+    columns = np.minimum(np.searchsorted(classes, true_ids), len(classes) - 1)
+    has_column = classes[columns] == true_ids
+    own_score = logits[np.arange(len(logits)), columns][:, None]
     before = np.arange(len(classes)) < columns[:, None]
-    place = 1 + (logits > mine).sum(axis=1) + ((logits == mine) & before).sum(axis=1)
-    return classes[logits.argmax(axis=1)], wanted, np.where(there, place, len(classes) + 1).astype(np.int64)
+    place = 1 + (logits > own_score).sum(axis=1) + ((logits == own_score) & before).sum(axis=1)
+    return classes[logits.argmax(axis=1)], true_ids, np.where(has_column, place, len(classes) + 1).astype(np.int64)
 
 
-def _selection(found: Sequence[Trained], share: float, grid: int) -> str:
-    if all(one.tried for one in found):
-        return f"held-out {share:.0%} of train ({found[0].held_out:,} rows), then fitted on all of train"
-    if any(one.tried for one in found):
+def _selection(fits: Sequence[Trained], share: float, grid: int) -> str:
+    if all(fit.tried for fit in fits):
+        return f"held-out {share:.0%} of train ({fits[0].held_out:,} rows), then fitted on all of train"
+    if any(fit.tried for fit in fits):
         return "held-out part of train where one could be taken"
     return "given" if grid == 1 else "none: no row of train could be held out"
 

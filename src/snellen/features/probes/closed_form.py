@@ -16,8 +16,8 @@ from snellen.errors import UsageError
 Kind = Literal["ridge", "lda"]
 
 STRENGTHS: dict[str, tuple[float, ...]] = {
-    "ridge": tuple(float(one) for one in 10.0 ** np.linspace(-6, 2, 9)),
-    "lda": tuple(float(one) for one in 10.0 ** np.linspace(-4, -0.01, 9)),
+    "ridge": tuple(float(strength) for strength in 10.0 ** np.linspace(-6, 2, 9)),
+    "lda": tuple(float(strength) for strength in 10.0 ** np.linspace(-4, -0.01, 9)),
 }
 """ridge: penalty as a multiple of the mean squared singular value; lda: share of the identity, from 0 to 1."""
 
@@ -59,67 +59,67 @@ def moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
     return Moments(counts, mean, sums, centred.T @ centred)
 
 
-def merged(one: Moments, other: Moments) -> Moments:
+def merged(first: Moments, second: Moments) -> Moments:
     """The moments of both sets of rows together (Chan, Golub and LeVeque 1983, The American Statistician 37:242)."""
-    rows = one.counts.sum(), other.counts.sum()
-    mean = (rows[0] * one.mean + rows[1] * other.mean) / sum(rows)
-    kind = one.scatter.dtype
-    shifts = [(part.mean - mean).astype(kind) for part in (one, other)]
-    scatter = one.scatter + other.scatter
-    sums = one.sums + other.sums
-    for part, shift, count in zip((one, other), shifts, rows, strict=True):
+    rows = first.counts.sum(), second.counts.sum()
+    mean = (rows[0] * first.mean + rows[1] * second.mean) / sum(rows)
+    kind = first.scatter.dtype
+    shifts = [(part.mean - mean).astype(kind) for part in (first, second)]
+    scatter = first.scatter + second.scatter
+    sums = first.sums + second.sums
+    for part, shift, count in zip((first, second), shifts, rows, strict=True):
         scatter += kind.type(count) * np.outer(shift, shift)
         sums += part.counts[:, None].astype(kind) * shift
-    return Moments(one.counts + other.counts, mean, sums, scatter)
+    return Moments(first.counts + second.counts, mean, sums, scatter)
 
 
-def paths(found: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
+def paths(sums: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
     """Scores [m, c] of other rows, `values` [m, d], at each strength."""
     _check(kind, strengths)
-    base, cross = _normal(found, kind)
+    base, cross = _normal(sums, kind)
     squares, axes = np.linalg.eigh(base)
     squares = np.clip(squares, 0.0, None)
     size = float(squares.mean()) or 1.0
     turned = axes.T @ cross
-    rows = np.subtract(values, found.mean.astype(base.dtype), dtype=base.dtype) @ axes
+    rows = np.subtract(values, sums.mean.astype(base.dtype), dtype=base.dtype) @ axes
     scores = []
     for strength in strengths:
         weights = turned / _damped(squares, size, kind, strength)[:, None]
-        scores.append(rows @ weights + _bias(found, kind, weights, turned))
+        scores.append(rows @ weights + _bias(sums, kind, weights, turned))
     return scores
 
 
-def solve(found: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.ndarray]:
+def solve(sums: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.ndarray]:
     """(weights [d, c], bias [c]) at one strength: scores = values @ weights + bias."""
     _check(kind, (strength,))
-    base, cross = _normal(found, kind)
+    base, cross = _normal(sums, kind)
     # Of constant features alone there is nothing to weigh, and any number will do.
     size = max(float(np.trace(base)) / len(base), 0.0) or 1.0
     if kind == "lda":
         base = (1.0 - strength) * base
     base[np.diag_indices_from(base)] += strength * size
     weights = np.linalg.solve(base, cross)
-    bias = _bias(found, kind, weights, cross)
-    return weights, bias - found.mean @ weights
+    bias = _bias(sums, kind, weights, cross)
+    return weights, bias - sums.mean @ weights
 
 
-def _normal(found: Moments, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+def _normal(sums: Moments, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     """The matrix to invert [d, d] and the right side [d, c].
 
     For ridge: the scatter, and rows times centred one-hot targets (the sums, as the rows are centred). For LDA: the
     covariance within classes, and the classes' means.
     """
-    kept = found.scatter.dtype
+    precision = sums.scatter.dtype
     if kind == "ridge":
-        return found.scatter.copy(), found.sums.T.copy()
-    counts = np.maximum(found.counts, 1)[:, None].astype(kept)
-    means = found.sums / counts
-    within = found.scatter - found.sums.T @ means
+        return sums.scatter.copy(), sums.sums.T.copy()
+    counts = np.maximum(sums.counts, 1)[:, None].astype(precision)
+    means = sums.sums / counts
+    within = sums.scatter - sums.sums.T @ means
     # Where every class is one point only rounding is left of this difference; the nearest of the points then decides.
-    least = float(np.finfo(kept).eps) * float(np.trace(found.scatter))
+    least = float(np.finfo(precision).eps) * float(np.trace(sums.scatter))
     if float(np.trace(within)) <= 10.0 * least:
-        within = np.eye(len(within), dtype=kept) * kept.type(least)
-    return within / kept.type(found.counts.sum()), means.T.copy()
+        within = np.eye(len(within), dtype=precision) * precision.type(least)
+    return within / precision.type(sums.counts.sum()), means.T.copy()
 
 
 def _damped(squares: np.ndarray, size: float, kind: Kind, strength: float) -> np.ndarray:
@@ -127,9 +127,9 @@ def _damped(squares: np.ndarray, size: float, kind: Kind, strength: float) -> np
     return np.asarray(damped + squares.dtype.type(strength * size))
 
 
-def _bias(found: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) -> np.ndarray:
+def _bias(sums: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) -> np.ndarray:
     """Bias for centred rows: the class's share (ridge); - m' S^-1 m / 2 + log share (LDA), in any basis."""
-    share = found.counts / found.counts.sum()
+    share = sums.counts / sums.counts.sum()
     if kind == "ridge":
         return np.asarray(share.astype(weights.dtype))
     with np.errstate(divide="ignore"):
@@ -139,7 +139,7 @@ def _bias(found: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) ->
 
 def _check(kind: Kind, strengths: tuple[float, ...]) -> None:
     top = 1.0 if kind == "lda" else np.inf
-    if not strengths or not all(0.0 < one <= top and np.isfinite(one) for one in strengths):
+    if not strengths or not all(0.0 < strength <= top and np.isfinite(strength) for strength in strengths):
         raise UsageError(
             f"{kind}: strengths {list(strengths)}; positive numbers{' up to 1' if kind == 'lda' else ''} were expected",
             "Leave them away for the default grid.",

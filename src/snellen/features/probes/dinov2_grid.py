@@ -113,21 +113,21 @@ def train_grid(
         MissingExtraError: torch is not installed.
         UsageError: no number of blocks of the recipe can be had, or train has no rows.
     """
-    blocks = [one for one in recipe.blocks if one <= len(cls)]
+    blocks = [count for count in recipe.blocks if count <= len(cls)]
     if not blocks or not len(train):
         raise UsageError(
             f"{recipe.name} needs class tokens of {recipe.blocks} blocks and training rows; {len(cls)} blocks and "
             f"{len(train):,} rows were given",
             "Extract the outputs cls, cls_last2 … and patch_mean.",
         )
-    kinds = [(one, pooled) for one in blocks for pooled in (False, True) if patch_mean is not None or not pooled]
+    kinds = [(count, pooled) for count in blocks for pooled in (False, True) if patch_mean is not None or not pooled]
     rates = [rate * recipe.batch / 256.0 for rate in recipe.rates]
     classes = int(targets.max()) + 1
     legacy = recipe.select == "test"
-    held = np.zeros(len(train), dtype=bool) if legacy else holdout(targets[train], seed=seed)
-    if not legacy and not held.any():
+    held_out = np.zeros(len(train), dtype=bool) if legacy else holdout(targets[train], seed=seed)
+    if not legacy and not held_out.any():
         raise UsageError("no training row can be held out: every class has one.", "Use more rows a class.")
-    fitted, choosing = train[~held], test if legacy else train[held]
+    fitted, choosing = train[~held_out], test if legacy else train[held_out]
     inputs = _Inputs(cls, patch_mean)
     layers = _fit(inputs, kinds, rates, targets, fitted, classes, recipe, epochs, seed, device)
     trials = []
@@ -137,7 +137,7 @@ def train_grid(
             part = slice(number * classes, (number + 1) * classes)
             right = (rows @ weights[:, part] + bias[part]).argmax(axis=1) == targets[choosing]
             trials.append(Trial(count, pooled, rate, float(right.mean())))
-    chosen = int(np.argmax([one.accuracy for one in trials]))
+    chosen = int(np.argmax([trial.accuracy for trial in trials]))
     best = trials[chosen]
     if legacy:
         weights, bias = layers[chosen // len(rates)]
@@ -160,7 +160,7 @@ class _Inputs:
 
     def take(self, rows: np.ndarray, blocks: int, avgpool: bool) -> np.ndarray:
         mean = None if self.patch_mean is None else self.patch_mean[rows]
-        return head_input([one[rows] for one in self.cls[:blocks]], mean, blocks, avgpool).astype(np.float32)
+        return head_input([tokens[rows] for tokens in self.cls[:blocks]], mean, blocks, avgpool).astype(np.float32)
 
 
 def _steps(rows: int, recipe: Recipe, epochs: float | None) -> int:
@@ -185,10 +185,10 @@ def _fit(
     except ImportError as error:
         raise MissingExtraError("the grid of heads needs torch", "pip install 'snellen[features]'") from error
 
-    most = max(count for count, _ in kinds)
+    deepest = max(count for count, _ in kinds)
     width = inputs.cls[0].shape[1]
     # The patch mean lies behind all class tokens: an input is a run of columns, or such a run and the last columns.
-    every = torch.from_numpy(inputs.take(rows, most, inputs.patch_mean is not None)).to(device)
+    every = torch.from_numpy(inputs.take(rows, deepest, inputs.patch_mean is not None)).to(device)
     wanted = torch.from_numpy(targets[rows].astype(np.int64)).to(device)
     batch, steps = min(recipe.batch, len(rows)), _steps(len(rows), recipe, epochs)
     draw = torch.Generator().manual_seed(seed)
@@ -210,9 +210,9 @@ def _fit(
         fall = 0.5 * (1.0 + float(np.cos(np.pi * step / steps)))
         ones = torch.ones(batch, 1, device=device)
         for number, (count, pooled) in enumerate(kinds):
-            parts = [block[:, : width * count], *([block[:, width * most :]] if pooled else []), ones]
-            shown = torch.cat(parts, dim=1)
-            errors = torch.softmax((shown @ layers[number]).view(batch, len(rates), classes), dim=2)
+            parts = [block[:, : width * count], *([block[:, width * deepest :]] if pooled else []), ones]
+            batch_rows = torch.cat(parts, dim=1)
+            errors = torch.softmax((batch_rows @ layers[number]).view(batch, len(rates), classes), dim=2)
             errors.scatter_add_(
                 2,
                 right.view(-1, 1, 1).expand(-1, len(rates), 1),
@@ -220,10 +220,10 @@ def _fit(
             )
             errors = errors.div_(batch).view(batch, -1)
             if recipe.optimiser == "sgd":
-                first[number].addmm_(shown.T, errors, beta=0.9)
+                first[number].addmm_(batch_rows.T, errors, beta=0.9)
                 layers[number].addcmul_(first[number], rate, value=-fall)
             else:
-                slope = shown.T @ errors
+                slope = batch_rows.T @ errors
                 first[number].lerp_(slope, 0.1)
                 second[number].mul_(0.999).addcmul_(slope, slope, value=0.001)
                 spread = (second[number] / (1.0 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)

@@ -78,19 +78,19 @@ def few_shot(
         )
     targets = known.columns[train]
     counts = np.bincount(targets)
-    found = []
+    results = []
     for n in ns:
         scores, right, not_chosen, unseen = [], np.zeros(len(test)), 0, 0
         for number in range(tries):
             rows = train[draw(targets, n, seed + number)]
-            one = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
-            scores.append(float(one.correct.mean()))
-            right += one.correct / tries
-            unseen = int((one.rank > one.settings.classes).sum())
-            not_chosen += one.settings.grid > 1 and one.trained[0].held_out == 0
+            fitted = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
+            scores.append(float(fitted.correct.mean()))
+            right += fitted.correct / tries
+            unseen = int((fitted.rank > fitted.settings.classes).sum())
+            not_chosen += fitted.settings.grid > 1 and fitted.trained[0].held_out == 0
         spread = float(np.std(scores, ddof=1)) if tries > 1 else None
         short, classes = int(((counts < n) & (counts > 0)).sum()), int((counts > 0).sum())
         between = interval(right, np.arange(len(right), dtype=np.int64))
         mean = float(np.mean(scores))
-        found.append(FewShot(n, tuple(scores), mean, spread, short, between, classes, unseen, not_chosen))
-    return found
+        results.append(FewShot(n, tuple(scores), mean, spread, short, between, classes, unseen, not_chosen))
+    return results

@@ -81,16 +81,16 @@ def train(
     """
     logistic.require_classes(targets)
     grid = tuple(strengths) if strengths is not None else default_grid(method)
-    held = holdout(targets, share=share, seed=seed) if len(grid) > 1 else np.zeros(len(targets), dtype=bool)
+    held_out = holdout(targets, share=share, seed=seed) if len(grid) > 1 else np.zeros(len(targets), dtype=bool)
     tried: tuple[Tried, ...] = ()
     strength = grid[0]
     fit_part: closed_form.Moments | None = None
-    if len(grid) > 1 and held.any() and not held.all():
-        inner = scaling(standardise, values[~held])
-        parts = inner.apply(values[~held]), inner.apply(values[held])
+    if len(grid) > 1 and held_out.any() and not held_out.all():
+        inner = scaling(standardise, values[~held_out])
+        parts = inner.apply(values[~held_out]), inner.apply(values[held_out])
         rule = _try_logistic if method == "logistic" else _try_closed
-        tried, fit_part = rule(parts, targets, held, classes, grid, method)
-        strength = min(tried, key=lambda one: (-one.score, one.loss, _weakness(method, one.strength))).strength
+        tried, fit_part = rule(parts, targets, held_out, classes, grid, method)
+        strength = min(tried, key=lambda trial: (-trial.score, trial.loss, _weakness(method, trial.strength))).strength
     elif len(grid) > 1:
         strength = min(grid, key=lambda c: abs(np.log(c))) if method == "logistic" else grid[len(grid) // 2]
     outer = scaling(standardise, values)
@@ -98,26 +98,26 @@ def train(
     if method == "logistic":
         loss: logistic.Loss = "sigmoid" if targets.ndim == 2 else "softmax"
         problem = logistic.prepare(scaled, targets, classes, loss=loss)
-        found = logistic.fit(problem, strength, tolerance=tolerance)
+        fitted = logistic.fit(problem, strength, tolerance=tolerance)
         return Trained(
-            found.weights,
-            found.bias,
+            fitted.weights,
+            fitted.bias,
             outer,
             strength,
             tried,
-            int(held.sum()) if tried else 0,
-            found.converged,
-            found.iterations,
-            found.gap,
+            int(held_out.sum()) if tried else 0,
+            fitted.converged,
+            fitted.iterations,
+            fitted.gap,
             str(problem.rows.dtype),
         )
     if fit_part is not None and standardise == "none":
-        sums = closed_form.merged(fit_part, closed_form.moments(scaled[held], targets[held], classes))
+        sums = closed_form.merged(fit_part, closed_form.moments(scaled[held_out], targets[held_out], classes))
     else:
         sums = closed_form.moments(scaled, targets, classes)
     weights, bias = closed_form.solve(sums, method, strength)
-    kept = int(held.sum()) if tried else 0
-    return Trained(weights, bias, outer, strength, tried, kept, True, 0, 0.0, str(sums.scatter.dtype))
+    held_count = int(held_out.sum()) if tried else 0
+    return Trained(weights, bias, outer, strength, tried, held_count, True, 0, 0.0, str(sums.scatter.dtype))
 
 
 Parts = tuple[np.ndarray, np.ndarray]
@@ -125,26 +125,26 @@ Attempt = tuple[tuple[Tried, ...], closed_form.Moments | None]
 
 
 def _try_logistic(
-    parts: Parts, targets: np.ndarray, held: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
+    parts: Parts, targets: np.ndarray, held_out: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
 ) -> Attempt:
     several = targets.ndim == 2
-    problem = logistic.prepare(parts[0], targets[~held], classes, loss="sigmoid" if several else "softmax")
+    problem = logistic.prepare(parts[0], targets[~held_out], classes, loss="sigmoid" if several else "softmax")
     measure: Callable[[np.ndarray, np.ndarray], tuple[float, float]] = _log_loss if several else _accuracy
     tried = []
     for fit in logistic.path(problem, grid):
-        score, loss = measure(parts[1] @ fit.weights + fit.bias, targets[held])
+        score, loss = measure(parts[1] @ fit.weights + fit.bias, targets[held_out])
         tried.append(Tried(fit.c, score, loss, fit.converged))
     return tuple(tried), None
 
 
 def _try_closed(
-    parts: Parts, targets: np.ndarray, held: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
+    parts: Parts, targets: np.ndarray, held_out: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
 ) -> Attempt:
-    sums = closed_form.moments(parts[0], targets[~held], classes)
+    sums = closed_form.moments(parts[0], targets[~held_out], classes)
     kind: closed_form.Kind = "lda" if method == "lda" else "ridge"
     tried = []
     for strength, scores in zip(grid, closed_form.paths(sums, kind, grid, parts[1]), strict=True):
-        right = float((scores.argmax(axis=1) == targets[held]).mean())
+        right = float((scores.argmax(axis=1) == targets[held_out]).mean())
         tried.append(Tried(strength, right, 1.0 - right))
     return tuple(tried), sums
 

@@ -81,21 +81,21 @@ class GridProbe(Struct, frozen=True, eq=False):
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
-        told = []
+        notes = []
         if "test rows" in self.settings.selection:
-            told.append("The head was chosen on the test rows: its accuracy is a maximum over heads, not an estimate.")
+            notes.append("The head was chosen on the test rows: its accuracy is a maximum over heads, not an estimate.")
         if len(self.settings.inputs) == 1:
-            told.append(
+            notes.append(
                 f"One output alone ({self.settings.inputs[0]}): {self.settings.heads} heads, not the whole grid."
             )
         lost = self.rank > self.settings.classes
         if lost.any():
             absent = len(np.unique(self.targets[lost]))
-            told.append(f"{lost.sum():,} test rows are of {absent:,} classes without a training row; they are wrong.")
-        rates = sorted({one.rate for one in self.settings.trials})
+            notes.append(f"{lost.sum():,} test rows are of {absent:,} classes without a training row; they are wrong.")
+        rates = sorted({trial.rate for trial in self.settings.trials})
         if len(rates) > 1 and self.settings.rate in (rates[0], rates[-1]):
-            told.append(f"The rate chosen ({self.settings.rate:g}) lies at an end of the grid.")
-        return told
+            notes.append(f"The rate chosen ({self.settings.rate:g}) lies at an end of the grid.")
+        return notes
 
 
 def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
@@ -116,7 +116,7 @@ def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
     means = "patch_mean" if "patch_mean" in widths else _deepest(widths, "patch_mean", 1)
     wanted = (f"cls_last{need}", "patch_mean")
     if tokens is None or means is None:
-        missing = [name for name, found in zip(wanted, (tokens, means), strict=True) if found is None]
+        missing = [name for name, match in zip(wanted, (tokens, means), strict=True) if match is None]
         raise UsageError(
             f"{store} has no {' and no '.join(missing)}, which {recipe.name}'s grid of heads reads; it has: "
             f"{', '.join(widths)}",
@@ -155,27 +155,29 @@ def grid_probe(
         raise UsageError("the grid of heads takes one label a row, and these rows have several", "Take another method.")
     if epochs is not None and not epochs > 0.0:
         raise UsageError(f"{epochs:g} epochs; a positive number was expected", "As in --epochs 10.")
-    into, tested = (rows_of(one, features.split, count, what) for one, what in ((train, "train"), (test, "test")))
+    train_part, test_part = (
+        rows_of(split, features.split, count, role) for split, role in ((train, "train"), (test, "test"))
+    )
     if train == test:
         raise UsageError(f"train and test are both {train!r}", "Name splits that share no row.")
-    classes = np.unique(known.single[into])
+    classes = np.unique(known.single[train_part])
     if len(classes) < 2:
         raise UsageError(
-            f"{len(into):,} training rows of {len(classes)} class(es): a classifier needs two classes at least",
+            f"{len(train_part):,} training rows of {len(classes)} class(es): a classifier needs two classes at least",
             "Choose a split that has rows of two classes.",
         )
-    rows = np.concatenate([into, tested])
+    rows = np.concatenate([train_part, test_part])
     # Only these rows are copied; test rows of classes without a training row match no column.
-    tokens = [finite_rows(one, rows) for one in inputs.cls]
+    tokens = [finite_rows(values, rows) for values in inputs.cls]
     means = None if inputs.patch_mean is None else finite_rows(inputs.patch_mean, rows)
     columns = np.minimum(np.searchsorted(classes, known.single[rows]), len(classes) - 1)
     columns = np.where(classes[columns] == known.single[rows], columns, -1)
-    fit, held = np.arange(len(into)), np.arange(len(into), len(rows))
-    grid = train_grid(tokens, means, columns, fit, held, recipe=recipe, epochs=epochs, seed=seed, device=device)
+    train_at, test_at = np.arange(len(train_part)), np.arange(len(train_part), len(rows))
+    grid = train_grid(tokens, means, columns, train_at, test_at, recipe=recipe, epochs=epochs, seed=seed, device=device)
     head, output = _head(grid, inputs, known, classes)
     chosen = [*reversed(tokens[: grid.best.blocks]), *([means] if grid.best.avgpool and means is not None else [])]
-    logits = head.logits(np.concatenate([one[held] for one in chosen], axis=1).astype(np.float32))
-    _, targets, rank = placed(logits, head.classes, known.single[tested])
+    logits = head.logits(np.concatenate([values[test_at] for values in chosen], axis=1).astype(np.float32))
+    _, targets, rank = placed(logits, head.classes, known.single[test_part])
     settings = Settings(
         "heads",
         recipe.name,
@@ -192,8 +194,8 @@ def grid_probe(
         seed,
         device,
         len(classes),
-        len(into),
-        len(tested),
+        len(train_part),
+        len(test_part),
         grid.trials,
     )
     return GridProbe(settings, targets, rank, head, known)
@@ -232,14 +234,14 @@ def _head(grid: Grid, inputs: Inputs, labels: Labels, classes: NDArray[np.int64]
     output += "+patch_mean" if grid.best.avgpool else ""
     size = len(weights)
     columns = np.searchsorted(labels.classes, classes)
-    names = None if labels.names is None else tuple(labels.names[one] for one in columns)
+    names = None if labels.names is None else tuple(labels.names[column] for column in columns)
     head = Head(weights, grid.bias, Scaling("none", np.zeros(size), np.ones(size)), classes, names, False)
     return head, output
 
 
-def described(found: GridProbe, **more: Any) -> Head:
+def described(result: GridProbe, **extra: Any) -> Head:
     """The head with its settings, but the trials, for saving."""
     from msgspec.structs import replace
 
-    told = {name: value for name, value in to_builtins(found.settings).items() if name != "trials"}
-    return replace(found.head, settings={**told, "standardise": "none", **more})
+    settings = {name: value for name, value in to_builtins(result.settings).items() if name != "trials"}
+    return replace(result.head, settings={**settings, "standardise": "none", **extra})

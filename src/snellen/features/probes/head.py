@@ -37,13 +37,13 @@ class Scaling(Struct, frozen=True, eq=False):
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """[n, d] to [n, d], float32 unless the values are float64."""
-        kept = np.asarray(values, dtype=np.float64 if values.dtype == np.float64 else np.float32)
+        rows = np.asarray(values, dtype=np.float64 if values.dtype == np.float64 else np.float32)
         if self.kind == "l2":
-            lengths = np.sqrt(np.square(kept).sum(axis=1, dtype=np.float64))[:, None]
-            return np.asarray(kept / np.where(lengths > 0.0, lengths, 1.0).astype(kept.dtype))
+            lengths = np.sqrt(np.square(rows).sum(axis=1, dtype=np.float64))[:, None]
+            return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0).astype(rows.dtype))
         if self.kind == "standardise":
-            return np.asarray((kept - self.mean.astype(kept.dtype)) / self.scale.astype(kept.dtype))
-        return kept
+            return np.asarray((rows - self.mean.astype(rows.dtype)) / self.scale.astype(rows.dtype))
+        return rows
 
 
 def scaling(kind: Scale, train: np.ndarray) -> Scaling:
@@ -152,12 +152,12 @@ def load_head(path: Path | str) -> Head:
     Raises:
         DataError: no such file, or not one of a probe.
     """
-    given = Path(path)
-    file = given / FILE if given.is_dir() else given
+    location = Path(path)
+    file = location / FILE if location.is_dir() else location
     if not file.is_file():
-        file = given.with_name(f"{given.name}.npz")
+        file = location.with_name(f"{location.name}.npz")
     if not file.is_file():
-        raise DataError(f"{given}: there is no probe", f"snellen features probe STORE --save writes STORE/{FILE}.")
+        raise DataError(f"{location}: there is no probe", f"snellen features probe STORE --save writes STORE/{FILE}.")
     check_npz(file)
     try:
         with np.load(file, allow_pickle=False) as saved:
@@ -170,7 +170,7 @@ def load_head(path: Path | str) -> Head:
             arrays["bias"],
             Scaling(kind, arrays["mean"], arrays["scale"]),  # type: ignore[arg-type]
             arrays["classes"],
-            tuple(str(one) for one in arrays["names"]) or None,
+            tuple(str(name) for name in arrays["names"]) or None,
             bool(arrays["several"]),
             msgspec.json.decode(str(arrays["settings"])),
         )

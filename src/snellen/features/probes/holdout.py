@@ -28,10 +28,10 @@ def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.n
         raise UsageError(f"a held-out share of {share}; a number between 0 and 1 was expected", "0.1 is a tenth.")
     rows = len(targets)
     shuffled = generator(seed).permutation(rows)
-    held = np.zeros(rows, dtype=bool)
+    held_out = np.zeros(rows, dtype=bool)
     if targets.ndim == 2:
-        held[shuffled[: round(share * rows)]] = True
-        return held
+        held_out[shuffled[: round(share * rows)]] = True
+        return held_out
     order = shuffled[np.argsort(targets[shuffled], kind="stable")]
     steps = np.floor((np.arange(rows) + 1) * share) > np.floor(np.arange(rows) * share)
     ordered = targets[order]
@@ -43,8 +43,8 @@ def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.n
     follows = follows[follows < rows]
     follows = follows[~first[follows]]
     steps[follows] = True
-    held[order[steps]] = True
-    return held
+    held_out[order[steps]] = True
+    return held_out
 
 
 def folds(targets: np.ndarray, count: int = FOLDS) -> np.ndarray:

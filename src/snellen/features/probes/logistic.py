@@ -139,9 +139,9 @@ def prepare(
         # large values could not be told from rounding.
         exact = centred.astype(np.float64)
         basis, within = np.linalg.qr(exact.T)
-        squares, turn = np.linalg.eigh(within @ within.T)
-        axes = (basis @ turn).astype(kind)
-        rows = (within.T @ turn).astype(kind)
+        squares, rotation = np.linalg.eigh(within @ within.T)
+        axes = (basis @ rotation).astype(kind)
+        rows = (within.T @ rotation).astype(kind)
     spectrum = (np.clip(squares, 0.0, None) / count).astype(kind)
     return Problem(rows, spectrum, axes, mean, targets, classes, loss, fixed)
 
@@ -155,10 +155,10 @@ def require_classes(targets: np.ndarray) -> None:
                 "Choose a split whose rows have labels.",
             )
         return
-    seen = len(np.unique(targets))
-    if seen < 2:
+    present = len(np.unique(targets))
+    if present < 2:
         raise UsageError(
-            f"{len(targets):,} training rows of {seen} class(es): a classifier needs two classes at least",
+            f"{len(targets):,} training rows of {present} class(es): a classifier needs two classes at least",
             "Choose a split that has rows of two classes.",
         )
 
@@ -217,10 +217,10 @@ def fit(problem: Problem, c: float = 1.0, *, tolerance: float | None = None, ite
     state = _State(problem)
     largest = float(problem.spectrum.max(initial=0.0)) * max(state.curvature, 1e-12) * len(problem.rows)
     start = 1.0 / largest if largest > 0 else c
-    ways = [float(one) for one in c * 10.0 ** np.arange(-20, 0) if one >= start]
+    strengths = [float(strength) for strength in c * 10.0 ** np.arange(-20, 0) if strength >= start]
     penalty = 0.0
-    for way in ways:
-        penalty = _to_penalty(problem, state, penalty, way)
+    for strength in strengths:
+        penalty = _to_penalty(problem, state, penalty, strength)
         _descend(problem, state, penalty, 1e-2, iterations)
     penalty = _to_penalty(problem, state, penalty, c)
     gap, converged = _descend(problem, state, penalty, tolerance, iterations)
@@ -292,8 +292,8 @@ def _bias_of_the_shares(problem: Problem) -> np.ndarray:
     """The bias that is right where all weights are zero; a class without rows counts half a row."""
     count = len(problem.rows)
     if problem.loss == "softmax":
-        seen = np.bincount(problem.targets, minlength=problem.classes)
-        shares = np.log(np.maximum(seen, 0.5) / count)
+        counts = np.bincount(problem.targets, minlength=problem.classes)
+        shares = np.log(np.maximum(counts, 0.5) / count)
         return np.asarray(shares - shares.mean())
     return _odds(problem.targets)
 
@@ -335,20 +335,20 @@ def _descend(problem: Problem, state: _State, penalty: float, tolerance: float, 
         known = state.loss, state.slope, state.curvature
         while True:
             state.move(problem, origin - problem.rows.dtype.type(length) * direction)
-            there, slope_there = _penalised(state, penalty)
-            if there <= objective - 1e-4 * length * decrement + rounding * objective:
+            reached, reached_slope = _penalised(state, penalty)
+            if reached <= objective - 1e-4 * length * decrement + rounding * objective:
                 break
-            bend = there - objective + length * decrement
+            bend = reached - objective + length * decrement
             length *= min(0.5, max(0.1, 0.5 * length * decrement / bend)) if np.isfinite(bend) else 0.1
             if length < 1e-8:
                 state.point = origin
                 state.loss, state.slope, state.curvature = known
                 return gap, False
         state.iterations += 1
-        step, change = state.point - origin, slope_there - slope
+        step, change = state.point - origin, reached_slope - slope
         if float(np.vdot(step, change)) > float(np.finfo(np.float64).tiny):
             state.pairs = [*state.pairs[1 - MEMORY :], (step, change)]
-        objective, slope = there, slope_there
+        objective, slope = reached, reached_slope
     return gap, False
 
 
@@ -364,20 +364,20 @@ def _direction(problem: Problem, state: _State, slope: np.ndarray, penalty: floa
     inverse = np.empty((len(slope), 1), dtype=slope.dtype)
     inverse[:-1, 0] = 1.0 / (state.curvature * problem.spectrum + penalty)
     inverse[-1] = 1.0 / state.curvature
-    found: np.ndarray = slope.copy()
+    direction: np.ndarray = slope.copy()
     shares: list[tuple[float, float]] = []
     for step, change in reversed(state.pairs):
         along = 1.0 / float(np.vdot(step, change))
-        share = along * float(np.vdot(step, found))
+        share = along * float(np.vdot(step, direction))
         shares.append((along, share))
-        found -= slope.dtype.type(share) * change
-    found *= inverse
+        direction -= slope.dtype.type(share) * change
+    direction *= inverse
     if state.pairs:
         step, change = state.pairs[-1]
-        found *= slope.dtype.type(float(np.vdot(step, change)) / float(np.vdot(change, inverse * change)))
+        direction *= slope.dtype.type(float(np.vdot(step, change)) / float(np.vdot(change, inverse * change)))
     for (step, change), (along, share) in zip(state.pairs, reversed(shares), strict=True):
-        found += slope.dtype.type(share - along * float(np.vdot(change, found))) * step
-    return found
+        direction += slope.dtype.type(share - along * float(np.vdot(change, direction))) * step
+    return direction
 
 
 def _fitted(

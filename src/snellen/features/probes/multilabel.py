@@ -32,14 +32,14 @@ def ranked(scores: np.ndarray, positive: np.ndarray) -> Ranked:
     return Ranked(order, positive[order].astype(np.float64), last)
 
 
-def auroc(one: Ranked, weight: np.ndarray | None = None) -> float:
+def auroc(ranking: Ranked, weight: np.ndarray | None = None) -> float:
     """The chance that a positive row scores above a negative one, ties counting half; NaN without one of either.
 
     Args:
         weight: [n] how often each row counts, in the order of the rows; None for once.
     """
-    share = np.ones(len(one.order)) if weight is None else weight[one.order]
-    hits, misses = _cumulative(one, share)
+    share = np.ones(len(ranking.order)) if weight is None else weight[ranking.order]
+    hits, misses = _cumulative(ranking, share)
     if not len(hits) or not hits[-1] or not misses[-1]:
         return float("nan")
     above = np.concatenate(([0.0], hits[:-1]))
@@ -47,21 +47,21 @@ def auroc(one: Ranked, weight: np.ndarray | None = None) -> float:
     return float((fresh * (above + hits)).sum() / (2.0 * hits[-1] * misses[-1]))
 
 
-def average_precision(one: Ranked, weight: np.ndarray | None = None) -> float:
+def average_precision(ranking: Ranked, weight: np.ndarray | None = None) -> float:
     """Mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
-    share = np.ones(len(one.order)) if weight is None else weight[one.order]
-    hits, misses = _cumulative(one, share)
+    share = np.ones(len(ranking.order)) if weight is None else weight[ranking.order]
+    hits, misses = _cumulative(ranking, share)
     if not len(hits) or not hits[-1]:
         return float("nan")
     fresh = np.diff(hits, prepend=0.0)
-    shown = hits + misses
-    return float((fresh * hits / np.where(shown > 0.0, shown, 1.0)).sum() / hits[-1])
+    retrieved = hits + misses
+    return float((fresh * hits / np.where(retrieved > 0.0, retrieved, 1.0)).sum() / hits[-1])
 
 
-def _cumulative(one: Ranked, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cumulative(ranking: Ranked, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positives and negatives down to the end of each group of equal scores."""
-    hits = np.cumsum(share * one.positive)[one.last]
-    every = np.cumsum(share)[one.last]
+    hits = np.cumsum(share * ranking.positive)[ranking.last]
+    every = np.cumsum(share)[ranking.last]
     return hits, every - hits
 
 
@@ -106,8 +106,8 @@ def score(
     classes = positive.shape[1]
     columns = [ranked(scores[:, j], positive[:, j]) for j in range(classes)]
     pooled = ranked(scores.ravel(), positive.ravel())
-    rocs = np.array([auroc(one) for one in columns])
-    precisions = np.array([average_precision(one) for one in columns])
+    rocs = np.array([auroc(column) for column in columns])
+    precisions = np.array([average_precision(column) for column in columns])
     chance = positive.mean(axis=0)
     values = {
         "auroc": (_mean(rocs), 0.5),
@@ -120,17 +120,17 @@ def score(
     for _ in range(replicates if rows > 1 and classes else 0):
         weight = rng.multinomial(rows, np.full(rows, 1.0 / rows)).astype(np.float64)
         spread = np.repeat(weight, classes)
-        drawn["auroc"].append(_mean(np.array([auroc(one, weight) for one in columns])))
-        drawn["map"].append(_mean(np.array([average_precision(one, weight) for one in columns])))
+        drawn["auroc"].append(_mean(np.array([auroc(column, weight) for column in columns])))
+        drawn["map"].append(_mean(np.array([average_precision(column, weight) for column in columns])))
         drawn["auroc/micro"].append(auroc(pooled, spread))
         drawn["map/micro"].append(average_precision(pooled, spread))
     scored = {"auroc": np.isfinite(rocs), "map": np.isfinite(precisions)}
-    found = []
+    metrics = []
     for name, (value, guess) in values.items():
-        known = np.array([one for one in drawn[name] if np.isfinite(one)])
+        known = np.array([draw for draw in drawn[name] if np.isfinite(draw)])
         low_high = None if len(known) < 2 else _percentiles(known, rows)
         counted = classes if name.endswith("micro") else int(scored[name].sum())
-        found.append(
+        metrics.append(
             Metric(
                 name,
                 value if np.isfinite(value) else None,
@@ -141,15 +141,15 @@ def score(
             )
         )
     return MultiLabel(
-        _spread(rocs, taught), _spread(precisions, taught), counts, tuple(found), int((counts == 0).sum()), taught
+        _spread(rocs, taught), _spread(precisions, taught), counts, tuple(metrics), int((counts == 0).sum()), taught
     )
 
 
 def _spread(values: np.ndarray, taught: np.ndarray) -> np.ndarray:
     """[c], NaN for the classes that are not taught."""
-    found = np.full(len(taught), np.nan)
-    found[taught] = values
-    return found
+    spread = np.full(len(taught), np.nan)
+    spread[taught] = values
+    return spread
 
 
 def _percentiles(replicates: np.ndarray, rows: int) -> Interval:

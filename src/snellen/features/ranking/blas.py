@@ -32,17 +32,17 @@ _before: list[int] = []
 def _switches() -> tuple[tuple[Any, Any], ...]:
     """Setter and getter of the number of threads, of the OpenBLAS that came with numpy or that is mapped."""
     package = Path(np.__file__).parent
-    found = {
+    paths = {
         str(path)
         for folder in (package.parent / "numpy.libs", package / ".dylibs")
         for path in folder.glob("*openblas*")
     }
     maps = Path("/proc/self/maps")
-    if not found and maps.is_file():
+    if not paths and maps.is_file():
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
-        found = {line.split(maxsplit=5)[-1] for line in lines if "openblas" in line and ".so" in line}
+        paths = {line.split(maxsplit=5)[-1] for line in lines if "openblas" in line and ".so" in line}
     switches = []
-    for path in sorted(found):
+    for path in sorted(paths):
         try:
             library = ctypes.CDLL(path)
         except OSError:

@@ -62,11 +62,11 @@ class ClassRank(Struct, frozen=True, eq=False):
             raise UsageError(f"there is no cluster {cluster!r}", "Choose class or query.")
         count = len(self.rows)
         group = self.cluster if cluster == "class" else np.arange(count, dtype=np.int64)
-        found = [
+        metrics = [
             Metric(name, float(values.mean()) if count else None, count, interval(values, group, cluster=cluster))
             for name, values in self.values.items()
         ]
-        return found + [Metric(name, value, n, None) for name, (value, n) in self.recalls.items()]
+        return metrics + [Metric(name, value, n, None) for name, (value, n) in self.recalls.items()]
 
 
 def class_rank(
@@ -97,53 +97,62 @@ def class_rank(
     check_ties(ties)
     values = check_values(features)
     known = labels_of(labels, len(values))
-    searched, asked = rows_of(gallery, split, len(values), "gallery"), rows_of(queries, split, len(values), "queries")
-    if len(np.intersect1d(searched, asked)):
+    gallery_rows, query_rows = (
+        rows_of(gallery, split, len(values), "gallery"),
+        rows_of(queries, split, len(values), "queries"),
+    )
+    if len(np.intersect1d(gallery_rows, query_rows)):
         raise UsageError("a row is both query and gallery", "Give disjoint rows.")
-    if not len(searched):
+    if not len(gallery_rows):
         raise UsageError("the gallery is empty", "Name a split that has rows.")
-    many = _matrix(known, np.concatenate((searched, asked)))
-    belongs, truth = many[: len(searched)], many[len(searched) :]
+    classes_of_rows = _matrix(known, np.concatenate((gallery_rows, query_rows)))
+    belongs, truth = classes_of_rows[: len(gallery_rows)], classes_of_rows[len(gallery_rows) :]
     without = np.flatnonzero(~truth.any(axis=1))
     if len(without):
-        raise UsageError(f"row {asked[without[0]]} has no class to look for", "Leave such rows out of the queries.")
+        raise UsageError(
+            f"row {query_rows[without[0]]} has no class to look for", "Leave such rows out of the queries."
+        )
     with workers(threads) as pool:
-        items = prepare(values, searched, "l2", pool)
-        asking = prepare(values, asked, "l2", pool, like=items)
-        places, scores = nearest(asking, items, NEIGHBOURS, pool)
-    classes = many.shape[1]
+        gallery_space = prepare(values, gallery_rows, "l2", pool)
+        query_space = prepare(values, query_rows, "l2", pool, like=gallery_space)
+        places, scores = nearest(query_space, gallery_space, NEIGHBOURS, pool)
+    classes = classes_of_rows.shape[1]
     # Neighbours that are equally far have the same level: 0 for the nearest ones, and at most 9.
     levels = np.cumsum(np.diff(scores, axis=1, prepend=scores[:, :1]) != 0, axis=1)
-    reciprocal = np.zeros(len(asked))
+    reciprocal = np.zeros(len(query_rows))
     within = {depth: np.zeros((2, classes)) for depth in (1, 10)}
     ranks_first = np.zeros(classes, dtype=bool)
-    for q in range(len(asked)):
+    for q in range(len(query_rows)):
         # A class scores as its nearest image, so its score is the level of its first neighbour; absent ones share one.
-        near = belongs[places[q]]
-        first = np.where(near.any(axis=0), levels[q][near.argmax(axis=0)], NEIGHBOURS)
+        neighbour_classes = belongs[places[q]]
+        first = np.where(neighbour_classes.any(axis=0), levels[q][neighbour_classes.argmax(axis=0)], NEIGHBOURS)
         last = {"pessimistic": truth[q], "optimistic": ~truth[q], "index": np.arange(classes)}[ties]
         rank = np.empty(classes, dtype=np.int64)
         rank[np.lexsort((last, first))] = np.arange(1, classes + 1)
         ranks_first |= rank == 1
-        mine = np.sort(rank[truth[q]])
-        reciprocal[q] = float((np.arange(1, len(mine) + 1) / mine).mean())
+        true_ranks = np.sort(rank[truth[q]])
+        reciprocal[q] = float((np.arange(1, len(true_ranks) + 1) / true_ranks).mean())
         for depth, counted in within.items():
             counted[0] += truth[q] & (rank <= depth)
             counted[1] += truth[q]
     _, cluster = np.unique(truth, axis=0, return_inverse=True)
     recalls: dict[str, tuple[float | None, int]] = {}
     for depth, (hits, total) in within.items():
-        some = (total > 0) | ranks_first if depth == 1 else total > 0
-        share = float((hits[some] / np.maximum(total[some], 1)).mean()) if some.any() else None
-        recalls[f"fgbmk_legacy_recall@{depth}"] = (share, int(some.sum()))
+        counted_classes = (total > 0) | ranks_first if depth == 1 else total > 0
+        share = (
+            float((hits[counted_classes] / np.maximum(total[counted_classes], 1)).mean())
+            if counted_classes.any()
+            else None
+        )
+        recalls[f"fgbmk_legacy_recall@{depth}"] = (share, int(counted_classes.sum()))
     return ClassRank(
         {"fgbmk_legacy_map": reciprocal},
         recalls,
         ties,
         classes,
-        asked,
+        query_rows,
         cluster.reshape(-1).astype(np.int64),
-        len(searched),
+        len(gallery_rows),
         places.shape[1],
     )
 

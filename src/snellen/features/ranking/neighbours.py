@@ -40,35 +40,35 @@ def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDA
 
     def one(start: int) -> None:
         part = slice(start, min(start + step, len(queries)))
-        left = np.arange(part.start, part.stop)
+        pending = np.arange(part.start, part.stop)
         if error is not None:
-            low = np.empty((len(left), count), dtype=np.float32)
+            low = np.empty((len(pending), count), dtype=np.float32)
             rows = queries.low(part.start, part.stop)
             for first in range(0, count, 1024):
                 end = min(first + 1024, count)
                 np.matmul(rows, gallery.low(first, end).T, out=low[:, first:end])
             low += bias
-            found = np.argpartition(low, count - k - _SPARE, axis=1)[:, count - k - _SPARE :]
-            value = np.take_along_axis(low, found, axis=1)
+            candidates = np.argpartition(low, count - k - _SPARE, axis=1)[:, count - k - _SPARE :]
+            value = np.take_along_axis(low, candidates, axis=1)
             value.sort(axis=1)
-            length = queries.length[left]
+            length = queries.length[pending]
             width = error.of(length, value[:, _SPARE].astype(np.float64)) + error.of(
                 length, value[:, 0].astype(np.float64)
             )
             # Where the last of the spare candidates may be as near as the k-th, others may be too.
             safe = value[:, _SPARE].astype(np.float64) - value[:, 0] > width
-            sure = left[safe]
+            sure = pending[safe]
             if len(sure):
-                found = np.sort(found[safe], axis=1)
-                exact = exact_pairs(queries, gallery, np.repeat(sure, found.shape[1]), found.reshape(-1))
-                _put(queries, gallery, sure, found, exact.reshape(found.shape), k, places, scores, True)
-            left = left[~safe]
-        for first in range(0, len(left), max(1, _CELLS // (4 * count))):
-            some = left[first : first + max(1, _CELLS // (4 * count))]
+                candidates = np.sort(candidates[safe], axis=1)
+                exact = exact_pairs(queries, gallery, np.repeat(sure, candidates.shape[1]), candidates.reshape(-1))
+                _put(queries, gallery, sure, candidates, exact.reshape(candidates.shape), k, places, scores, True)
+            pending = pending[~safe]
+        for first in range(0, len(pending), max(1, _CELLS // (4 * count))):
+            some = pending[first : first + max(1, _CELLS // (4 * count))]
             for run in np.split(some, np.flatnonzero(np.diff(some) != 1) + 1):
                 exact = exact_block(queries, gallery, int(run[0]), int(run[-1]) + 1)
-                found = np.broadcast_to(np.arange(count), exact.shape)
-                _put(queries, gallery, run, found, exact, k, places, scores, differenced(queries, gallery))
+                candidates = np.broadcast_to(np.arange(count), exact.shape)
+                _put(queries, gallery, run, candidates, exact, k, places, scores, differenced(queries, gallery))
 
     list(pool.map(one, range(0, len(queries), step)))
     return places, scores
@@ -77,7 +77,7 @@ def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDA
 def _put(
     queries: Space,
     gallery: Space,
-    asked: NDArray[np.int64],
+    query_places: NDArray[np.int64],
     items: NDArray[np.int64],
     exact: NDArray[np.float64],
     k: int,
@@ -94,12 +94,12 @@ def _put(
     sorted_items = np.take_along_axis(items, order, axis=1)
     sorted_scores = np.take_along_axis(exact, order, axis=1)
     fine = sorted_scores.reshape(-1) if differences else None
-    width = tie_width(queries, gallery, np.repeat(asked, items.shape[1]), sorted_items.reshape(-1), fine)
+    width = tie_width(queries, gallery, np.repeat(query_places, items.shape[1]), sorted_items.reshape(-1), fine)
     # Scores that differ by rounding alone are one run; within a run the lower place comes first.
     new = np.diff(sorted_scores, axis=1) < -width.reshape(sorted_scores.shape)[:, 1:]
-    run = np.concatenate((np.zeros((len(asked), 1), dtype=np.int64), np.cumsum(new, axis=1)), axis=1)
+    run = np.concatenate((np.zeros((len(query_places), 1), dtype=np.int64), np.cumsum(new, axis=1)), axis=1)
     order = np.lexsort((sorted_items, run), axis=1)[:, :k]
-    places[asked] = np.take_along_axis(sorted_items, order, axis=1)
-    first = np.concatenate((np.ones((len(asked), 1), dtype=bool), new), axis=1)
+    places[query_places] = np.take_along_axis(sorted_items, order, axis=1)
+    first = np.concatenate((np.ones((len(query_places), 1), dtype=bool), new), axis=1)
     begin = np.maximum.accumulate(np.where(first, np.arange(items.shape[1]), 0), axis=1)
-    scores[asked] = np.take_along_axis(sorted_scores, begin, axis=1)[:, :k]
+    scores[query_places] = np.take_along_axis(sorted_scores, begin, axis=1)[:, :k]

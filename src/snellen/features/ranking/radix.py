@@ -43,7 +43,7 @@ class Between(Struct, frozen=True, eq=False):
     item: Places
 
 
-def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], most: int) -> Between | None:
+def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], budget: int) -> Between | None:
     """Count scores above limits, and list those between them.
 
     Args:
@@ -81,11 +81,11 @@ def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places],
         order = np.argsort(levels[first : first + _ROWS], axis=1, kind="stable")
         at, before = _found(order, count)
         part = slice(ends[first], ends[min(first + _ROWS, len(scores))])
-        mine = row[part] - first, column[part]
-        low, size = at[mine], at[:, 1:][mine] - at[mine] - 1
-        over[part] = count - before[:, 1:][mine]
-        most -= int(size.sum())
-        if most < 0:
+        cells = row[part] - first, column[part]
+        low, size = at[cells], at[:, 1:][cells] - at[cells] - 1
+        over[part] = count - before[:, 1:][cells]
+        budget -= int(size.sum())
+        if budget < 0:
             return None
         pair = np.repeat(np.arange(part.start, part.stop), size)
         within = np.arange(len(pair)) - np.repeat(np.cumsum(size) - size, size)
@@ -95,18 +95,18 @@ def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places],
     pair, item = np.concatenate(pairs), np.concatenate(items)
     score = scores[row[pair], item]
     over += np.bincount(pair[score > limits[pair, 1]], minlength=len(row))
-    kept = (score >= limits[pair, 0]) & (score <= limits[pair, 1])
-    return Between(over, pair[kept], item[kept])
+    between = (score >= limits[pair, 0]) & (score <= limits[pair, 1])
+    return Between(over, pair[between], item[between])
 
 
 def _found(order: Places, count: int) -> tuple[Places, Places]:
     """Where limits (places from `count` on) came to stand: [b, width] in the flat order; [b, width] scores before."""
     flat, (rows, columns) = order.reshape(-1), order.shape
-    found = np.flatnonzero(flat >= count).reshape(rows, columns - count)
+    flat_places = np.flatnonzero(flat >= count).reshape(rows, columns - count)
     row = np.arange(rows)[:, None]
-    at, before = np.empty((2, *found.shape), dtype=np.int64)
-    at[row, flat[found] - count] = found
-    before[row, flat[found] - count] = found - row * columns - np.arange(columns - count)
+    at, before = np.empty((2, *flat_places.shape), dtype=np.int64)
+    at[row, flat[flat_places] - count] = flat_places
+    before[row, flat[flat_places] - count] = flat_places - row * columns - np.arange(columns - count)
     return at, before
 
 
@@ -130,28 +130,28 @@ def _levels(scores: Low, bottom: Low, scale: Low) -> NDArray[np.uint16]:
     return grid.astype(np.uint16)
 
 
-def limits_around(mine: NDArray[Any], width: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+def limits_around(scores: NDArray[Any], width: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     """[k, 2] mine - width and mine + width in the type of the scores, rounded outwards."""
     infinity = kind.type(np.inf)
-    limits = np.empty((len(mine), 2), dtype=kind)
-    limits[:, 0] = np.nextafter((mine - width).astype(kind), -infinity)
-    limits[:, 1] = np.nextafter((mine + width).astype(kind), infinity)
+    limits = np.empty((len(scores), 2), dtype=kind)
+    limits[:, 0] = np.nextafter((scores - width).astype(kind), -infinity)
+    limits[:, 1] = np.nextafter((scores + width).astype(kind), infinity)
     return limits
 
 
 def by_values(
-    scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places], most: int
+    scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places], budget: int
 ) -> Between | None:
     """As `by_levels`, by sorting the scores themselves; None where more than `most` lie between limits."""
     over, about, others = counted(scores, row, limits, out)
     size = about - over
-    if int(size.sum()) > most:
+    if int(size.sum()) > budget:
         return None
-    found = [np.zeros(0, dtype=np.int64)]
+    items = [np.zeros(0, dtype=np.int64)]
     for k in np.flatnonzero(size):
-        mine = others[row[k]]
-        found.append(np.flatnonzero((mine >= limits[k, 0]) & (mine <= limits[k, 1])))
-    return Between(over, np.repeat(np.arange(len(row)), size), np.concatenate(found))
+        row_scores = others[row[k]]
+        items.append(np.flatnonzero((row_scores >= limits[k, 0]) & (row_scores <= limits[k, 1])))
+    return Between(over, np.repeat(np.arange(len(row)), size), np.concatenate(items))
 
 
 def counted(

@@ -117,23 +117,27 @@ def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Itera
     band = _band(blocks, size) if same else 0
     bias = (gallery.bias - gallery.bias.mean()).astype(np.float32)
     buffer = np.empty((min(size, len(queries)), len(gallery)), dtype=np.float32)
-    kept: dict[tuple[int, int], NDArray[np.float32]] = {}
+    tiles: dict[tuple[int, int], NDArray[np.float32]] = {}
     for i, start in enumerate(range(0, len(queries), size)):
-        left = queries.low(start, min(start + size, len(queries)))
-        strip = buffer[: len(left)]
+        query_block = queries.low(start, min(start + size, len(queries)))
+        strip = buffer[: len(query_block)]
 
-        def fill(j: int, i: int = i, left: NDArray[np.float32] = left, strip: NDArray[np.float32] = strip) -> None:
+        def fill(
+            j: int, i: int = i, query_block: NDArray[np.float32] = query_block, strip: NDArray[np.float32] = strip
+        ) -> None:
             part = slice(j * size, min((j + 1) * size, len(gallery)))
-            tile = kept.pop((j, i), None)
+            tile = tiles.pop((j, i), None)
             if tile is None:
                 # numpy forms the product of an array with its own transpose in half the time.
-                right = left if same and i == j else gallery.low(part.start, part.stop)
-                np.matmul(left, right.T, out=strip[:, part])
+                gallery_block = query_block if same and i == j else gallery.low(part.start, part.stop)
+                np.matmul(query_block, gallery_block.T, out=strip[:, part])
                 if i < j <= i + band:
                     # Wider than it need be: columns of rows that are a power of 2 apart share few places of the cache.
-                    tile = np.empty((len(left), len(right) + 16), dtype=np.float32)[:, : len(right)]
+                    tile = np.empty((len(query_block), len(gallery_block) + 16), dtype=np.float32)[
+                        :, : len(gallery_block)
+                    ]
                     tile[:] = strip[:, part]
-                    kept[i, j] = tile
+                    tiles[i, j] = tile
             else:
                 # By narrow columns, so that what is written stays in the cache.
                 for first in range(0, len(tile), 64):
@@ -178,26 +182,31 @@ def _unit(
     row, item = relevance.of(places)
     if not len(row):
         return []
-    mine = scores[row, item].astype(np.float64)
+    own_scores = scores[row, item].astype(np.float64)
     out = _relevant_and_selves(relevance, places, row, item)
-    limits = limits_around(mine, 2.0 * error.of(queries.length[places[row]], mine), scores.dtype)
-    found = by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
-    if found is None:
-        found = by_values(scores, row, limits, out, int(_CLOSE_SHARE * scores.size))
-    if found is None or len(found.pair) > _CLOSE_SHARE * scores.size:
+    limits = limits_around(own_scores, 2.0 * error.of(queries.length[places[row]], own_scores), scores.dtype)
+    near = by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
+    if near is None:
+        near = by_values(scores, row, limits, out, int(_CLOSE_SHARE * scores.size))
+    if near is None or len(near.pair) > _CLOSE_SHARE * scores.size:
         return list(_exactly(queries, gallery, relevance, ties, places))
-    over = found.over
-    if len(found.pair):
-        close, asked = np.unique(found.pair, return_inverse=True)
-        here, mine_at, other = places[row[close]], item[close], found.item
-        exact = exact_pairs(queries, gallery, np.concatenate((here, here[asked])), np.concatenate((mine_at, other)))
+    over = near.over
+    if len(near.pair):
+        close, pair_of = np.unique(near.pair, return_inverse=True)
+        query_places, item_places, other = places[row[close]], item[close], near.item
+        exact = exact_pairs(
+            queries,
+            gallery,
+            np.concatenate((query_places, query_places[pair_of])),
+            np.concatenate((item_places, other)),
+        )
         true, rival = exact[: len(close)], exact[len(close) :]
-        tie = tie_width(queries, gallery, here, mine_at, true)
-        first = rival > (true + tie)[asked]
+        tie = tie_width(queries, gallery, query_places, item_places, true)
+        first = rival > (true + tie)[pair_of]
         if ties != "optimistic":
-            level = ~first & (rival >= (true - tie)[asked])
-            first |= level & (other < mine_at[asked]) if ties == "index" else level
-        over[close] += np.bincount(asked[first], minlength=len(close))
+            level = ~first & (rival >= (true - tie)[pair_of])
+            first |= level & (other < item_places[pair_of]) if ties == "index" else level
+        over[close] += np.bincount(pair_of[first], minlength=len(close))
     return [_ranks(places, row, over)]
 
 

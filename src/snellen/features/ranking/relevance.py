@@ -31,11 +31,15 @@ def labels_of(labels: Any, rows: int) -> Labels:
     elif isinstance(labels, np.ndarray):
         known = from_array(labels, None, "labels", lambda row: f"row {row}")
     else:
-        given = list(labels)
-        if given and isinstance(given[0], Iterable) and not isinstance(given[0], (str, bytes, np.ndarray)):
-            known = from_lists([[int(one) for one in row] for row in given], None, "labels")
+        rows_of_labels = list(labels)
+        if (
+            rows_of_labels
+            and isinstance(rows_of_labels[0], Iterable)
+            and not isinstance(rows_of_labels[0], (str, bytes, np.ndarray))
+        ):
+            known = from_lists([[int(class_id) for class_id in row] for row in rows_of_labels], None, "labels")
         else:
-            array = np.asarray(given) if given else np.zeros(0, dtype=np.int64)
+            array = np.asarray(rows_of_labels) if rows_of_labels else np.zeros(0, dtype=np.int64)
             known = from_array(array, None, "labels", lambda row: f"row {row}")
     if len(known) != rows:
         raise DataError(f"{len(known):,} labels for {rows:,} rows of features", "Give one label a row.")
@@ -52,7 +56,7 @@ def single(labels: Labels) -> NDArray[np.int64]:
     return np.asarray(labels.single)
 
 
-def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, what: str) -> NDArray[np.int64]:
+def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, role: str) -> NDArray[np.int64]:
     """Row numbers of queries or gallery.
 
     Args:
@@ -68,34 +72,34 @@ def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: in
         return np.arange(rows, dtype=np.int64)
     if isinstance(chosen, str):
         if split is None:
-            raise UsageError(f"{what} are given as split {chosen!r}, but the rows have no splits", "Give row numbers.")
+            raise UsageError(f"{role} are given as split {chosen!r}, but the rows have no splits", "Give row numbers.")
         names = np.asarray(split).astype(str)
-        found = np.flatnonzero(names == chosen)
-        if not len(found) and not any(names):
+        matches = np.flatnonzero(names == chosen)
+        if not len(matches) and not any(names):
             raise UsageError(
-                f"{what}: no row is in split {chosen!r}; the rows have no splits",
+                f"{role}: no row is in split {chosen!r}; the rows have no splits",
                 "Import them with a split for each row, or extract with --split NAME=FILE.",
             )
-        if not len(found):
+        if not len(matches):
             raise UsageError(
-                f"{what}: no row is in split {chosen!r}; there are: {', '.join(map(repr, np.unique(names).tolist()))}",
+                f"{role}: no row is in split {chosen!r}; there are: {', '.join(map(repr, np.unique(names).tolist()))}",
                 "Name one of these.",
             )
-        return found.astype(np.int64)
+        return matches.astype(np.int64)
     index = np.asarray(chosen)
     if index.dtype == bool:
         if index.shape != (rows,):
-            raise UsageError(f"{what}: a mask of shape {list(index.shape)} for {rows:,} rows", "Give one bool a row.")
+            raise UsageError(f"{role}: a mask of shape {list(index.shape)} for {rows:,} rows", "Give one bool a row.")
         return np.flatnonzero(index).astype(np.int64)
     if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu"):
         raise UsageError(
-            f"{what}: row numbers of shape {list(index.shape)} and type {index.dtype}", "Give [k] integers."
+            f"{role}: row numbers of shape {list(index.shape)} and type {index.dtype}", "Give [k] integers."
         )
     index = index.astype(np.int64)
     if len(index) and (index.min() < 0 or index.max() >= rows):
-        raise UsageError(f"{what}: rows {index.min()} to {index.max()} of {rows:,}", "Row numbers go from 0 to n - 1.")
+        raise UsageError(f"{role}: rows {index.min()} to {index.max()} of {rows:,}", "Row numbers go from 0 to n - 1.")
     if len(np.unique(index)) != len(index):
-        raise UsageError(f"{what}: a row number comes twice", "Give every row once.")
+        raise UsageError(f"{role}: a row number comes twice", "Give every row once.")
     return index
 
 
@@ -130,13 +134,13 @@ class Relevance(Struct, frozen=True, eq=False):
 
 
 def slices(
-    order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], which: NDArray[np.int64]
+    order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> Flat:
     """Members of the classes `which` (-1: of none), one after the other: (place in `which`, member)."""
-    length = np.where(which >= 0, sizes[which], 0) if len(sizes) else np.zeros(len(which), dtype=np.int64)
-    row = np.repeat(np.arange(len(which)), length)
+    length = np.where(codes >= 0, sizes[codes], 0) if len(sizes) else np.zeros(len(codes), dtype=np.int64)
+    row = np.repeat(np.arange(len(codes)), length)
     within = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
-    return row, order[starts[which[row]] + within] if len(row) else row
+    return row, order[starts[codes[row]] + within] if len(row) else row
 
 
 def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
@@ -158,11 +162,11 @@ def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.in
     order = np.argsort(codes, kind="stable").astype(np.int64)
     sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)
     starts = np.cumsum(sizes) - sizes
-    asked = classes_of[queries]
+    query_labels = classes_of[queries]
     query_class = np.full(len(queries), -1, dtype=np.int64)
     if len(classes):
-        found = np.minimum(np.searchsorted(classes, asked), len(classes) - 1)
-        query_class = np.where(classes[found] == asked, found, -1)
+        positions = np.minimum(np.searchsorted(classes, query_labels), len(classes) - 1)
+        query_class = np.where(classes[positions] == query_labels, positions, -1)
     counts = np.where(query_class >= 0, sizes[query_class], 0) if len(sizes) else np.zeros_like(query_class)
     counts = counts - (selves >= 0)
-    return Relevance(selves, counts, asked, order, starts, sizes, query_class, None, None)
+    return Relevance(selves, counts, query_labels, order, starts, sizes, query_class, None, None)

@@ -88,7 +88,7 @@ def take(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return np.asarray(values[rows])
 
 
-def check_values(values: Any, what: str = "features") -> NDArray[Any]:
+def check_values(values: Any, name: str = "features") -> NDArray[Any]:
     """[n, d] numbers, without reading them.
 
     Raises:
@@ -97,22 +97,22 @@ def check_values(values: Any, what: str = "features") -> NDArray[Any]:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise DataError(
-            f"{what} of shape {list(array.shape)} and type {array.dtype}; [rows, width] real numbers were expected",
+            f"{name} of shape {list(array.shape)} and type {array.dtype}; [rows, width] real numbers were expected",
             "Flatten each row to one vector.",
         )
     if array.shape[1] == 0:
-        raise DataError(f"{what} of shape {list(array.shape)}: rows have no columns", "Give at least one column.")
+        raise DataError(f"{name} of shape {list(array.shape)}: rows have no columns", "Give at least one column.")
     return array
 
 
-def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], what: str) -> None:
+def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], name: str) -> None:
     if np.isfinite(squares).all():
         return
     wrong = int(np.flatnonzero(~np.isfinite(squares))[0])
     column = np.flatnonzero(~np.isfinite(block[wrong]))
-    found = f"column {column[0]} is {block[wrong][column[0]]}" if len(column) else "its length overflows float64"
+    problem = f"column {column[0]} is {block[wrong][column[0]]}" if len(column) else "its length overflows float64"
     raise DataError(
-        f"{what}: row {rows[wrong]}: {found}; finite numbers were expected",
+        f"{name}: row {rows[wrong]}: {problem}; finite numbers were expected",
         "Extract this row anew, or leave it out and say so.",
     )
 
@@ -123,7 +123,7 @@ def prepare(
     metric: Measure,
     pool: Executor,
     like: Space | None = None,
-    what: str = "features",
+    name: str = "features",
 ) -> Space:
     """One pass over the rows: lengths, gallery terms, and the refusal of what is not finite.
 
@@ -146,13 +146,13 @@ def prepare(
     if like is not None:
         centre, constant = like.centre, float(like.factor[0]) if like.metric == "l2" and len(like) else 1.0
     else:
-        centre, constant = _centre(values, rows, metric, what)
+        centre, constant = _centre(values, rows, metric, name)
 
     def one(start: int) -> None:
         part = slice(start, min(start + _ROWS, count))
         block = take(values, rows[part]).astype(np.float64)
         squares = np.einsum("ij,ij->i", block, block)
-        _refuse_infinite(block, squares, rows[part], what)
+        _refuse_infinite(block, squares, rows[part], name)
         if metric == "cosine":
             norm = np.sqrt(squares)
             # Subnormal lengths cannot be inverted; scaling by the largest value first makes the length ordinary.
@@ -164,7 +164,7 @@ def prepare(
                 inverse = np.where(norm > 0.0, 1.0 / norm, 0.0)
             if not np.isfinite(inverse).all():
                 wrong = int(np.flatnonzero(~np.isfinite(inverse))[0])
-                raise DataError(f"{what}: row {rows[part][wrong]}: it is too short for float64", "Scale the features.")
+                raise DataError(f"{name}: row {rows[part][wrong]}: it is too short for float64", "Scale the features.")
             factor[part] = inverse
             bias[part] = (block @ centre) * inverse
             unit = np.where(norm > 0.0, 1.0, 0.0)
@@ -180,17 +180,17 @@ def prepare(
     return Space(values, rows, metric, factor, centre, bias, length)
 
 
-def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, what: str) -> tuple[High, float]:
+def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, name: str) -> tuple[High, float]:
     """Mean of up to 1,024 rows spread evenly (any m is right, one near the mean is good), and the scale for l2."""
     picked = rows[:: max(1, -(-len(rows) // _ROWS))]
     sample = np.asarray(values[picked]).astype(np.float64)
     if not len(sample):
         return np.zeros(values.shape[1]), 1.0
     squares = np.einsum("ij,ij->i", sample, sample)
-    _refuse_infinite(sample, squares, picked, what)
+    _refuse_infinite(sample, squares, picked, name)
     if metric == "cosine":
-        kept = squares > 1e-280
-        return np.asarray((sample[kept] / np.sqrt(squares[kept])[:, None]).sum(axis=0) / len(sample)), 1.0
+        nonzero = squares > 1e-280
+        return np.asarray((sample[nonzero] / np.sqrt(squares[nonzero])[:, None]).sum(axis=0) / len(sample)), 1.0
     centre = sample.mean(axis=0)
     away = sample - centre
     # By the largest difference first: squares of differences below 1e-162 are 0.
@@ -229,19 +229,19 @@ def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
     """[stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
     scores = np.empty((stop - start, len(gallery)))
     if differenced(queries, gallery):
-        asked = queries.given(np.arange(start, stop))
+        query_rows = queries.given(np.arange(start, stop))
         for first in range(0, len(gallery), _PAIRS):
             some = np.arange(first, min(first + _PAIRS, len(gallery)))
             items = gallery.given(some)
-            for row, query in enumerate(asked):
+            for row, query in enumerate(query_rows):
                 apart = query - items
                 apart *= gallery.factor[0]
                 scores[row, first : first + len(some)] = np.einsum("ij,ij->i", apart, apart) / -2.0
         return scores
-    left = queries.high(slice(start, stop))
+    query_block = queries.high(slice(start, stop))
     for first in range(0, len(gallery), _ROWS):
         part = slice(first, min(first + _ROWS, len(gallery)))
-        np.matmul(left, gallery.high(part).T, out=scores[:, part])
+        np.matmul(query_block, gallery.high(part).T, out=scores[:, part])
     if queries.metric == "l2":
         scores += gallery.bias
         scores += queries.bias[start:stop, None]
@@ -293,11 +293,11 @@ def float32_error(queries: Space, gallery: Space) -> Error:
     allowed for each, so that a difference has to be off by 11 of its own standard deviations to go unseen. Less is too
     little: of 810,000 errors on a processor with AVX-512 the largest was 1.6 times the largest of the sample.
     """
-    spread = np.arange(0, len(gallery), max(1, -(-len(gallery) // 128)))
-    asked = np.arange(0, len(queries), max(1, -(-len(queries) // 128)))
-    low_g, low_q = _rows_low(gallery, spread), _rows_low(queries, asked)
-    high_g = _rows_centred(gallery, spread)
-    high_q = _rows_centred(queries, asked)
+    gallery_sample = np.arange(0, len(gallery), max(1, -(-len(gallery) // 128)))
+    query_sample = np.arange(0, len(queries), max(1, -(-len(queries) // 128)))
+    low_g, low_q = _rows_low(gallery, gallery_sample), _rows_low(queries, query_sample)
+    high_g = _rows_centred(gallery, gallery_sample)
+    high_q = _rows_centred(queries, query_sample)
     root = float(np.sqrt(queries.width))
     worst = 0.0
     for a, b, x, y in ((low_q, low_g, high_q, high_g), (low_g, low_g, high_g, high_g)):
@@ -305,8 +305,8 @@ def float32_error(queries: Space, gallery: Space) -> Error:
         wrong = np.abs((a @ b.T).astype(np.float64) - true)
         size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
         allowed = _UNIT * (size + root * np.abs(true))
-        kept = allowed > 0.0
-        worst = max(worst, float((wrong[kept] / allowed[kept]).max(initial=0.0)))
+        usable = allowed > 0.0
+        worst = max(worst, float((wrong[usable] / allowed[usable]).max(initial=0.0)))
     factor = 2.0 * max(worst, 0.25)
     centred = gallery.bias - gallery.bias.mean()
     return Error(

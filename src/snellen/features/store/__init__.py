@@ -117,19 +117,19 @@ def open_store(path: Path | str, output: str | None = None) -> Features:
 
 def outputs_of(path: Path | str) -> Mapping[str, int]:
     """The outputs of a store with their widths. Raises DataError."""
-    return {name: one.width for name, one in read_meta(Path(path)).outputs.items()}
+    return {name: array.width for name, array in read_meta(Path(path)).outputs.items()}
 
 
 def _mapped(folder: Path, meta: StoreMeta, name: str) -> np.ndarray:
-    one = meta.outputs[name]
-    file = folder / one.file
+    array = meta.outputs[name]
+    file = folder / array.file
     try:
         values: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read: {error}", "The store is damaged; make it anew.") from error
-    if values.shape != (meta.rows, one.width) or str(values.dtype) != one.dtype:
+    if values.shape != (meta.rows, array.width) or str(values.dtype) != array.dtype:
         raise DataError(
-            f"{file} holds {list(values.shape)} {values.dtype}; store.json says {[meta.rows, one.width]} {one.dtype}",
+            f"{file} holds {list(values.shape)} {values.dtype}; store.json says {[meta.rows, array.width]} {array.dtype}",
             "The store is damaged; make it anew.",
         )
     return values

@@ -117,8 +117,8 @@ def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: L
 
     table = pa.table(
         {
-            "id": pa.array([str(one) for one in ids], pa.string()),
-            "split": pa.array([str(one) for one in splits], pa.string()),
+            "id": pa.array([str(row_id) for row_id in ids], pa.string()),
+            "split": pa.array([str(split) for split in splits], pa.string()),
             "labels": pa.array(labels.ids(), pa.list_(pa.int64())),
         }
     )
@@ -155,9 +155,9 @@ def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Lab
 
 def relabelled(labels: Labels, rows: np.ndarray) -> Labels:
     """Labels of the rows that are kept; classes without a name that no row is left of are dropped."""
-    kept = labels.take(rows)
+    remaining = labels.take(rows)
     if labels.names is not None:
-        return kept
-    if kept.single is not None:
-        return from_ids(kept.single, None, "")
-    return from_lists(kept.ids(), None, "")
+        return remaining
+    if remaining.single is not None:
+        return from_ids(remaining.single, None, "")
+    return from_lists(remaining.ids(), None, "")

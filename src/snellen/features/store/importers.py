@@ -89,22 +89,22 @@ def import_file(
         StorageError: it cannot be written.
     """
     source, folder = Path(file), Path(out)
-    asked = dict(keys or {})
+    chosen_names = dict(keys or {})
     if dtype != "auto" and dtype not in DTYPES:
         raise UsageError(f"dtype {dtype!r} is not known.", f"Choose one of: auto, {', '.join(DTYPES)}.")
-    if unknown := sorted(asked.keys() - ROLES.keys()):
+    if unknown := sorted(chosen_names.keys() - ROLES.keys()):
         raise UsageError(f"there is no role {unknown[0]!r}.", f"Roles are: {', '.join(ROLES)}.")
-    identity = {"file": digest(source), "dtype": dtype, "output": output, "keys": asked}
+    identity = {"file": digest(source), "dtype": dtype, "output": output, "keys": chosen_names}
     if (folder / META).exists() and _same(folder, identity):
         return folder
-    columns = _read(source, asked)
+    columns = _read(source, chosen_names)
     names = _class_names(columns.names, source)
     features = columns.features
     _check_shape(features, source)
     rows = len(features)
     labels = _labels(columns.labels, names, rows, source)
     split = _texts(columns.split, rows, "split", source, [""] * rows)
-    split = [SPLITS.get(one.strip().lower(), one.strip()) for one in split]
+    split = [SPLITS.get(text.strip().lower(), text.strip()) for text in split]
     ids = _texts(columns.ids, rows, "ids", source, [str(row) for row in range(rows)])
     _check_values(features, source)
     stored = _stored_dtype(features, dtype)
@@ -123,7 +123,7 @@ def import_file(
                 outputs={output: Output(name, features.shape[1], stored)},
                 complete=True,
                 several=labels.many is not None,
-                classes=tuple(int(one) for one in labels.classes),
+                classes=tuple(int(class_id) for class_id in labels.classes),
                 names=labels.names,
                 origin={"file": str(source)},
                 notes=tuple(notes),
@@ -141,16 +141,16 @@ def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
     return meta.complete
 
 
-def _read(file: Path, asked: Mapping[str, str]) -> Columns:
+def _read(file: Path, chosen_names: Mapping[str, str]) -> Columns:
     kind = file.suffix.lower()
     if kind == ".npz":
-        return _read_npz(file, asked)
+        return _read_npz(file, chosen_names)
     if kind in (".parquet", ".pq"):
-        return _read_parquet(file, asked)
+        return _read_parquet(file, chosen_names)
     raise DataError(f"{file}: .npz or .parquet was expected", "Save the arrays with numpy.savez, or as parquet.")
 
 
-def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
+def _read_npz(file: Path, chosen_names: Mapping[str, str]) -> Columns:
     try:
         with file.open("rb") as beginning:
             if beginning.read(2) != b"PK" and beginning.seek(0) == 0 and beginning.read(6) != b"\x93NUMPY":
@@ -166,14 +166,14 @@ def _read_npz(file: Path, asked: Mapping[str, str]) -> Columns:
         raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
     with archive:
         names = list(archive.files)
-        found = _roles(names, asked, file)
-        if "features" in found:
-            load = {role: _load(archive, name, file) for role, name in found.items()}
+        names_by_role = _roles(names, chosen_names, file)
+        if "features" in names_by_role:
+            load = {role: _load(archive, name, file) for role, name in names_by_role.items()}
             return _columns(load, file, names)
         by_split = _by_split(names)
         if not any("features" in roles for roles in by_split.values()):
             raise _nothing(file, "features", FEATURES, names)
-        return _joined(archive, by_split, found, file)
+        return _joined(archive, by_split, names_by_role, file)
 
 
 def _load(archive: Any, name: str, file: Path) -> np.ndarray:
@@ -190,31 +190,31 @@ def _load(archive: Any, name: str, file: Path) -> np.ndarray:
     return array
 
 
-def _roles(names: Sequence[str], asked: Mapping[str, str], file: Path) -> dict[str, str]:
+def _roles(names: Sequence[str], chosen_names: Mapping[str, str], file: Path) -> dict[str, str]:
     """Role to the name that the file has for it."""
-    found: dict[str, str] = {}
+    names_by_role: dict[str, str] = {}
     for role, usual in ROLES.items():
-        if role in asked:
-            if asked[role] not in names:
+        if role in chosen_names:
+            if chosen_names[role] not in names:
                 raise DataError(
-                    f"{file}: there is no {asked[role]!r}; there are: {', '.join(map(repr, names))}",
+                    f"{file}: there is no {chosen_names[role]!r}; there are: {', '.join(map(repr, names))}",
                     f"Name one of these: --key {role}=NAME.",
                 )
-            found[role] = asked[role]
+            names_by_role[role] = chosen_names[role]
             continue
-        fitting = [name for name in names if name.lower() in usual and name not in asked.values()]
+        fitting = [name for name in names if name.lower() in usual and name not in chosen_names.values()]
         if len(fitting) > 1:
             raise DataError(
                 f"{file}: {' and '.join(map(repr, fitting))} could each be the {role}", f"Say which: --key {role}=NAME."
             )
         if fitting:
-            found[role] = fitting[0]
-    return found
+            names_by_role[role] = fitting[0]
+    return names_by_role
 
 
 def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Split to role to name, for names such as train_features, X_test, ids_val."""
-    found: dict[str, dict[str, str]] = {}
+    by_split: dict[str, dict[str, str]] = {}
     for name in names:
         low = name.lower()
         for word, split in SPLITS.items():
@@ -226,13 +226,13 @@ def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
                 continue
             role = next((role for role in ("features", "labels", "ids") if rest in ROLES[role]), None)
             if role is not None:
-                if role in found.setdefault(split, {}):
+                if role in by_split.setdefault(split, {}):
                     raise DataError(
-                        f"{found[split][role]!r} and {name!r} could each be the {role} of the split {split!r}",
+                        f"{by_split[split][role]!r} and {name!r} could each be the {role} of the split {split!r}",
                         "Leave one of them out of the file.",
                     )
-                found[split][role] = name
-    return found
+                by_split[split][role] = name
+    return by_split
 
 
 def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path) -> Columns:
@@ -246,7 +246,7 @@ def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Map
                     f"{file}: the split {name!r} has {', '.join(map(repr, roles.values()))} and no {role}",
                     "Save features and labels of every split.",
                 )
-        rows = {role: _load(archive, one, file) for role, one in roles.items()}
+        rows = {role: _load(archive, array_name, file) for role, array_name in roles.items()}
         for role, array in rows.items():
             if array.ndim == 0 or len(array) != len(rows["features"]):
                 raise DataError(
@@ -268,7 +268,7 @@ def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Map
     return Columns(joined["features"], joined["labels"], split, joined["ids"], names)
 
 
-def _read_parquet(file: Path, asked: Mapping[str, str]) -> Columns:
+def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> Columns:
     import pyarrow as pa
 
     try:
@@ -276,8 +276,8 @@ def _read_parquet(file: Path, asked: Mapping[str, str]) -> Columns:
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file} cannot be read as parquet: {error}", "Write it anew.") from error
     names = list(table.column_names)
-    found = _roles(names, asked, file)
-    load = {role: _from_arrow(table[name], name, role, file) for role, name in found.items()}
+    names_by_role = _roles(names, chosen_names, file)
+    load = {role: _from_arrow(table[name], name, role, file) for role, name in names_by_role.items()}
     return _columns(load, file, names)
 
 
@@ -325,41 +325,41 @@ def _nothing(file: Path, role: str, usual: Sequence[str], names: Sequence[str]) 
 def _class_names(names: Any, file: Path) -> list[str] | None:
     if names is None:
         return None
-    given = np.asarray(names)
-    if given.ndim != 1:
-        raise DataError(f"{file}: class names of shape {list(given.shape)}; a list was expected", "Save one a class.")
-    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in given.tolist()]
+    array = np.asarray(names)
+    if array.ndim != 1:
+        raise DataError(f"{file}: class names of shape {list(array.shape)}; a list was expected", "Save one a class.")
+    return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in array.tolist()]
 
 
-def _labels(given: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
-    if isinstance(given, np.ndarray) and given.ndim == 0:
+def _labels(values: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
+    if isinstance(values, np.ndarray) and values.ndim == 0:
         raise DataError(f"{file}: labels are one value for {rows:,} rows", "Save one label a row.")
-    if len(given) != rows:
+    if len(values) != rows:
         raise DataError(
-            f"{file}: {len(given):,} labels for {rows:,} rows of features", "Save as many labels as features."
+            f"{file}: {len(values):,} labels for {rows:,} rows of features", "Save as many labels as features."
         )
 
     def place(row: int) -> str:
         return f"row {row:,}"
 
-    if isinstance(given, list):
-        if _is_matrix(given):
-            return reading.from_array(np.array(given), names, str(file), place)
-        if all(isinstance(one, (int, float)) for row in given for one in row):
-            return reading.from_lists(_whole(given, file), names, str(file))
-        known = names or sorted({str(one) for row in given for one in row})
+    if isinstance(values, list):
+        if _is_matrix(values):
+            return reading.from_array(np.array(values), names, str(file), place)
+        if all(isinstance(value, (int, float)) for row in values for value in row):
+            return reading.from_lists(_whole(values, file), names, str(file))
+        known = names or sorted({str(label) for row in values for label in row})
         index = {name: number for number, name in enumerate(known)}
-        for row, texts in enumerate(given):
+        for row, texts in enumerate(values):
             for text in texts:
                 if str(text) not in index:
                     raise DataError(
                         f"{file}: {place(row)}: the label {text!r} is not among the class names",
                         "Labels are numbers or, letter by letter, names of the list.",
                     )
-        return reading.from_lists([[index[str(one)] for one in row] for row in given], known, str(file))
-    array = np.asarray(given)
+        return reading.from_lists([[index[str(label)] for label in row] for row in values], known, str(file))
+    array = np.asarray(values)
     if array.dtype.kind == "O":
-        array = np.array([str(one) for one in array.tolist()])
+        array = np.array([str(label) for label in array.tolist()])
     return reading.from_array(array, names, str(file), place)
 
 
@@ -369,24 +369,24 @@ def _is_matrix(rows: Sequence[Sequence[Any]]) -> bool:
     Read as ids, each would name the classes 0 and 1, or one of them twice.
     """
     width = len(rows[0]) if rows else 0
-    return width > 1 and all(len(row) == width and all(one in (0, 1) for one in row) for row in rows)
+    return width > 1 and all(len(row) == width and all(value in (0, 1) for value in row) for row in rows)
 
 
 def _whole(rows: Sequence[Sequence[float]], file: Path) -> list[list[int]]:
     """Class ids of lists. Raises DataError naming the row of a number that is no 64-bit integer."""
     for number, row in enumerate(rows):
-        for one in row:
-            if not (abs(one) < 1 << 63 and one == int(one)):
+        for label in row:
+            if not (abs(label) < 1 << 63 and label == int(label)):
                 raise DataError(
-                    f"{file}: row {number:,}: the label {one} is no 64-bit integer", "Class ids are whole numbers."
+                    f"{file}: row {number:,}: the label {label} is no 64-bit integer", "Class ids are whole numbers."
                 )
-    return [[int(one) for one in row] for row in rows]
+    return [[int(label) for label in row] for row in rows]
 
 
-def _texts(given: Any, rows: int, role: str, file: Path, default: list[str]) -> list[str]:
-    if given is None:
+def _texts(values: Any, rows: int, role: str, file: Path, default: list[str]) -> list[str]:
+    if values is None:
         return default
-    array = np.asarray(given)
+    array = np.asarray(values)
     if array.ndim != 1 or len(array) != rows:
         raise DataError(
             f"{file}: {role} of shape {list(array.shape)} for {rows:,} rows of features", "Save one for every row."
@@ -396,7 +396,7 @@ def _texts(given: Any, rows: int, role: str, file: Path, default: list[str]) -> 
             f"{file}: the split is of type {array.dtype}; a text for every row was expected, such as train or test",
             "Write the names of the splits.",
         )
-    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in array.tolist()]
+    return [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in array.tolist()]
 
 
 def _check_shape(features: np.ndarray, file: Path) -> None:

@@ -60,9 +60,9 @@ class Labels(Struct, frozen=True, eq=False):
     def ids(self) -> list[list[int]]:
         """Class ids of every row, ascending, as lists."""
         if self.single is not None:
-            return [[int(one)] for one in self.single]
+            return [[int(class_id)] for class_id in self.single]
         if self.many is not None:
-            return [[int(one) for one in self.classes[row]] for row in self.many]
+            return [[int(class_id) for class_id in self.classes[row]] for row in self.many]
         return []
 
 
@@ -85,7 +85,7 @@ def from_ids(ids: np.ndarray, names: Sequence[str] | None, where: str) -> Labels
 def from_lists(rows: Sequence[Sequence[int]], names: Sequence[str] | None, where: str) -> Labels:
     """Any number of class ids a row, none included. Raises DataError where a class has no name among `names`."""
     lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-    flat = np.fromiter((one for row in rows for one in row), np.int64, int(lengths.sum()))
+    flat = np.fromiter((class_id for row in rows for class_id in row), np.int64, int(lengths.sum()))
     classes, called = _named(np.unique(flat), names, where)
     many = np.zeros((len(rows), len(classes)), dtype=bool)
     many[np.repeat(np.arange(len(rows)), lengths), np.searchsorted(classes, flat)] = True
@@ -101,10 +101,10 @@ def from_texts(texts: Sequence[str], names: Sequence[str] | None, where: str, pl
     Raises:
         DataError: an empty label where rows have one each, or a name that is not among `names`.
     """
-    given = [text for text in texts if text.strip()]
-    if given and all(_NUMBERS.fullmatch(text) for text in given):
-        rows = [[int(one) for one in text.split()] for text in texts]
-        outside = next((i for i, row in enumerate(rows) if any(abs(one) >= 1 << 63 for one in row)), None)
+    filled = [text for text in texts if text.strip()]
+    if filled and all(_NUMBERS.fullmatch(text) for text in filled):
+        rows = [[int(number) for number in text.split()] for text in texts]
+        outside = next((i for i, row in enumerate(rows) if any(abs(number) >= 1 << 63 for number in row)), None)
         if outside is not None:
             raise DataError(
                 f"{where}: {place(outside)}: the label {texts[outside]!r} is no 64-bit integer",
@@ -142,7 +142,9 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.dtype.kind in "SU" and labels.ndim == 1:
-        texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in labels.tolist()]
+        texts = [
+            label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label) for label in labels.tolist()
+        ]
         return from_texts(texts, names, where, place)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biuf":
         raise DataError(
@@ -164,7 +166,7 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
             )
         called = None if names is None else tuple(names)
         return Labels(np.arange(many.shape[1], dtype=np.int64), many=many, names=called)
-    whole = labels
+    ids = labels
     if labels.dtype.kind == "f":
         wrong = np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels)) & (np.abs(labels) < 2.0**63)))
         if len(wrong):
@@ -172,10 +174,10 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
                 f"{where}: {place(int(wrong[0]))}: the label {labels[wrong[0]]} is no whole number",
                 "Class ids are whole numbers.",
             )
-        whole = labels.astype(np.int64)
+        ids = labels.astype(np.int64)
     elif labels.dtype.kind == "u" and len(labels) and int(labels.max()) >= 1 << 63:
         raise DataError(f"{where}: the label {labels.max()} is no 64-bit integer", "Number the classes anew.")
-    return from_ids(whole.astype(np.int64), names, where)
+    return from_ids(ids.astype(np.int64), names, where)
 
 
 def _refuse_empty(texts: Sequence[str], where: str, place: Place) -> None:

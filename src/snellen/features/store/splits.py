@@ -30,7 +30,7 @@ class _File(Struct, frozen=True):
     labels: list[str]
 
 
-def read_splits(given: Sequence[str | Path]) -> Rows:
+def read_splits(splits: Sequence[str | Path]) -> Rows:
     """All rows of the splits, one file behind the other.
 
     Args:
@@ -41,8 +41,8 @@ def read_splits(given: Sequence[str | Path]) -> Rows:
         DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
             has no name in classes.txt, or two lists of names differ. The message names file and line.
     """
-    files = [_read(one) for one in given]
-    names = [one.name for one in files]
+    files = [_read(split) for split in splits]
+    names = [file.name for file in files]
     if not files or len(set(names)) < len(names):
         twice = next((name for name in names if names.count(name) > 1), "")
         raise UsageError(
@@ -50,8 +50,8 @@ def read_splits(given: Sequence[str | Path]) -> Rows:
             "Name every split once: --split train=FILE --split test=FILE.",
         )
     known = _class_names(files)
-    texts = [label for one in files for label in one.labels]
-    places = [(one.path, line) for one in files for line in one.lines]
+    texts = [label for file in files for label in file.labels]
+    places = [(file.path, line) for file in files for line in file.lines]
 
     def place(row: int) -> str:
         return f"line {places[row][1]:,} of {places[row][0]}"
@@ -64,7 +64,9 @@ def read_splits(given: Sequence[str | Path]) -> Rows:
             "Files have no header; if this line is one, take it out. Labels are all ids or all names.",
         )
     labels = from_texts(texts, known, str(files[0].path.parent), place)
-    return Rows([one for file in files for one in file.ids], [file.name for file in files for _ in file.ids], labels)
+    return Rows(
+        [row_id for file in files for row_id in file.ids], [file.name for file in files for _ in file.ids], labels
+    )
 
 
 def split_name(path: Path) -> str:
@@ -73,11 +75,11 @@ def split_name(path: Path) -> str:
     return words[0] if len(set(words)) == 1 else path.stem
 
 
-def _read(given: str | Path) -> _File:
-    name, sign, rest = str(given).partition("=")
-    path = Path(rest) if sign and not Path(given).exists() else Path(given)
+def _read(argument: str | Path) -> _File:
+    name, sign, rest = str(argument).partition("=")
+    path = Path(rest) if sign and not Path(argument).exists() else Path(argument)
     text = _text(path, "Check --split.")
-    file = _File(name if path != Path(given) else split_name(path), path, [], [], [])
+    file = _File(name if path != Path(argument) else split_name(path), path, [], [], [])
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
         if not line.strip():
@@ -106,18 +108,18 @@ def _text(path: Path, hint: str) -> str:
 
 
 def _class_names(files: Sequence[_File]) -> list[str] | None:
-    found: dict[Path, list[str]] = {}
+    names_by_file: dict[Path, list[str]] = {}
     for file in files:
         path = file.path.parent / CLASSES
-        if path.is_file() and path not in found:
+        if path.is_file() and path not in names_by_file:
             lines = _text(path, "It names the classes of the split beside it.").split("\n")
             while lines and not lines[-1].strip():
                 lines.pop()
-            found[path] = [line.strip() for line in lines]
-    lists = list(found.values())
-    if any(one != lists[0] for one in lists[1:]):
+            names_by_file[path] = [line.strip() for line in lines]
+    lists = list(names_by_file.values())
+    if any(names != lists[0] for names in lists[1:]):
         raise DataError(
-            f"{' and '.join(map(str, found))} name the classes differently",
+            f"{' and '.join(map(str, names_by_file))} name the classes differently",
             "The splits of one store share their classes: give them one list of names.",
         )
     return lists[0] if lists else None

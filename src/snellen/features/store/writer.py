@@ -191,12 +191,12 @@ class Writer:
             outputs=outputs,
             table=table,
             complete=True,
-            classes=tuple(int(one) for one in labels.classes),
+            classes=tuple(int(class_id) for class_id in labels.classes),
             missing=gone,
         )
         write_meta(self.path, meta)
-        kept = {one.file for one in outputs.values()}
-        for stale in [*(one.file for one in self._outputs.values() if one.file not in kept), COMMITS]:
+        files = {array.file for array in outputs.values()}
+        for stale in [*(array.file for array in self._outputs.values() if array.file not in files), COMMITS]:
             (self.path / stale).unlink(missing_ok=True)
         if table != "rows.parquet":
             (self.path / "rows.parquet").unlink(missing_ok=True)
@@ -213,18 +213,18 @@ class Writer:
                 return
         else:
             try:
-                for one in self._outputs.values():
-                    shape = (len(rows.ids), one.width)
-                    np.lib.format.open_memmap(self.path / one.file, "w+", np.dtype(one.dtype), shape).flush()
-                    _reserve(self.path / one.file)
+                for array in self._outputs.values():
+                    shape = (len(rows.ids), array.width)
+                    np.lib.format.open_memmap(self.path / array.file, "w+", np.dtype(array.dtype), shape).flush()
+                    _reserve(self.path / array.file)
                 write_table(self.path / "rows.parquet", rows.ids, rows.splits, rows.labels)
                 (self.path / COMMITS).write_bytes(b"")
             except OSError as error:
                 raise journal.storage_error(self.path, error) from error
             write_meta(self.path, self._began())
         self._arrays = {
-            name: np.load(self.path / one.file, mmap_mode="r+", allow_pickle=False)
-            for name, one in self._outputs.items()
+            name: np.load(self.path / array.file, mmap_mode="r+", allow_pickle=False)
+            for name, array in self._outputs.items()
         }
         for commit in self._commits():
             self.done[commit.start : commit.stop] = True
@@ -240,7 +240,7 @@ class Writer:
             outputs=self._outputs,
             complete=False,
             several=labels.many is not None,
-            classes=tuple(int(one) for one in labels.classes),
+            classes=tuple(int(class_id) for class_id in labels.classes),
             names=labels.names,
             origin=self._origin,
             notes=self._notes,
@@ -250,11 +250,11 @@ class Writer:
         """Commit records; a last line that a kill cut off is taken out, so that the next one starts a line."""
         path = self.path / COMMITS
         data = path.read_bytes() if path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) != len(data):
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        if len(complete_lines) != len(data):
             with path.open("r+b") as file:
-                file.truncate(len(whole))
-        for number, line in enumerate(whole.splitlines(), start=1):
+                file.truncate(len(complete_lines))
+        for number, line in enumerate(complete_lines.splitlines(), start=1):
             try:
                 yield msgspec.json.decode(line, type=Commit)
             except (msgspec.DecodeError, RecursionError) as error:
@@ -272,19 +272,21 @@ class Writer:
     def _without_missing(self) -> tuple[dict[str, Output], str, Labels]:
         """Copies of arrays and table without the rows that have no values, under other names: a kill costs nothing."""
         rows = self._rows
-        kept = np.setdiff1d(np.arange(len(rows.ids)), np.fromiter(self._missing, np.int64))
+        kept_rows = np.setdiff1d(np.arange(len(rows.ids)), np.fromiter(self._missing, np.int64))
         outputs = {}
-        for name, one in self._outputs.items():
-            copy = Output(f"{name}.kept.npy", one.width, one.dtype)
-            values = np.lib.format.open_memmap(self.path / copy.file, "w+", np.dtype(one.dtype), (len(kept), one.width))
+        for name, array in self._outputs.items():
+            copy = Output(f"{name}.kept.npy", array.width, array.dtype)
+            values = np.lib.format.open_memmap(
+                self.path / copy.file, "w+", np.dtype(array.dtype), (len(kept_rows), array.width)
+            )
             _reserve(self.path / copy.file)
-            for start in range(0, len(kept), 8192):
-                values[start : start + 8192] = self._arrays[name][kept[start : start + 8192]]
+            for start in range(0, len(kept_rows), 8192):
+                values[start : start + 8192] = self._arrays[name][kept_rows[start : start + 8192]]
             values.flush()
             outputs[name] = copy
-        labels = relabelled(rows.labels, kept)
+        labels = relabelled(rows.labels, kept_rows)
         table = "rows.kept.parquet"
-        write_table(self.path / table, [rows.ids[i] for i in kept], [rows.splits[i] for i in kept], labels)
+        write_table(self.path / table, [rows.ids[i] for i in kept_rows], [rows.splits[i] for i in kept_rows], labels)
         return outputs, table, labels
 
     def _not_finite(self, name: str, row: int, values: np.ndarray) -> DataError:
