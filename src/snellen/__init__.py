@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.models.base import Model, ModelOptions
-    from snellen.runs.evaluate import Run, evaluate, load_run, rerun
+    from snellen.runs.evaluate import evaluate, rerun
+    from snellen.runs.run import Run, load_run
     from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "snellen.runs.evaluate": ("Run", "evaluate", "load_run", "rerun"),
+    "snellen.runs.evaluate": ("evaluate", "rerun"),
+    "snellen.runs.run": ("Run", "load_run"),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
     "snellen.scoring.scores": ("Scores",),

@@ -22,7 +22,8 @@ from servers.scripted import Call, Hang, Refuse, Repeat, Say, ScriptedServer
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.models import trace
 from snellen.models.agents import openclaw, opencode, sandbox
-from snellen.runs.evaluate import Run, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.run import Run
 from snellen.scoring.statistics import mean
 from snellen.types import Image, Prompt, Record, Sample, Score, Text
 

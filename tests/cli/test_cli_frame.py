@@ -172,7 +172,7 @@ sys.exit(main(sys.argv[1:]))
 MOMENTS = {
     "while the command is imported": ("snellen.cli", "app", "load"),
     "before the model is loaded": ("snellen", "evaluation", "open_model"),
-    "while figures are made": ("snellen.runs.evaluate", "Run", "summarize"),
+    "while figures are made": ("snellen.runs.run", "Run", "summarize"),
 }
 
 

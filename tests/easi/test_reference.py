@@ -18,7 +18,7 @@ from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
 from snellen.models.base import Model
 from snellen.report import runs as reporting
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 from snellen.types import Prompt, Response
 
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"

@@ -18,10 +18,10 @@ from stubs import ARITHMETIC, Calculator, samples
 from snellen.benchmarks.base import Data
 from snellen.engine import journal
 from snellen.engine.retry import Backoff
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import ServerError
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import RunSpec, perform
+from snellen.runs.evaluate import perform
 from snellen.types import Record
 
 N = 300

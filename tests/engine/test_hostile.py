@@ -12,7 +12,8 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import Run, perform
+from snellen.runs.evaluate import perform
+from snellen.runs.run import Run
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Sample, Score, Text
 from stopwatch import Stopwatch

@@ -11,7 +11,7 @@ import pytest
 
 from snellen.cli import main
 from snellen.engine.request_errors import advice
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 ERRORS = {
     404: ("Not Found", "/v1"),

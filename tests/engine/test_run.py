@@ -44,7 +44,8 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import Run, perform
+from snellen.runs.evaluate import perform
+from snellen.runs.run import Run
 from snellen.sources import BytesBlob, Drawn, FileBlob, Unreadable
 from snellen.types import Blob, Generation, Image, Prompt, Response, Sample, Video
 from stopwatch import seconds_until_end

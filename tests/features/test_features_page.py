@@ -24,7 +24,8 @@ from snellen.models.base import Model
 from snellen.report.features.build import Choices, answers, write
 from snellen.report.features.page import JoinedView, StoreView, render
 from snellen.report.features.plots import says_against_sees
-from snellen.runs.evaluate import Run, evaluate
+from snellen.runs.evaluate import evaluate
+from snellen.runs.run import Run
 from snellen.types import Prompt, Response
 
 NAMES = ("wren", "tern", "gull")

@@ -146,7 +146,7 @@ def _benchmarks(command: Any, words: Words) -> Iterator[Benchmark]:
         yield registry.find(named[-1])
     elif words.positional:
         from snellen.engine.run_folder import RunFolder
-        from snellen.runs.evaluate import find_benchmark
+        from snellen.runs.run import find_benchmark
 
         path = Path(words.positional[0])
         folder = RunFolder(path if path.is_dir() else path.parent)

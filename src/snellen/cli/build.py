@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from snellen.cli.curate import curate
+from snellen.text import comma_list
 
 SOURCE, ASKED, DRAWN = "From what", "What is asked", "How it is drawn and written"
 
@@ -188,4 +189,4 @@ def check(
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+    return None if text is None else tuple(comma_list(text))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from snellen.cli import options as given
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.curation.workspace import StageFile, Work
@@ -159,7 +160,7 @@ def curate(
     from snellen.models.base import ModelOptions
     from snellen.types import MediaSettings
 
-    skipped = tuple(word.strip() for word in (skip or "").split(",") if word.strip())
+    skipped = tuple(comma_list(skip))
     for one in skipped:
         if one not in DECIDING:
             raise UsageError(f"--skip {one}: the stages that can be skipped are {', '.join(DECIDING)}")
@@ -176,7 +177,7 @@ def curate(
     shown = display(as_json=as_json, quiet=quiet)
     settings = settings_of(tools, collection)
     # What later stages need is checked before the first one asks a model.
-    rule = Rule(k=hits, drop=tuple(word.strip() for word in drop.split(",") if word.strip()), near=near)
+    rule = Rule(k=hits, drop=tuple(comma_list(drop)), near=near)
     rule = structs.replace(rule, alike=alike).checked()
     if "leaks" in wanted and settings is None:
         raise UsageError(

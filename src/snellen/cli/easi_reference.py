@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from snellen.cli.console import note, show, show_json
 from snellen.scoring.interval_text import span
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,7 @@ def beside(
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
     from snellen.easi.reference import beside_easi
 
-    names = [name.strip() for name in (faults or "").split(",") if name.strip()]
+    names = comma_list(faults)
     found = beside_easi(results, model=model, fault_names=names, trust=trust)
     if as_json:
         show_json({"reference": "easi", "rule": {"strong": STRONG, "acceptable": ACCEPTABLE}, "models": found})

@@ -33,9 +33,9 @@ def export(
     Without --format it lists what there is for this run. Files are named after the model and the time at which the run
     began, so that the same run gives the same files. What was left out is said on stderr.
     """
-    from snellen.runs.evaluate import load_run
     from snellen.runs.export import export as write
     from snellen.runs.export import formats
+    from snellen.runs.run import load_run
 
     opened = load_run(run, trust=trust)
     if format is None:

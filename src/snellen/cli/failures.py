@@ -13,7 +13,7 @@ from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.report.failures.pages import Told
-    from snellen.runs.evaluate import Run
+    from snellen.runs.run import Run
 
 JUDGE, PAGES = "A judge (--judge)", "Pages (--pages)"
 
@@ -92,8 +92,8 @@ def failures(
     from snellen.report.failures.pages import Told
     from snellen.runs import failures as room
     from snellen.runs.answer_view import run_names
-    from snellen.runs.evaluate import load_run
     from snellen.runs.failures import judge as judging
+    from snellen.runs.run import load_run
 
     if judge is None and rubric is not None:
         raise UsageError("--rubric is about a judge", "Name one with --judge.")

@@ -64,12 +64,11 @@ def judge(
     import msgspec
 
     from snellen.engine.progress import display
-    from snellen.runs.evaluate import JUDGED
+    from snellen.engine.run_folder import JUDGED, derived_folder
     from snellen.runs.judge.ask import MODEL, setting, verdicts
     from snellen.runs.judge.ask import judge as ask
-    from snellen.runs.judge.verdicts import default_folder
 
-    with failures_as_json(out or default_folder(run), JUDGED, model or setting(MODEL), wanted=as_json):
+    with failures_as_json(out or derived_folder(run, JUDGED), JUDGED, model or setting(MODEL), wanted=as_json):
         done = ask(
             run,
             model,

@@ -211,7 +211,7 @@ class _Listed(NamedTuple):
 def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[_Listed]:
     from snellen.engine.request_errors import RequestErrors
     from snellen.engine.run_folder import RunFolder
-    from snellen.runs.evaluate import headline, load_run
+    from snellen.runs.run import headline, load_run
     from snellen.runs.status import distinguishing, overview
 
     listed = []

@@ -23,7 +23,7 @@ def require_profile(spec: RunSpec, profile: str | None) -> Benchmark:
         UsageError: no such benchmark, profile, setting of the benchmark or kind of model.
     """
     from snellen.models.registry import require_kind
-    from snellen.runs.evaluate import find_benchmark
+    from snellen.runs.run import find_benchmark
     from snellen.runs.scoring import profiles_of
 
     benchmark = find_benchmark(spec, trust=True)
@@ -71,7 +71,7 @@ def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust:
     """Refuse a profile or a price file of a run that is repeated, before anything is asked. Raises UsageError."""
     from snellen.engine.run_folder import RunFolder
     from snellen.models.api.prices import load_price
-    from snellen.runs.evaluate import load_run
+    from snellen.runs.run import load_run
     from snellen.runs.scoring import profiles_of
 
     if not RunFolder(run).exists():
@@ -142,7 +142,7 @@ def show_estimates(specs: Sequence[RunSpec], folders: Sequence[Path], *, as_json
 
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import CHARACTERS, PIXELS, estimated
-    from snellen.runs.evaluate import find_benchmark
+    from snellen.runs.run import find_benchmark
 
     found = [
         estimated(spec, find_benchmark(spec, trust=True), RunFolder(folder))

@@ -74,7 +74,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its pictures."""
     from snellen.engine.output_file import PAGE, require_output_file
-    from snellen.runs.evaluate import load_run
+    from snellen.runs.run import load_run
 
     if out is not None:
         require_output_file(out, "--out", PAGE)

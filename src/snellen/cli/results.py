@@ -23,7 +23,7 @@ from snellen.types import Metric
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.runs.evaluate import Run
+    from snellen.runs.run import Run
 
 UNANSWERED = 9
 """Exit status of a run that came to its end and has questions without an answer."""

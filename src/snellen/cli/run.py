@@ -129,7 +129,8 @@ def run(
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.engine.video_reader import require_video_reader
     from snellen.models.base import ModelOptions
-    from snellen.runs.evaluate import default_folder, find_benchmark, perform
+    from snellen.runs.evaluate import default_folder, perform
+    from snellen.runs.run import find_benchmark
 
     if serve is not None and base_url is not None:
         raise UsageError("--serve and --base-url exclude each other", "The server says where it is.")

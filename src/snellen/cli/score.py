@@ -76,7 +76,7 @@ def score(
     ] = False,
 ) -> None:
     """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
-    from snellen.runs.evaluate import summary_json
+    from snellen.runs.run import summary_json
     from snellen.runs.score import score_answers
     from snellen.runs.score_rows import PerSampleFile, disagreement
     from snellen.scoring.taxonomy import ClassTables

@@ -16,6 +16,7 @@ from snellen.cli.argument_order import check_order
 from snellen.cli.benchmark_options import own_options, tell_apart
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction.arguments import key_among
+from snellen.text import comma_list
 
 
 class Command(NamedTuple):
@@ -73,7 +74,7 @@ def _nothing(value: str | None) -> Words:
 
 
 def _names(value: str | None) -> Words:
-    return [name.strip() for name in (value or "BENCHMARK").split(",") if name.strip()]
+    return comma_list(value or "BENCHMARK")
 
 
 def _settings(value: str | None) -> Words:

@@ -7,7 +7,6 @@ balance, the candidate is undecided, and the stage asks it again.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from snellen.scoring.extract import correct, read
 from snellen.scoring.record import score_record
 from snellen.scoring.scores import Scores
 from snellen.sources import FileBlob
+from snellen.text import slug
 from snellen.types import Image, Metric, Prompt, Sample, Score, Text
 
 PROFILE = "strict"
@@ -112,8 +112,7 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
 def run_folder(work: Work, model: str) -> RunFolder:
     """Where a model's answers lie."""
-    name = re.sub(r"[^A-Za-z0-9._]+", "-", model).strip("-.")
-    return RunFolder(work.folder("hard") / name)
+    return RunFolder(work.folder("hard") / slug(model))
 
 
 def tries(

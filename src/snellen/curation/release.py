@@ -33,6 +33,7 @@ from snellen.curation.card import card
 from snellen.curation.workspace import Decision, Work
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
+from snellen.text import pretty_json, slug
 
 ROOT = "data"
 FORMAT = 1
@@ -66,7 +67,7 @@ def pack(
         UsageError: name or version cannot be part of a file name, or the version exists with other contents.
         DataError: nothing was kept, or a picture was changed since it was taken in.
     """
-    name = name or re.sub(r"[^A-Za-z0-9._-]+", "-", work.state.name).strip("-.") or "curated"
+    name = name or slug(work.state.name) or "curated"
     require_names(name, version)
     kept = work.entering("pack", skip)
     if not without_undecided:
@@ -256,7 +257,7 @@ def _zip(work: Work, name: str, version: str, kept: Sequence[Candidate], provena
     texts = {
         "README.md": card(name, version, kept, provenance).encode(),
         "manifest.jsonl": manifest,
-        "provenance.json": msgspec.json.format(msgspec.json.encode(provenance), indent=2) + b"\n",
+        "provenance.json": pretty_json(provenance),
     }
     out = BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

@@ -32,6 +32,7 @@ from snellen.curation.candidates import Candidate, read_rows, take_in
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, UsageError
 from snellen.sources import digest, open_tree
+from snellen.text import pretty_json
 
 FORMAT = 1
 STATE = "curation.json"
@@ -130,7 +131,7 @@ class Work:
 
     def _write(self, name: str, what: Any) -> None:
         path = self.path / name
-        self._files.write(path, msgspec.json.format(msgspec.json.encode(what), indent=2) + b"\n")
+        self._files.write(path, pretty_json(what))
 
 
 def open_work(path: Path, candidates: Path | None = None, images: Path | None = None, name: str = "") -> Work:
@@ -172,7 +173,7 @@ def open_work(path: Path, candidates: Path | None = None, images: Path | None = 
     )
     folder = RunFolder(path)
     folder.write(path / "candidates.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in found))
-    folder.write(path / STATE, msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
+    folder.write(path / STATE, pretty_json(state))
     return Work(path, state, found)
 
 

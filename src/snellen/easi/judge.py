@@ -7,14 +7,13 @@ from pathlib import Path
 
 from snellen.easi import judged_scores
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import PreflightError, RunError, UsageError
 from snellen.models.base import ModelOptions
-from snellen.runs.evaluate import Run
 from snellen.runs.judge.ask import appointed, judge
-from snellen.runs.judge.verdicts import default_folder
+from snellen.runs.run import Run
 
-__all__ = ["aside_of", "ask", "checked", "default_folder", "require_ready", "set_aside"]
+__all__ = ["aside_of", "ask", "checked", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
 
 
@@ -62,7 +61,7 @@ def ask(run: Run, who: str, display: Display, aside: Path) -> list[str]:
     Raises:
         SnellenError: as `judging.judge`; verdicts that were given are on disk.
     """
-    folder = RunFolder(default_folder(run.path))
+    folder = RunFolder(derived_folder(run.path, JUDGED))
     said = []
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)

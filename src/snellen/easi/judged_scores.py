@@ -14,11 +14,11 @@ from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
-from snellen.engine.run_folder import RunFolder, RunMeta
+from snellen.engine.journal import record_name
+from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
 from snellen.errors import RunError
 from snellen.runs import scoring
-from snellen.runs.judge.benchmark import NAME
-from snellen.runs.judge.verdicts import Verdicts, default_folder, read
+from snellen.runs.judge.verdicts import Verdicts, read
 from snellen.scoring.record import score_record
 from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
 from snellen.scoring.scores import ScoreBuilder
@@ -68,13 +68,13 @@ class Judgement:
 
 def beside(source: RunFolder) -> RunFolder | None:
     """The whole judged run beside a run that is about its present answers; None where there is none."""
-    folder = RunFolder(default_folder(source.path))
+    folder = RunFolder(derived_folder(source.path, JUDGED))
     try:
         meta = folder.meta()
     except RunError:
         return None
     spec = meta.spec
-    ours = spec.benchmark == NAME and spec.data.options.get("rubric") == RUBRIC
+    ours = spec.benchmark == JUDGED and spec.data.options.get("rubric") == RUBRIC
     if not (ours and meta.state == "complete" and meta.coverage.full):
         return None
     return folder if meta.identity.get("data") == about(source) else None
@@ -129,7 +129,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
     rule = benchmark.score[PROFILE]
     if record.status != "ok" or record.response is None:
         return score_record(sample, record, rule)
-    reply = said.get(scoring.judged_name(sample, record))
+    reply = said.get(record_name(sample.id, record.repeat))
     if reply is None:
         return Score(None, None, "unscored", "the judge gave no verdict")
     try:

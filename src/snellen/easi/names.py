@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.errors import UsageError
+from snellen.text import comma_list
 
 HALVES = ("site/image", "site/video")
 ORDER: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
@@ -36,7 +37,7 @@ def chosen(given: str | None, *, extra: bool = False) -> tuple[str, ...]:
     if given is None:
         return tuple(TASKS) if extra else EIGHT
     known = spellings()
-    words = [word.strip() for word in given.split(",") if word.strip()]
+    words = comma_list(given)
     unknown = [word for word in words if _plain(word) not in known]
     if unknown or not words:
         found = f"--benchmarks {given!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))

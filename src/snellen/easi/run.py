@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,11 +21,12 @@ from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
 from snellen.engine.resume import expected, pending
 from snellen.engine.run import looked_at, run
-from snellen.engine.run_folder import RunFolder, RunSpec, Totals
+from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
 from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.models.base import Model, ModelOptions
-from snellen.runs.evaluate import Run, given_data
+from snellen.runs.run import Run, given_data
+from snellen.text import slug
 
 log = logging.getLogger(__name__)
 FAULT = 70
@@ -70,7 +70,7 @@ class Settings:
     def folder(self) -> Path:
         """<out>/<model>: the model's name without `api:` and `local:`, hyphens for what a file name cannot hold."""
         name = self.model.removeprefix("api:").removeprefix("local:")
-        return self.out / (re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "model")
+        return self.out / (slug(name) or "model")
 
 
 def plan(settings: Settings) -> Board:
@@ -208,7 +208,7 @@ async def _answer(settings: Settings, row: Row, model: Model, watch: Watch, asid
     if settings.rerun and folder.exists():
         await model.preflight()  # what was there is not moved for a model that cannot be loaded
         judged.set_aside(folder, aside)
-        verdicts = RunFolder(judged.default_folder(row.folder))
+        verdicts = RunFolder(derived_folder(row.folder, JUDGED))
         if verdicts.exists():
             judged.set_aside(verdicts, aside)
         watch.said(f"{row.name}: the run that was there lies in {aside}")

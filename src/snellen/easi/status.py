@@ -17,7 +17,8 @@ from snellen.easi.unparsed import Unread
 from snellen.engine.progress import Progress
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, SnellenError
-from snellen.runs.evaluate import Run
+from snellen.runs.run import Run
+from snellen.text import pretty_json
 from snellen.types import Metric
 
 MANIFEST = "easi.json"
@@ -172,7 +173,7 @@ class Board:
             "average": {"value": average, "benchmarks": known, "of": len(EIGHT)},
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        RunFolder(self.folder).write(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        RunFolder(self.folder).write(path, pretty_json(content))
 
 
 def _average(entries: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, int]:

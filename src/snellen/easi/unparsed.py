@@ -9,7 +9,7 @@ from msgspec import Struct
 from snellen.easi.judged_scores import PROFILE
 from snellen.engine.final_records import final_records
 from snellen.runs import scoring
-from snellen.runs.evaluate import Run
+from snellen.runs.run import Run
 from snellen.types import Score
 
 WHOLE = ""

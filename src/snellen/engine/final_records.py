@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
 from snellen.engine import journal
+from snellen.engine.journal import RecordHead
 from snellen.engine.journal_damage import Damage
 from snellen.engine.resume import ANSWERED, Key, key
 from snellen.types import Record
-
-
-class _Head(Struct, frozen=True, gc=False):
-    sample_id: str
-    status: str
-    repeat: int = 0
 
 
 def final_records(path: Path) -> Iterator[Record]:
@@ -28,7 +21,7 @@ def final_records(path: Path) -> Iterator[Record]:
     damage = Damage(path, journal.expected_last(path))
     counting: dict[Key, int] = {}  # of samples that have failed: where the record begins that counts
     answered: set[Key] = set()
-    for at, head in journal.placed(path, _Head, damage, whole=Record):
+    for at, head in journal.placed(path, RecordHead, damage, whole=Record):
         which = key(head.sample_id, head.repeat)
         if head.status not in ANSWERED and which not in answered:
             counting[which] = at

@@ -26,6 +26,31 @@ ANSWERED = ("ok", "refused")
 NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
+class RecordHead(Struct, frozen=True, gc=False):
+    """The fields of a journal line that say whose it is and how it ended; decoding it skips the reply."""
+
+    sample_id: str
+    status: str
+    repeat: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the record, as `record_name` makes it."""
+        return record_name(self.sample_id, self.repeat)
+
+
+class TimedRecordHead(RecordHead, frozen=True, gc=False):
+    """The head of a journal line with its times, in seconds since the epoch."""
+
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+
+def record_name(sample_id: str, repeat: int) -> str:
+    """Name a record: the sample's id, with `#repeat` from the second reply on."""
+    return sample_id if repeat == 0 else f"{sample_id}#{repeat}"
+
+
 class Journal:
     """Appends records with one write each, so that a killed process loses none that was appended.
 
@@ -300,12 +325,6 @@ def _why(line: bytes) -> str:
     return "does not match its checksum"
 
 
-class _Named(Struct, frozen=True, gc=False):
-    sample_id: str
-    status: str = ""
-    repeat: int = 0
-
-
 def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bool:
     """Rewrite a journal so that every line is an intact record and no number is left out; by rename.
 
@@ -324,7 +343,7 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
         StorageError: it cannot be written.
     """
     damage = Damage(path)
-    decode, name_of = msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(_Named).decode
+    decode, name_of = msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(RecordHead).decode
     places: list[_Place] = []
     left_out, before = False, 0
     for line, content, number, at in _lines(path, whole, damage):
@@ -362,7 +381,7 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
     return True
 
 
-_Place: TypeAlias = tuple[int, int, int, _Named]
+_Place: TypeAlias = tuple[int, int, int, RecordHead]
 """Where a record belongs: its number or that of the record before it, where it begins, its bytes; whose it is."""
 
 

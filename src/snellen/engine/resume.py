@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from snellen.benchmarks.base import Benchmark
 from snellen.engine import journal
 from snellen.engine.file_checks import INT64
+from snellen.engine.journal import RecordHead
 from snellen.engine.journal_damage import Damage, plain
 from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec, Totals
@@ -27,12 +28,9 @@ class _Reply(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
 
 
-class _Head(Struct, frozen=True, gc=False):
-    """What resuming needs of a record; decoding it skips the reply."""
+class UsageHead(RecordHead, frozen=True, gc=False):
+    """The head of a journal line with the tokens that it used."""
 
-    sample_id: str
-    status: str
-    repeat: int = 0
     response: _Reply | None = None
 
 
@@ -52,7 +50,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     answered: Counter[str] = Counter()
     tokens_in = tokens_out = 0
     cost: float | None = None
-    for head in journal.read(folder.results, _Head, damage, whole=Record):
+    for head in journal.read(folder.results, UsageHead, damage, whole=Record):
         which = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
             answered[head.status] += which not in done
@@ -127,7 +125,7 @@ def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
 
 def all_recorded(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> bool:
     """Whether every question of the run has a record, be it a failure."""
-    heads = journal.read(folder.results, _Head, Damage(folder.results))
+    heads = journal.read(folder.results, RecordHead, Damage(folder.results))
     recorded = {key(head.sample_id, head.repeat) for head in heads}
     return next(pending(benchmark, spec, recorded), None) is None
 
@@ -139,7 +137,7 @@ def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> st
         SnellenError: the benchmark's samples cannot be read.
     """
     damage = Damage(folder.results, journal.expected_last(folder.results))
-    heads = journal.read(folder.results, _Head, damage, whole=Record)
+    heads = journal.read(folder.results, RecordHead, damage, whole=Record)
     recorded = {key(head.sample_id, head.repeat) for head in heads}
     if not damage:
         return ""

@@ -20,11 +20,13 @@ from snellen.engine.file_checks import META_BYTES, check_files, check_values
 from snellen.errors import RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
+from snellen.text import pretty_json
 from snellen.types import Record
 
 FORMAT = 1
-JUDGE_RUNS = ("judged", "failures")
-"""Benchmarks whose samples are the replies of another run."""
+JUDGED, LABELLED = "judged", "failures"
+JUDGE_RUNS = (JUDGED, LABELLED)
+"""Benchmarks whose samples are the replies of another run: verdicts on them, and labels of failures."""
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
@@ -169,7 +171,7 @@ class RunFolder:
             with contextlib.suppress(OSError):  # somebody else's figures are not to be taken for this user's
                 self.summary.unlink()
         meta = structs.replace(meta, owner=ownership.mark(meta) if own else "")
-        self.write(self.meta_path, msgspec.json.format(msgspec.json.encode(meta, enc_hook=_encode), indent=2) + b"\n")
+        self.write(self.meta_path, pretty_json(meta, enc_hook=_encode))
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file of the run by rename, so that a crash never leaves half of it. Keys are struck from it."""
@@ -200,6 +202,30 @@ def runs_in(path: Path) -> list[Path]:
         return sorted(child for child in path.iterdir() if (child / "run_meta.json").is_file())
     except OSError:
         return []
+
+
+def derived_folder(run: Path, benchmark: str) -> Path:
+    """Return the usual folder of a judge's run about another run: `<run>_<benchmark>`, beside it."""
+    named = run if run.name not in ("", "..") else run.resolve()
+    return named.with_name(f"{run.resolve().name}_{benchmark}")
+
+
+def derived_run(source: RunFolder, benchmark: str) -> RunFolder | None:
+    """Return the run of this benchmark beside `source` that is about it; None where there is none.
+
+    Its meta names `source`, by path or, where both were moved, by name.
+    """
+    folder = RunFolder(derived_folder(source.path, benchmark))
+    if not folder.exists():
+        return None
+    try:
+        spec = folder.meta().spec
+    except RunError:  # another kind of folder; asking a judge reports it
+        return None
+    about, here = spec.data.path, source.path.resolve()
+    if spec.benchmark != benchmark or about is None:
+        return None
+    return folder if about.resolve() == here or about.name == here.name else None
 
 
 def runs_hint(path: Path) -> str:

@@ -15,7 +15,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -36,6 +35,7 @@ from snellen.questions.render import SCHEMA, Block, Rendered, blocks, render
 from snellen.questions.sampling import Part
 from snellen.questions.taxonomy import Taxonomy
 from snellen.questions.templates import Templates
+from snellen.text import pretty_json
 
 _NEGATIVES = {
     "sibling": "siblings (same parent) first, then one ancestor further up at a time",
@@ -157,7 +157,7 @@ def _fill(folder: Path, what: Written) -> Manifest:
         snellen=__version__,
     )
     _put(folder / CARD, card(manifest, what.taxonomy).encode())
-    _put(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    _put(folder / MANIFEST, pretty_json(manifest))
     return manifest
 
 

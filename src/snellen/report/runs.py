@@ -16,7 +16,7 @@ from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.runs.comparing import compare
 from snellen.runs.costs import recorded
 from snellen.runs.costs import sentence as sentence_of
-from snellen.runs.evaluate import Run
+from snellen.runs.run import Run
 from snellen.runs.scoring import match, profiles_of, scores_of
 from snellen.runs.status import present_state
 

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.final_records import final_records
 from snellen.engine.fingerprint import differences
-from snellen.engine.run_folder import RunFolder, RunMeta
+from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import DataError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.judge import benchmark as judge
 from snellen.runs.judge import verdicts
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
@@ -49,7 +48,7 @@ class Side:
         """One row a record under one profile."""
         scorer = scoring.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
-        judged = None if self.benchmark.rubric is None else verdicts.beside(self.folder)
+        judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
         said = None if judged is None else verdicts.read(judged, self.folder)
         for sample, record in self.pairs():
             builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, said)[profile])
@@ -233,7 +232,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
             "these runs did not answer the same questions:\n" + "\n".join(f"  {line}" for line in notes),
             "Compare runs of one benchmark over the same data; --force compares whatever has the same ids.",
         )
-    if not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != judge.NAME:
+    if not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
         notes.append("the prompts differ (wording, or how many were asked): part of the difference may come from that")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
@@ -251,9 +250,9 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
     seed, so the seed counts there.
     """
     identity: Mapping[str, Any] = meta.identity
-    if meta.spec.benchmark == judge.NAME and meta.spec.data.path is not None:
+    if meta.spec.benchmark == JUDGED and meta.spec.data.path is not None:
         source = RunFolder(meta.spec.data.path).meta()
-        if source.spec.benchmark == judge.NAME:
+        if source.spec.benchmark == JUDGED:
             raise RunError(
                 f"{meta.spec.data.path} is a judge's run, and run_meta.json names it as what was judged",
                 "The file was changed by hand; judge the run anew.",

@@ -10,7 +10,7 @@ from msgspec import structs
 from snellen.errors import UsageError
 from snellen.runs import compare as room
 from snellen.runs.compare import SLICED_BY, Pairing, Side
-from snellen.runs.evaluate import Run, load_run
+from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of
 
 

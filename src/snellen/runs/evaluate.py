@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,32 +19,15 @@ from snellen.engine.progress import Display
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
-from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
-from snellen.runs.run import JUDGED, LABELLED, Run, find_benchmark, given_data, headline, load_run, summary_json
+from snellen.runs.run import Run, find_benchmark
 from snellen.runs.trust import guarded
+from snellen.text import slug
 from snellen.types import Generation, MediaSettings
-
-__all__ = [
-    "JUDGED",
-    "LABELLED",
-    "Run",
-    "RunSpec",
-    "default_folder",
-    "evaluate",
-    "find_benchmark",
-    "given_data",
-    "headline",
-    "load_run",
-    "open_model",
-    "perform",
-    "require_no_keys",
-    "rerun",
-    "summary_json",
-]
 
 
 def evaluate(
@@ -268,7 +250,7 @@ def rerun(
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     """The model that a spec names; a judge is asked again where its verdict cannot be read."""
     model = open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
-    if spec.benchmark in (JUDGED, LABELLED):
+    if spec.benchmark in JUDGE_RUNS:
         from snellen.runs.judge import benchmark as judge
 
         return judge.Asking(model, folder.path)
@@ -278,4 +260,4 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
     """results/<benchmark>-<model>, with what a file name cannot hold replaced by hyphens."""
     name = f"{spec.benchmark}-{spec.model.removeprefix('api:').removeprefix('local:')}"
-    return root / re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
+    return root / slug(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,8 +16,9 @@ from snellen.errors import RunError, UsageError
 from snellen.formats.export import FORMATS, Exported, Format
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.evaluate import Run, load_run
+from snellen.runs.run import Run, load_run
 from snellen.runs.status import present_state
+from snellen.text import slug
 from snellen.types import Record, Sample
 
 NAME_LENGTH = 100
@@ -143,4 +143,4 @@ def started_at(run: Run) -> float:
 def file_name(model: str) -> str:
     """A model's name as a part of a file's name: without its kind, with hyphens for what cannot stand there."""
     plain = model.removeprefix("api:").removeprefix("local:")
-    return re.sub(r"[^A-Za-z0-9._]+", "-", plain)[:NAME_LENGTH].strip("-.") or "model"
+    return slug(plain, NAME_LENGTH) or "model"

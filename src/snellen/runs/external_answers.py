@@ -85,7 +85,7 @@ def score_file(
         scorers: profile to scorer.
         id_is: what the file's ids are: `id` (the sample's), `position` (0 for the first sample), or a meta field.
         each: sees every scored row.
-        verdicts: a judge's replies by `rescore.judged_name`.
+        verdicts: a judge's replies by `record_name`.
 
     Raises:
         DataError: no row belongs to any sample.
@@ -125,7 +125,7 @@ def score_results(
         scorers: profile to scorer.
         problems: what the reader has found odd.
         each: sees every scored row.
-        verdicts: a judge's replies by `rescore.judged_name`.
+        verdicts: a judge's replies by `record_name`.
 
     Raises:
         DataError: no row could be used.

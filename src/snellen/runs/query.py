@@ -21,7 +21,7 @@ from snellen.engine.final_records import final_records
 from snellen.errors import UsageError
 from snellen.runs.answer_view import answer_view, run_names
 from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
-from snellen.runs.evaluate import Run, headline, load_run
+from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import match, profiles_of, scores_of
 from snellen.runs.status import Overview, distinguishing, overview
 

@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 
 from snellen.engine.journal import storage_error
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
 from snellen.redaction.gold import WITHHELD, quotes
-from snellen.runs.evaluate import JUDGED, LABELLED, Run, summary_json
 from snellen.runs.judge.benchmark import UNANSWERED
+from snellen.runs.run import Run, summary_json
 from snellen.runs.scoring import Scored
 from snellen.scoring.rubric import gold_forms
 from snellen.sources.checksums import sealed
+from snellen.text import pretty_json
 from snellen.types import Sample
 
 RESULTS, SUMMARY, META = "results.jsonl", "summary.json", "run_meta.json"
@@ -48,7 +49,7 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
         UsageError: the run is a judge's, or the folder holds other files.
         SnellenError: the run's samples cannot be read again, or the folder cannot be written.
     """
-    if run.meta.spec.benchmark in (JUDGED, LABELLED):
+    if run.meta.spec.benchmark in JUDGE_RUNS:
         held = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run.path} holds {held}", "Give the run that they are about; its verdicts come along.")
     target = RunFolder(folder)
@@ -65,8 +66,8 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
     headline = run.headline(summary.metrics)
     files = {
         RESULTS: b"".join(sealed(msgspec.json.encode(row), number) for number, row in enumerate(rows, 1)),
-        SUMMARY: _pretty({**({} if headline is None else headline.figures), **summary_json(summary)}),
-        META: _pretty(_meta(run)),
+        SUMMARY: pretty_json({**({} if headline is None else headline.figures), **summary_json(summary)}),
+        META: pretty_json(_meta(run)),
     }
     try:
         target.path.mkdir(parents=True, exist_ok=True)
@@ -188,7 +189,3 @@ def _agent(options: ModelOptions) -> dict[str, str]:
     provider, _, model = options.agent_model.partition("/")
     own = Path(model).name if model.startswith(("/", ".", "~")) else model
     return {"agent_model": f"{provider}/{own}", "sandbox": options.sandbox}
-
-
-def _pretty(content: dict[str, Any]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

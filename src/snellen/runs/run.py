@@ -17,11 +17,12 @@ from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
-from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
+from snellen.engine.run_folder import JUDGED, LABELLED, RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.caveats import caveats
 from snellen.runs.status import present_state
 from snellen.runs.trust import find_named, guarded
+from snellen.text import pretty_json
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from snellen.engine.request_errors import RequestErrors
     from snellen.runs.judge.verdicts import Verdicts
     from snellen.runs.scoring import Scored, Summary
-
-JUDGED, LABELLED = "judged", "failures"
 
 
 def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: bool = False) -> Run:
@@ -192,9 +191,9 @@ class Run:
     def _judged_beside(self) -> RunFolder | None:
         if self.benchmark.rubric is None:
             return None
-        from snellen.runs.judge.verdicts import beside  # it takes time, and most benchmarks need no judge
+        from snellen.runs.judge.verdicts import find_verdicts  # it takes time, and most benchmarks need no judge
 
-        return beside(self.folder)
+        return find_verdicts(self.folder)
 
     def verdicts(self) -> Verdicts | None:
         """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
@@ -376,7 +375,7 @@ class Run:
             new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
         headline = self.headline(summary.metrics)
         content = {**({} if headline is None else headline.figures), **new, **head}
-        self.folder.write(self.folder.summary, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        self.folder.write(self.folder.summary, pretty_json(content))
 
 
 def headline(run: Run) -> Metric | None:

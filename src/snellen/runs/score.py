@@ -13,8 +13,8 @@ from snellen.formats import open_answers
 from snellen.formats.base import SHOWN, Problems
 from snellen.runs import external_answers as meeting
 from snellen.runs import scoring
-from snellen.runs.evaluate import Run, given_data, load_run
 from snellen.runs.judge.verdicts import Replies, judged_by
+from snellen.runs.run import Run, given_data, load_run
 from snellen.runs.scoring import Scored, Summary
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.engine.journal import record_name
 from snellen.engine.resume import ANSWERED
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import strike
@@ -69,11 +70,6 @@ class Summary:
 NOT_JUDGED = "not judged yet: snellen judge RUN"
 
 
-def judged_name(sample: Sample, record: Record) -> str:
-    """What a judge's verdict on a record goes by: the sample's id, with `#repeat` from the second reply on."""
-    return sample.id if record.repeat == 0 else f"{sample.id}#{record.repeat}"
-
-
 def rubric_for(benchmark: Benchmark, sample: Sample, record: Record) -> Rubric | None:
     """The benchmark's rubric for this reply; None where none decides it: no such rubric, no reply, no answer in it."""
     if benchmark.rubric is None or record.status != "ok" or record.response is None:
@@ -97,7 +93,7 @@ def scores_of(
         benchmark: whose sample it is.
         sample, record: question and answer.
         scorers: profile to scorer.
-        verdicts: a judge's replies by `judged_name`; a reply that has none is unscored.
+        verdicts: a judge's replies by `record_name`; a reply that has none is unscored.
         live: scores that this process gave the same answers while the run went on.
     """
     rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record)
@@ -108,7 +104,7 @@ def scores_of(
             score = read.get(id(scorer)) or (None if live is None else live.known(sample, record, scorer))
             scores[profile] = read[id(scorer)] = score or score_record(sample, record, scorer)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
-    said = None if verdicts is None else verdicts.get(judged_name(sample, record))
+    said = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
     score = Score(None, None, "unscored", NOT_JUDGED) if said is None else score_verdict(said, rubric.verdict)
     return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
 
@@ -208,7 +204,7 @@ def summarize(
         scorers: profile to scorer.
         expected: how many records a complete run has; None: these are all.
         each: sees one row at a time, for files and galleries.
-        verdicts: a judge's replies by `judged_name`, for samples that the benchmark has rubrics for.
+        verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.
         live: scores that this process gave while the run went on, so that no answer is read twice under a profile.
     """
     builders = {profile: ScoreBuilder() for profile in scorers}

@@ -21,7 +21,7 @@ from snellen.easi.submit.results import given
 from snellen.easi.submit.score import standing
 from snellen.models.base import Model
 from snellen.runs.caveats import conditions
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 from snellen.types import Prompt, Response
 
 OLD = corrections()["blink"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.spatial import kit_drawn, kit_runs
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 TESTS = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.spatial import killed_runs
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 TESTS = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from msgspec import structs
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.runs.evaluate import given_data
+from snellen.runs.run import given_data
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample
 

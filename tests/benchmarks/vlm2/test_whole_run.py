@@ -15,7 +15,7 @@ from pathlib import Path
 import drawn
 import pytest
 
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 from snellen.runs.score import score_answers
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")

@@ -10,7 +10,7 @@ import pytest
 from easi.external import drawn_answers as drawn
 from snellen.easi.external import run_backend, vlmevalkit
 from snellen.errors import DataError, JudgeError, MissingExtraError, UsageError
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 MMSI = "MMSIBench_wo_circular"
 

@@ -29,7 +29,7 @@ from snellen.easi.external import Settings, run_backend
 from snellen.easi.external.settings import HALVES
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 PYTHON = os.environ.get("SNELLEN_TEST_LMMS_PYTHON", "")
 REPLIES = ("A", "B.", "(C)", "I would say D", "The answer is B")

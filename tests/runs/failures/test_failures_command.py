@@ -70,7 +70,7 @@ def test_a_label_or_a_line_that_is_none_is_refused_with_its_place(tmp_path: Path
 def test_a_run_is_labelled_from_its_traces_and_a_person_overrides_the_rules(tmp_path, monkeypatch, capsys):
     from snellen.benchmarks.base import Data
     from snellen.engine.run_folder import RunFolder
-    from snellen.runs.evaluate import load_run
+    from snellen.runs.run import load_run
 
     monkeypatch.chdir(tmp_path)
     assert main(["run", "chart/creatures", "-m", "embedded", "--limit", "4", "--out", "run", "-q"]) == 0

@@ -18,6 +18,7 @@ from snellen.benchmarks.fgbmk.published import of_member as published_of
 from snellen.benchmarks.fgbmk.published import tables
 from snellen.benchmarks.fgbmk.scorers import official, strict
 from snellen.errors import DataError, UsageError
+from snellen.text import comma_list
 from snellen.types import Sample
 
 FAMILY = "fgbmk"
@@ -153,8 +154,7 @@ def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
 
 
 def _listed(data: Data, option: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    given = [one.strip().lower() for one in data.options.get(option, "").split(",")]
-    values = tuple(one for one in given if one)
+    values = tuple(value.lower() for value in comma_list(data.options.get(option)))
     for value in values:
         if value not in known:
             raise UsageError(f"fgbmk has no {option} {value!r}", f"--{option} takes, by comma: {', '.join(known)}.")

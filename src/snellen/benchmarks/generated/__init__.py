@@ -24,6 +24,7 @@ from snellen.scoring.taxonomy import SEPARATOR, by_level, diagnosis
 from snellen.sources import FolderTree, Tree, digest, open_tree
 from snellen.sources.blobs import stream
 from snellen.sources.safe_paths import regular_file
+from snellen.text import comma_list
 from snellen.types import Image, Kind, Metric, Prompt, Sample, Text
 
 ROWS = 2048
@@ -108,7 +109,7 @@ def _chosen(manifest: Manifest, data: Data) -> list[PartInfo]:
 
 
 def _listed(data: Data, option: str, known: set[str]) -> list[str]:
-    wanted = [word.strip() for word in data.options.get(option, "").split(",") if word.strip()]
+    wanted = comma_list(data.options.get(option))
     for word in wanted:
         if word not in known:
             raise UsageError(f"--{option} {word}: the set has {', '.join(sorted(known))}")

@@ -10,6 +10,7 @@ import typer
 
 from snellen.cli.features.shared import AsJson, group, of_store, tell
 from snellen.errors import UsageError
+from snellen.text import comma_list
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def alignment(
     if (tables or cross) and len((outputs or "").split(",")) > 1:
         raise UsageError("--tables and --cross take one output.", "Name one with --outputs.")
     how: dict[str, Any] = {"method": method, "standardise": standardise, "seed": seed}
-    names = [one.strip() for one in (outputs or "").split(",") if one.strip()]
+    names = comma_list(outputs)
     if model is not None:
         if given or not split or images is None or out is None:
             raise UsageError("--model needs --split, --images and --out, and no STORE.", "Give these.")

@@ -9,6 +9,7 @@ import typer
 
 from snellen.cli.features.shared import AsJson, Images, TorchThreads, group, tell
 from snellen.errors import UsageError
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.types import Metric
@@ -151,7 +152,7 @@ def attack(
             notes += _part(metrics[0].n, of)
         else:
             how: dict[str, Any] = {
-                "eps": [one for one in eps.split(",") if one.strip()],
+                "eps": comma_list(eps),
                 "steps": 1 if method == "fgsm" else steps,
                 "alpha": "eps" if method == "fgsm" else None if alpha is None else strength(alpha),
                 "norm": norm,

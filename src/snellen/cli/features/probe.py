@@ -10,6 +10,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.features.shared import AsJson, Output, Store, group, numbers, of_store, tell
 from snellen.errors import UsageError
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.store import Features
@@ -198,7 +199,7 @@ def _few_shot(
 
 def _strengths(text: str) -> list[float]:
     try:
-        found = [float(one) for one in text.split(",") if one.strip()]
+        found = [float(number) for number in comma_list(text)]
     except ValueError:
         found = []
     if not found:

@@ -10,6 +10,7 @@ import typer
 from snellen.cli import options as given
 from snellen.cli.console import show_json
 from snellen.cli.features.shared import AsJson, group
+from snellen.text import comma_list
 
 JOINED = "Says against sees"
 
@@ -61,7 +62,7 @@ def report(
     """
     from snellen.engine.output_file import PAGE, require_output_file
     from snellen.report.features.build import Choices, write
-    from snellen.runs.evaluate import load_run
+    from snellen.runs.run import load_run
 
     require_output_file(out, "--out", PAGE)
     page, told = write(
@@ -69,7 +70,7 @@ def report(
         out,
         runs=[load_run(path, trust=trust) for path in runs or []],
         choices=Choices(
-            outputs=[one.strip() for one in (output or "").split(",") if one.strip()],
+            outputs=comma_list(output),
             similarity=similarity,
             method=method,
             images=images,

@@ -12,6 +12,7 @@ from snellen.cli import options as given
 from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import span
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.store import Features
@@ -87,6 +88,6 @@ def of_store(features: Features) -> list[str]:
 def numbers(text: str, option: str) -> list[int]:
     """Whole numbers by comma. Raises UsageError."""
     try:
-        return [int(one) for one in text.split(",") if one.strip()]
+        return [int(number) for number in comma_list(text)]
     except ValueError:
         raise UsageError(f"{option} {text}: whole numbers by comma were expected", f"As in {option} 1,5,10.") from None

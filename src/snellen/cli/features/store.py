@@ -15,6 +15,7 @@ from snellen.cli import options as given
 from snellen.cli.console import note, redraw, show_json
 from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
 from snellen.errors import UsageError
+from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.store.format import StoreMeta
@@ -85,7 +86,7 @@ def extract(
     from snellen.features.extract import extract as run
     from snellen.features.extract.threads import computing
 
-    names = None if outputs is None else [one.strip() for one in outputs.split(",") if one.strip()]
+    names = None if outputs is None else comma_list(outputs)
     extracted = partial(
         run,
         splits=split,

@@ -14,7 +14,7 @@ from snellen.easi.external.import_run import Answers
 from snellen.easi.external.settings import Job
 from snellen.formats.base import Problems
 from snellen.formats.readers import table_rows
-from snellen.runs.evaluate import Run
+from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
 from snellen.types import Metric
 

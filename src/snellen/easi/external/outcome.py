@@ -17,7 +17,7 @@ from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError
 from snellen.formats.base import Problems
-from snellen.runs.evaluate import Run, load_run
+from snellen.runs.run import Run, load_run
 
 
 class Harness(Struct, frozen=True):

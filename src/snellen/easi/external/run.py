@@ -6,14 +6,12 @@ settings, or of an earlier attempt that ended badly, are never taken for its res
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import Theirs
@@ -40,7 +38,8 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
 from snellen.formats.base import Problems
 from snellen.redaction import redact
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
+from snellen.text import pretty_json, slug
 
 BACKENDS: Mapping[str, ModuleType] = {lmms.NAME: lmms, kit.NAME: kit}
 UNREAD = "invalid"
@@ -108,7 +107,7 @@ def run_backend(
 def folder_of(name: str, settings: Settings) -> Path:
     """The folder of a harness's runs with one model: <out>/<harness>-<model>."""
     model = lmms.model_folder(settings) if name == lmms.NAME else settings.model.strip("/").split("/")[-1]
-    return settings.out / f"{name}-{re.sub(r'[^A-Za-z0-9._-]+', '-', model).strip('-.') or 'model'}"
+    return settings.out / f"{name}-{slug(model) or 'model'}"
 
 
 class _Driver:
@@ -130,7 +129,7 @@ class _Driver:
             "argv": [redact(part) for part in argv],
             "state": "running",
         }
-        beside.write(work / COMMAND, msgspec.json.format(msgspec.json.encode(note)))
+        beside.write(work / COMMAND, pretty_json(note))
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"\n$ {redact(' '.join(argv))}\n")
         self.tell(redact(" ".join(argv)))
@@ -144,7 +143,7 @@ class _Driver:
         )
         seconds = round(time.monotonic() - begun, 1)
         note |= {"state": "ended", "exit_status": ended.status, "timed_out": ended.timed_out, "seconds": seconds}
-        beside.write(work / COMMAND, msgspec.json.format(msgspec.json.encode(note)))
+        beside.write(work / COMMAND, pretty_json(note))
         return ended, seconds
 
     def lmms(self, pending: Sequence[Job]) -> dict[str, Outcome]:

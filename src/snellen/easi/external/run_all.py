@@ -9,7 +9,7 @@ from snellen.easi.external import BACKENDS, Outcome, Settings, run_backend
 from snellen.easi.external.run import folder_of
 from snellen.easi.status import Board, Row, Watch
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
-from snellen.runs.evaluate import load_run
+from snellen.runs.run import load_run
 
 TOGETHER = "vlmevalkit"
 """The harness that asks all benchmarks in one command, having loaded the model once; the other one has a command each."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.easi.submit.files import Found, found_in
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import UsageError
-from snellen.runs.evaluate import JUDGED, Run, load_run
+from snellen.runs.run import Run, load_run
 
 HALVES = ("image", "video")
 _NAMES = f"These are: {', '.join(TASKS)}."

@@ -27,14 +27,15 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.runs import scoring
-from snellen.runs.evaluate import Run
 from snellen.runs.export import in_order
 from snellen.runs.judge.verdicts import Verdicts, read
+from snellen.runs.run import Run
 from snellen.runs.status import present_state
 from snellen.scoring.record import score_record
 from snellen.scoring.rubric import built_in
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import with_cluster
+from snellen.text import slug
 from snellen.types import Metric, Record, Sample, Score
 
 LEAST = {"3dsrbench": 2772}
@@ -269,4 +270,4 @@ def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | No
 
 def file_stem(name: str) -> str:
     """A name as a part of a file's name: letters, digits, hyphens, underscores, single points."""
-    return re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-.") or "model"
+    return re.sub(r"\.{2,}", ".", slug(name)) or "model"

@@ -22,6 +22,7 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError
 from snellen.features.store.labels import Labels, from_ids, from_lists
 from snellen.sources.parquet_limits import read_whole
+from snellen.text import pretty_json
 
 META = "store.json"
 FORMAT = 1
@@ -101,7 +102,7 @@ def read_meta(path: Path) -> StoreMeta:
 
 def write_meta(path: Path, meta: StoreMeta) -> None:
     """Replace store.json as a whole, on disk when this returns. Raises StorageError."""
-    data = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
+    data = pretty_json(meta)
     RunFolder(path).write(path / META, data)
 
 

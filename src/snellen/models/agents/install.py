@@ -29,6 +29,7 @@ from msgspec import Struct
 from snellen.errors import AgentInstallError, UsageError
 from snellen.models.agents import libsignal_stub
 from snellen.sources.digest import cache_folder
+from snellen.text import pretty_json
 
 NODE = "22"
 NPM_SECONDS = 1800
@@ -253,7 +254,7 @@ def _build(recipe: Recipe, version: str, folder: Path) -> Installation:
             f"There may be no {recipe.name} for {platform.system()} on {platform.machine()}.",
         )
     record = {key: value for key, value in msgspec.structs.asdict(made).items() if key != "folder"}
-    (folder / _RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+    (folder / _RECORD).write_bytes(pretty_json(record))
     return made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +38,7 @@ from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
 from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.shutdowns import announced
+from snellen.text import slug
 from snellen.types import Prompt, Response
 
 SESSIONS = "sessions"
@@ -236,7 +236,7 @@ class AgentModel(Model):
 
 def session_name(sample_id: str, repeat: int) -> str:
     """File name in sessions/: the id where it can be one, else made safe and told apart by a digest."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", sample_id).strip(".-")[:100]
+    safe = slug(sample_id, 100)
     if safe != sample_id:
         safe = f"{safe or 'sample'}-{hashlib.sha256(sample_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
     return f"{safe}.{repeat}.jsonl" if repeat else f"{safe}.jsonl"

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, structs
 from snellen.atomic_write import replacing
 from snellen.errors import PreflightError, UsageError
 from snellen.sources.safe_paths import missing_hint
+from snellen.text import pretty_json
 
 VARIABLE = "SNELLEN_TOOLS"
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
@@ -158,9 +159,7 @@ def write(settings: Settings, path: Path) -> None:
         if (place := getattr(settings, field)) is not None
     }
     with replacing(path) as part:
-        part.write_bytes(
-            msgspec.json.format(msgspec.json.encode(structs.replace(settings, **places)), indent=2) + b"\n"
-        )
+        part.write_bytes(pretty_json(structs.replace(settings, **places)))
 
 
 def prepare(settings: Settings) -> Settings:

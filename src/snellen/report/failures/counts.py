@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snellen.report.views import LabelsView
-from snellen.runs.evaluate import Run
 from snellen.runs.failures.labels import NAME, Labelled, agreements, counts, is_current, saved, whose_decisions
 from snellen.runs.failures.rules import UNKNOWN
+from snellen.runs.run import Run
 from snellen.scoring.statistics.agreement import Agreement
 
 

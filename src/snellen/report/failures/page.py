@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from snellen.models import trace
@@ -21,6 +20,7 @@ from snellen.report.render import asset, filled
 from snellen.report.thumbnails import Album
 from snellen.report.views import Limits
 from snellen.runs.answer_view import AnswerView
+from snellen.text import pretty_json
 from snellen.types import MediaSettings, Text
 
 LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)
@@ -181,7 +181,7 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
     shown: list[dict[str, Any]] = []
     room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MOST_STEPS)
     for step in steps[:MOST_STEPS]:
-        given = "" if step.arguments is None else _pretty(step.arguments)
+        given = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
         texts = {}
         for name, text in (("text", step.text), ("given", given), ("result", step.result)):
             cut = clipped(text, STEP_CHARACTERS)
@@ -206,10 +206,6 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
             }
         )
     return shown, left_out
-
-
-def _pretty(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def render_index(title: str, rows: Sequence[Row], labelled: Sequence[Labelled], labels: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from snellen.atomic_write import SUFFIX
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
+from snellen.engine.journal import RecordHead, record_name
 from snellen.errors import StorageError, UsageError
 from snellen.models.trace import Step
 from snellen.redaction import redact
@@ -30,15 +31,16 @@ from snellen.report.render import written
 from snellen.report.views import LabelsView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK
-from snellen.runs.evaluate import Run
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Key
 from snellen.runs.failures.judge import Labels, reasons
 from snellen.runs.failures.labels import Labelled, verdict_of
 from snellen.runs.failures.rules import labels
-from snellen.runs.judge.verdicts import beside
+from snellen.runs.judge.verdicts import find_verdicts
+from snellen.runs.run import Run
 from snellen.scoring import json_answer as replies
 from snellen.scoring.rubric import gold_forms
+from snellen.text import slug
 from snellen.types import Record
 
 INDEX, PAGES = "index.html", "pages"
@@ -122,17 +124,12 @@ def _pages(folder: Path) -> list[Path]:
     return sorted((folder / PAGES).iterdir()) if (folder / PAGES).is_dir() else []
 
 
-class _Head(Struct):
-    sample_id: str
-    repeat: int = 0
-
-
 def _files(told: Sequence[Told], names: Sequence[str]) -> dict[tuple[str, Key], list[tuple[str, str, str]]]:
     """(benchmark, answer) to (run, model, file) of all runs that were asked the same."""
     found: dict[tuple[str, Key], list[tuple[str, str, str]]] = {}
     for one, name in zip(told, names, strict=True):
         spec = one.run.meta.spec
-        seen = {(head.sample_id, head.repeat) for head in journal.intact(one.run.folder.results, _Head)}
+        seen = {(head.sample_id, head.repeat) for head in journal.intact(one.run.folder.results, RecordHead)}
         for which in sorted(seen):
             found.setdefault((spec.benchmark, which), []).append((name, spec.model, file_name(name, *which)))
     return found
@@ -140,9 +137,8 @@ def _files(told: Sequence[Told], names: Sequence[str]) -> dict[tuple[str, Key], 
 
 def file_name(run: str, sample_id: str, repeat: int) -> str:
     """The name of an answer's page: the sample's id as far as a file name can hold it, and a digest."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", sample_id).strip(".-")[:60]
     code = blake2b(f"{run}\0{sample_id}\0{repeat}".encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{safe or 'sample'}-{code}.html"
+    return f"{slug(sample_id, 60) or 'sample'}-{code}.html"
 
 
 def _views(
@@ -151,12 +147,12 @@ def _views(
     """The page of each answer, and whether the answer is correct."""
     run, spec = told.run, told.run.meta.spec
     labelled = {(one.sample_id, one.repeat): one for one in told.labelled}
-    judged = beside(run.folder)
+    judged = find_verdicts(run.folder)
     said = {} if judged is None else reasons(judged.path)
     restricted = run.meta.restricted or run.benchmark.restricted
     for seen in _away(run) if told.away else _there(run, show_gold=show_gold):
         which = (seen.answer.sample_id, seen.answer.repeat)
-        key = which[0] if not which[1] else f"{which[0]}#{which[1]}"
+        key = record_name(*which)
         label = labelled.get(which)
         others = [(model, file) for run_name, model, file in known[spec.benchmark, which] if run_name != name]
         view = FailureView(
@@ -234,13 +230,13 @@ class _Verdict(Struct):
 
 def _away(run: Run) -> Iterator[_Seen]:
     """The answers of a run whose data cannot be read: records, traces and verdicts alone."""
-    judged = beside(run.folder)
+    judged = find_verdicts(run.folder)
     lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _Verdict))
     verdicts = {one.sample_id: str(one.judge_verdict) for one in lines}
     traces = answers.places(run.folder.traces)
     for record in final_records(run.folder.results):
         which = (record.sample_id, record.repeat)
-        key = which[0] if not which[1] else f"{which[0]}#{which[1]}"
+        key = record_name(*which)
         yield _Seen(
             _bare(record), _read(record), verdicts.get(key, "not known"), "", answers.read_steps(traces.get(which))
         )

@@ -25,7 +25,7 @@ from snellen.features.store import Features, open_store, outputs_of
 from snellen.report.features.attacks import Attacks, attacks_by_column
 from snellen.report.features.page import JoinedView, StoreView, render
 from snellen.report.render import written
-from snellen.runs.evaluate import Run
+from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
 from snellen.sources import open_tree
 from snellen.sources.tree import Tree

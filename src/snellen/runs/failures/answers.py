@@ -77,15 +77,12 @@ def answer_of(benchmark: Benchmark, sample: Sample, record: Record, score: Score
     return record.response.text if judged is None else judged.reply
 
 
-class _Line(Struct):
+class TraceLine(Struct):
+    """One line of a file of traces."""
+
     sample_id: str
     repeat: int
     trace: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Head(Struct):
-    sample_id: str
-    repeat: int
 
 
 def places(folder: Path) -> dict[Key, Place]:
@@ -99,7 +96,7 @@ def places(folder: Path) -> dict[Key, Place]:
             at = 0
             for number, line in enumerate(file, 1):
                 try:
-                    head = msgspec.json.decode(line, type=_Head)
+                    head = msgspec.json.decode(line, type=TraceLine)
                 except journal.NOT_JSON as error:
                     if line.endswith(b"\n"):  # else the last line of a run that is writing
                         log.warning("%s, line %s: not a trace: %s", path, number, error)
@@ -115,7 +112,7 @@ def read_steps(place: Place | None) -> list[Step] | None:
         return None
     with place[0].open("rb") as file:
         file.seek(place[1])
-        line = msgspec.json.decode(file.readline(), type=_Line)
+        line = msgspec.json.decode(file.readline(), type=TraceLine)
     try:
         return trace.read(msgspec.json.decode(line.trace))
     except (msgspec.ValidationError, RecursionError):

@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import located
-from snellen.engine.run_folder import RunFolder
-from snellen.errors import JudgeError, RunError
+from snellen.engine.journal import record_name
+from snellen.engine.run_folder import JUDGE_RUNS, LABELLED, RunFolder
+from snellen.errors import JudgeError
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Answered
 from snellen.runs.judge import verdicts
-from snellen.runs.judge.benchmark import NAME as JUDGED
 from snellen.runs.judge.benchmark import Question, load_rubric, question_of
-from snellen.runs.scoring import judged_name
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
@@ -36,34 +35,11 @@ from snellen.scoring.scores import Scores
 from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
 
-NAME = "failures"
 PROFILE = "judge"
 FIELD = "label"
 FIRST_STEPS, LAST_STEPS = 12, 20
 SAID, CALLED, GIVEN, ANSWERED = 600, 300, 700, 2_000
 """Characters kept of what the model said, of a call's arguments, of a tool's result and of the answer."""
-
-
-def default_folder(source: RunFolder) -> RunFolder:
-    """Where a judge's labels lie unless the user says otherwise: <run>_failures, beside the run."""
-    whole = source.path.resolve()
-    named = source.path if source.path.name not in ("", "..") else whole
-    return RunFolder(named.with_name(f"{whole.name}_failures"))
-
-
-def beside(source: RunFolder) -> RunFolder | None:
-    """The run of a judge beside `source` that labelled it; None where there is none, or one about another run."""
-    folder = default_folder(source)
-    if not folder.exists():
-        return None
-    try:
-        spec = folder.meta().spec
-    except RunError:  # something else lies there; asking a judge would say so
-        return None
-    about, here = spec.data.path, source.path.resolve()
-    if spec.benchmark != NAME or about is None:
-        return None
-    return folder if about.resolve() == here or about.name == here.name else None
 
 
 def rubric_of(name: str) -> Rubric:
@@ -100,13 +76,13 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     """
     folder = RunFolder(data.path or RunFolder("").path)
     meta = located(folder, folder.meta())
-    if meta.spec.benchmark in (JUDGED, NAME):
+    if meta.spec.benchmark in JUDGE_RUNS:
         raise JudgeError(f"{folder.path} is a judge's run", "Give the run that it is about.")
     asked = source or benchmark_of(folder, meta, trust=trust)
     rubric = rubric_of(data.options.get("rubric", ""))
 
     def samples(settings: Data) -> Iterator[Sample]:
-        judged = None if asked.rubric is None else verdicts.beside(folder)
+        judged = None if asked.rubric is None else verdicts.find_verdicts(folder)
         said = None if judged is None else verdicts.read(judged, folder)
         for one in answers.answers(folder, asked, meta.spec, said):
             if one.failed:
@@ -117,7 +93,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
         return score_verdict(reply, Schema() if found is None else found.verdict)
 
     return Benchmark(
-        name=NAME,
+        name=LABELLED,
         version="1",
         samples=samples,
         score={PROFILE: score},
@@ -149,7 +125,7 @@ def question(one: Answered, rubric: Rubric, data: Data, asked: Benchmark) -> Sam
     system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
     limit = None if rubric.max_tokens is None else Generation(max_tokens=rubric.max_tokens)
     group = sample.group or sample.id
-    return Sample(judged_name(sample, record), Prompt((part,), system, limit), None, "open", group=group)
+    return Sample(record_name(sample.id, record.repeat), Prompt((part,), system, limit), None, "open", group=group)
 
 
 def account(one: Answered) -> str:

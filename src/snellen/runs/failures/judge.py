@@ -12,15 +12,16 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.engine.run_folder import LABELLED, RunFolder, RunSpec, derived_folder, derived_run
 from snellen.errors import FingerprintError, JudgeError
 from snellen.models.base import Model, ModelOptions
-from snellen.runs.evaluate import LABELLED, Run, perform
+from snellen.runs.evaluate import perform
 from snellen.runs.failures import benchmark
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
 from snellen.runs.judge.benchmark import Asking
+from snellen.runs.run import Run
 from snellen.scoring.json_answer import objects
 from snellen.scoring.rubric import Schema, read_verdict
 from snellen.types import Generation
@@ -62,7 +63,7 @@ def ask(
     data, asked = _asked(run, rubric, seed)
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--judge")
-    folder = RunFolder(out) if out is not None else benchmark.default_folder(run.folder)
+    folder = RunFolder(out if out is not None else derived_folder(run.path, LABELLED))
     judging = who.opened()
     spec = RunSpec(
         benchmark=LABELLED,
@@ -88,7 +89,7 @@ def require(run: Run, rubric: str = "") -> Path:
         JudgeError: no such rubric, a rubric with labels that are not ours, nothing to label.
     """
     _asked(run, rubric, 0)
-    return benchmark.default_folder(run.folder).path
+    return derived_folder(run.path, LABELLED)
 
 
 def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
@@ -105,7 +106,7 @@ def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
 
 
 class Labels(Struct, frozen=True):
-    """A judge's labels by `rescore.judged_name`: `by` is the judge, `unread` how many replies hold no label."""
+    """A judge's labels by `record_name`: `by` is the judge, `unread` how many replies hold no label."""
 
     by: str
     found: Mapping[str, str]
@@ -115,7 +116,7 @@ class Labels(Struct, frozen=True):
 
 def labels_of(run: Run, folder: str | Path | None = None) -> Labels | None:
     """What a judge has said in <run>_failures, or in `folder`; None where there is no such run."""
-    held = benchmark.beside(run.folder) if folder is None else RunFolder(folder)
+    held = derived_run(run.folder, LABELLED) if folder is None else RunFolder(folder)
     if held is None:
         return None
     schema = Schema(field=benchmark.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
@@ -136,7 +137,7 @@ class _Raw(Struct):
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    """Why a judge said what it said, by `rescore.judged_name`, from its raw outputs, which hold no gold."""
+    """Why a judge said what it said, by `record_name`, from its raw outputs, which hold no gold."""
     found = {}
     for path in sorted((folder / "raw_judge_outputs").glob("*.jsonl")):
         for line in journal.intact(path, _Raw):

@@ -12,15 +12,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.engine import journal
+from snellen.engine.journal import record_name
 from snellen.engine.ownership import NOT_OWN, is_own
+from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import DataError, RunError, UsageError
 from snellen.redaction.gold import strike
-from snellen.runs.evaluate import JUDGED, LABELLED, Run
 from snellen.runs.failures import answers as failed
 from snellen.runs.failures.answers import Answered, Key
 from snellen.runs.failures.review import LONGEST, Decision, disputed
 from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
-from snellen.runs.scoring import judged_name
+from snellen.runs.run import Run
 from snellen.scoring.rubric import gold_forms
 from snellen.scoring.statistics.agreement import Agreement, cohen
 
@@ -94,7 +95,7 @@ def label_run(
     Args:
         run: one with verdicts, where its benchmark is judged: what is unscored is left out.
         review: people's decisions by sample and repeat; they override rules and judge.
-        judged: a judge's labels by `rescore.judged_name`.
+        judged: a judge's labels by `record_name`.
     """
     for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         if one.failed:
@@ -115,7 +116,7 @@ def label_of(
     """The label of one answer that is not correct."""
     which = (one.sample.id, one.record.repeat)
     held = signals(one.sample, one.record, one.score, one.steps(), one.answer)
-    judge = None if judged is None else judged.get(judged_name(one.sample, one.record))
+    judge = None if judged is None else judged.get(record_name(one.sample.id, one.record.repeat))
     return settle(which, held, proposed(held), judge, _said(review, which), verdict_of(one))
 
 
@@ -187,10 +188,10 @@ def whose_decisions(
 
 def is_current(run: Run) -> bool:
     """Whether failures.jsonl was written after the run's last answer and last verdict."""
-    from snellen.runs.judge.verdicts import beside
+    from snellen.runs.judge.verdicts import find_verdicts
 
     written = (run.path / NAME).stat().st_mtime_ns
-    judged = beside(run.folder)
+    judged = find_verdicts(run.folder)
     newest = [run.folder.results, *([] if judged is None else [judged.results])]
     return not any(path.exists() and path.stat().st_mtime_ns > written for path in newest)
 
@@ -209,7 +210,7 @@ def labelled(
         UsageError: the run is a judge's.
         SnellenError: the data cannot be read, and there is no such file; or that file is damaged.
     """
-    if run.meta.spec.benchmark in (JUDGED, LABELLED):
+    if run.meta.spec.benchmark in JUDGE_RUNS:
         raise UsageError(
             f"{run.path} is a judge's run, in which no answer is right or wrong", "Give the run it is about."
         )
@@ -223,7 +224,7 @@ def labelled(
         found = []
         for one in kept:
             which = (one.sample_id, one.repeat)
-            name = one.sample_id if one.repeat == 0 else f"{one.sample_id}#{one.repeat}"
+            name = record_name(one.sample_id, one.repeat)
             judge = one.judge if judged is None else judged.get(name, one.judge)
             found.append(settle(which, one.signals, one.rule, judge, decided.get(which, ()), one.verdict))
         return found, f"The data cannot be read ({error.message}); the labels are those of {NAME}."

@@ -11,10 +11,10 @@ from msgspec import Struct, structs
 from snellen.engine.journal import intact
 from snellen.errors import DataError
 from snellen.redaction import redact
-from snellen.runs.evaluate import Run
 from snellen.runs.external_answers import id_hint, keyed
 from snellen.runs.failures.answers import Key
 from snellen.runs.failures.rules import labels
+from snellen.runs.run import Run
 
 MOST_BYTES = 64 << 20
 LONGEST = {"by": 80, "note": 2_000}

@@ -15,15 +15,15 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.dotenv_file import dotenv_value
 from snellen.engine.fingerprint import identity
 from snellen.engine.progress import Display
-from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunSpec, derived_folder
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
-from snellen.runs.evaluate import JUDGED, LABELLED, Run, load_run, perform
+from snellen.runs.evaluate import perform
 from snellen.runs.judge import benchmark as room
-from snellen.runs.judge import verdicts as returning
 from snellen.runs.judge.extend import go_on
+from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored
 from snellen.scoring.rubric import require_known_places
 from snellen.types import Generation
@@ -85,7 +85,7 @@ def judge(
     """
     opened = load_run(run, benchmark=benchmark, trust=trust).moved(data, images)
     source, about = opened.folder, opened.meta
-    if about.spec.benchmark in (JUDGED, LABELLED):
+    if about.spec.benchmark in JUDGE_RUNS:
         held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
     if not source.results.exists():
@@ -113,11 +113,11 @@ def judge(
             f"{run} holds no reply that a rubric of {asked.name} decides",
             "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
         )
-    folder = RunFolder(out if out is not None else returning.default_folder(source.path))
+    folder = RunFolder(out if out is not None else derived_folder(source.path, JUDGED))
     if folder.path.resolve() == source.path.resolve():
         raise UsageError(
             f"--out {folder.path} is the run that is judged; verdicts are a run of their own",
-            f"Omit --out: they then lie in {returning.default_folder(source.path)}.",
+            f"Omit --out: they then lie in {derived_folder(source.path, JUDGED)}.",
         )
     judging = who.opened()
     spec = RunSpec(

@@ -20,8 +20,8 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import located
 from snellen.engine.final_records import final_records
-from snellen.engine.journal import Journal, storage_error
-from snellen.engine.run_folder import RunFolder, RunMeta
+from snellen.engine.journal import Journal, record_name, storage_error
+from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta
 from snellen.errors import JudgeError, ModelError, SnellenError
 from snellen.models.base import Model
 from snellen.offload import off_loop
@@ -50,7 +50,6 @@ from snellen.scoring.scores import VERDICTS, Scores
 from snellen.sources.digest import digest
 from snellen.types import Generation, Metric, Prompt, Record, Response, Sample, Score, Text
 
-NAME = "judged"
 PROFILE = "judge"
 OWN = ""
 """The value of the option `rubric` where the judged run's benchmark says by which rubric each reply is judged."""
@@ -165,7 +164,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
     rubric_text = "the benchmark's own rubrics" if given is None else given.about or given.name
     return Benchmark(
-        name=NAME,
+        name=JUDGED,
         version="1",
         samples=samples,
         score={PROFILE: score},
@@ -198,7 +197,7 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, as
 
     The benchmark may narrow what the judge sees (`judged_text`); the gold of a restricted one is sealed.
     """
-    name = scoring.judged_name(sample, record)
+    name = record_name(sample.id, record.repeat)
     meta: dict[str, Any] = {
         k: v for k, v in sample.meta.items() if isinstance(v, (str, int, float)) and k not in _NOT_SHOWN
     }

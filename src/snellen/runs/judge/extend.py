@@ -15,24 +15,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.engine import fingerprint, journal
-from snellen.engine.journal import storage_error
+from snellen.engine.journal import RecordHead, TimedRecordHead, storage_error
 from snellen.engine.ownership import is_own
 from snellen.engine.run_folder import RunFolder
 from snellen.runs.judge.benchmark import RAW_FILE, RAW_INPUTS, written_text
 from snellen.types import Record, Sample
-
-
-class _Named(Struct, frozen=True, gc=False):
-    sample_id: str
-    repeat: int = 0
-
-
-class _Answered(_Named, frozen=True, gc=False):
-    finished_at: float = 0.0
-
-
-class _Asking(_Named, frozen=True, gc=False):
-    started_at: float = 0.0
 
 
 class _Asked(Struct, frozen=True, gc=False):
@@ -97,7 +84,7 @@ def go_on(
 
 def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
     """Where the beginning with this digest ends, in bytes (None: there is none), and whose records come behind it."""
-    name_of = msgspec.json.Decoder(_Named).decode
+    name_of = msgspec.json.Decoder(RecordHead).decode
     whole, end, found = sha256(), 0, None
     later: set[str] = set()
     with path.open("rb") as file:
@@ -109,7 +96,7 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
                     head = name_of(line)
                 except journal.NOT_JSON:  # the engine says so
                     continue
-                later.add(head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}")
+                later.add(head.name)
                 continue
             whole.update(line)
             end += len(line)
@@ -132,11 +119,7 @@ def _verdicts_that_still_hold(
 
     A verdict on which no judge was asked (no answer, or a rule decided) is among the others: it is made again at no cost.
     """
-    answered_at = {
-        name: head.finished_at
-        for head in journal.intact(source.results, _Answered)
-        for name in [head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"]
-    }
+    answered_at = {head.name: head.finished_at for head in journal.intact(source.results, TimedRecordHead)}
     asked = {
         line.sample_id: _digest(line.system or "", line.text)
         for line in journal.intact(judged.path / RAW_INPUTS / RAW_FILE, _Asked)
@@ -148,7 +131,7 @@ def _verdicts_that_still_hold(
         if asked.get(sample.id) == _digest(sample.prompt.system or "", written_text(sample.prompt))
     }
     names, kept = set(), set()
-    for record in journal.intact(judged.results, _Asking):
+    for record in journal.intact(judged.results, TimedRecordHead):
         names.add(record.sample_id)
         if record.sample_id in same and answered_at.get(record.sample_id, inf) <= record.started_at:
             kept.add(record.sample_id)

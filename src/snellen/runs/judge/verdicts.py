@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
-
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import journal
 from snellen.engine.final_records import final_records
+from snellen.engine.journal import TimedRecordHead
 from snellen.engine.ownership import NOT_OWN, is_own
-from snellen.engine.run_folder import RunFolder
-from snellen.errors import DataError, RunError, UsageError
+from snellen.engine.run_folder import JUDGED, RunFolder, derived_run
+from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.formats.columns import id_of, text_of
 from snellen.formats.readers import table_rows
 from snellen.runs.external_answers import keyed
-from snellen.runs.judge.benchmark import NAME, OWN
+from snellen.runs.judge.benchmark import OWN
 from snellen.runs.scoring import Summary
 
 IDS = ("vid", "sample_id", "id")
 
 
 class Verdicts(Mapping[str, str]):
-    """A judge's replies by `rescore.judged_name`.
+    """A judge's replies by `record_name`.
 
     Attributes:
         by: whose they are, for people.
@@ -51,36 +50,10 @@ class Verdicts(Mapping[str, str]):
         return len(self._texts)
 
 
-class _Timed(Struct, frozen=True, gc=False):
-    sample_id: str
-    status: str
-    repeat: int = 0
-    finished_at: float = 0.0
-
-
-def default_folder(source: Path) -> Path:
-    """Where a run's verdicts lie unless the user says otherwise: <run>_judged, beside it."""
-    named = source if source.name not in ("", "..") else source.resolve()
-    return named.with_name(f"{source.resolve().name}_judged")
-
-
-def beside(source: RunFolder) -> RunFolder | None:
-    """The run beside `source` that judged it by its benchmark's own rubrics; None where there is none.
-
-    It says so itself: its meta names this folder, by its path or, where both were moved, by its name.
-    """
-    folder = RunFolder(default_folder(source.path))
-    if not folder.exists():
-        return None
-    try:
-        spec = folder.meta().spec
-    except RunError:  # something else lies there; `snellen judge` would say so
-        return None
-    about = spec.data.path
-    if spec.benchmark != NAME or about is None or spec.data.options.get("rubric") != OWN:
-        return None
-    here = source.path.resolve()
-    return folder if about.resolve() == here or about.name == here.name else None
+def find_verdicts(source: RunFolder) -> RunFolder | None:
+    """Return the run that judged `source` by its benchmark's own rubrics; None where there is none."""
+    judged = derived_run(source, JUDGED)
+    return judged if judged is not None and judged.meta().spec.data.options.get("rubric") == OWN else None
 
 
 def read(judged: RunFolder, source: RunFolder) -> Verdicts:
@@ -97,10 +70,9 @@ def read(judged: RunFolder, source: RunFolder) -> Verdicts:
         if record.status == "ok" and record.response is not None:
             texts[record.sample_id] = record.response.text
             asked_at[record.sample_id] = record.started_at
-    for head in journal.intact(source.results, _Timed):
-        name = head.sample_id if head.repeat == 0 else f"{head.sample_id}#{head.repeat}"
-        if head.status == "ok" and head.finished_at > asked_at.get(name, head.finished_at):
-            texts.pop(name, None)
+    for head in journal.intact(source.results, TimedRecordHead):
+        if head.status == "ok" and head.finished_at > asked_at.get(head.name, head.finished_at):
+            texts.pop(head.name, None)
     whose = "" if is_own(meta) else f" ({NOT_OWN})"
     return Verdicts(texts, f"{model} in {judged.path}{whose}", model=model, folder=str(judged.path))
 

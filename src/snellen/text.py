@@ -1,0 +1,33 @@
+"""Text in its usual written forms: pretty JSON, names for files, lists by comma."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+_NOT_IN_FILE_NAMES = re.compile("[^A-Za-z0-9._]+")
+
+
+def pretty_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
+    """Encode a value as JSON, indented by two spaces, with a line end.
+
+    `enc_hook` turns objects that msgspec cannot encode into ones that it can.
+    """
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=enc_hook), indent=2) + b"\n"
+
+
+def slug(text: str, limit: int | None = None) -> str:
+    """Make a text part of a file name: ASCII letters, digits, `.`, `_` and single hyphens.
+
+    Other characters become hyphens, the text is cut at `limit` characters, and hyphens and points at its ends are
+    removed. Empty where nothing is left.
+    """
+    return _NOT_IN_FILE_NAMES.sub("-", text)[:limit].strip("-.")
+
+
+def comma_list(text: str | None) -> list[str]:
+    """Split an option's value at its commas, without surrounding spaces and empty items."""
+    return [item for part in (text or "").split(",") if (item := part.strip())]
