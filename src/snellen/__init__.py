@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from snellen.moved_modules import register
+
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.models.base import Model, ModelOptions
@@ -78,6 +80,13 @@ __all__ = [
     "load_run",
     "rerun",
 ]
+
+
+register()
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
