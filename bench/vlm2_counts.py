@@ -55,10 +55,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         answers, questions = make(Path(place))
         bare = floor(answers, questions)
-        from snellen.runs.score import score_answers
+        from snellen.runs.score import score
 
         start, wall = time.process_time(), time.perf_counter()
-        summary, _ = score_answers(answers, "vlm2/oc-cnt", data=questions)
+        summary, _ = score(answers, "vlm2/oc-cnt", data=questions)
         cpu, seconds = time.process_time() - start, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = {metric.name: metric.value for metric in summary.metrics["official"]}

@@ -13,9 +13,17 @@ from snellen.moved_modules import register
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
+    from snellen.errors import SnellenError
     from snellen.models.base import Model, ModelOptions
+    from snellen.runs.comparing import compare
     from snellen.runs.evaluate import evaluate, rerun
+    from snellen.runs.export import export
+    from snellen.runs.failures.judge import label_failures
+    from snellen.runs.judge.ask import judge
+    from snellen.runs.query import query
+    from snellen.runs.redact import redact
     from snellen.runs.run import Run, load_run
+    from snellen.runs.score import score
     from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
@@ -35,8 +43,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "snellen.runs.comparing": ("compare",),
     "snellen.runs.evaluate": ("evaluate", "rerun"),
     "snellen.runs.run": ("Run", "load_run"),
+    "snellen.runs.export": ("export",),
+    "snellen.runs.failures.judge": ("label_failures",),
+    "snellen.runs.judge.ask": ("judge",),
+    "snellen.runs.query": ("query",),
+    "snellen.runs.redact": ("redact",),
+    "snellen.runs.score": ("score",),
+    "snellen.errors": ("SnellenError",),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),
     "snellen.scoring.scores": ("Scores",),
@@ -72,13 +88,21 @@ __all__ = [
     "Sample",
     "Score",
     "Scores",
+    "SnellenError",
     "Text",
     "Usage",
     "Video",
     "__version__",
+    "compare",
     "evaluate",
+    "export",
+    "judge",
+    "label_failures",
     "load_run",
+    "query",
+    "redact",
     "rerun",
+    "score",
 ]
 
 

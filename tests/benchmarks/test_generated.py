@@ -19,7 +19,7 @@ from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.models.base import Model
 from snellen.questions.generate import Settings, generate
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.types import Prompt, Response, Sample, Text
 
 CLASSES = (
@@ -169,12 +169,12 @@ def test_a_run_is_scored_when_its_images_are_gone_and_its_set_lies_elsewhere(sou
         samples(folder, images=source / "images")[0].prompt.parts[0].blob.read()
     folder.rename(source / "moved")
     with pytest.raises(UsageError, match="birds") as gone:
-        score_answers(source / "results")
+        score(source / "results")
     assert "--benchmark" in (gone.value.hint or "")
-    summary, _ = score_answers(source / "results", str(source / "moved"), profile="all")
+    summary, _ = score(source / "results", str(source / "moved"), profile="all")
     assert summary.rows == summary.expected == 192
     with pytest.raises(DataError, match="digest"):
-        score_answers(source / "results", str(built(source, images=source / "away", seed=1)))
+        score(source / "results", str(built(source, images=source / "away", seed=1)))
 
 
 def test_levels_stand_coarse_to_fine_in_the_summary_whatever_came_first(source):

@@ -193,7 +193,7 @@ def test_whoever_ends_a_command_while_nothing_is_asked_gets_the_signals_status_a
 
 
 def test_a_hangup_that_nohup_sets_aside_ends_nothing(tmp_path):
-    code = ENDS_ITSELF.format(module="snellen", where="evaluation", name="open_model", number="SIGHUP")
+    code = ENDS_ITSELF.format(module="snellen.runs", where="evaluate", name="open_model", number="SIGHUP")
     ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(
@@ -236,7 +236,7 @@ def test_a_run_in_the_middle_of_its_questions_ends_with_the_signals_status(light
 
 
 def test_sigterm_ends_a_job_in_the_background_whose_shell_has_it_ignore_ctrl_c(tmp_path):
-    code = ENDS_ITSELF.format(module="snellen", where="evaluation", name="open_model", number="SIGTERM")
+    code = ENDS_ITSELF.format(module="snellen.runs", where="evaluate", name="open_model", number="SIGTERM")
     ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{code}"
     words = ["run", "chart", "--model", "embedded", "--limit", "2", "--quiet", "--out", "run"]
     done = subprocess.run(

@@ -117,7 +117,7 @@ def failures(
     told, lost = [], 0
     for run, name in zip(opened, names, strict=True):
         if judge is not None:
-            asked = judging.ask(
+            asked = judging.label_failures(
                 run,
                 judge,
                 rubric="" if rubric is None else str(rubric),

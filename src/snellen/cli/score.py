@@ -77,7 +77,7 @@ def score(
 ) -> None:
     """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
     from snellen.runs.run import summary_json
-    from snellen.runs.score import score_answers
+    from snellen.runs.score import score
     from snellen.runs.score_rows import PerSampleFile, disagreement
     from snellen.scoring.taxonomy import ClassTables
 
@@ -112,7 +112,7 @@ def score(
                 for line in lines:
                     note(line) if as_json else print(line)
 
-        summary, notes = score_answers(
+        summary, notes = score(
             results,
             benchmark,
             data=data,

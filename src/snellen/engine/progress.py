@@ -168,6 +168,19 @@ class Display(Protocol):
     def close(self, progress: Progress) -> None: ...
 
 
+class ProgressCallback:
+    """Calls a function with each Progress, the last one included."""
+
+    def __init__(self, call: Callable[[Progress], None]) -> None:
+        self._call = call
+
+    def update(self, progress: Progress) -> None:
+        self._call(progress)
+
+    def close(self, progress: Progress) -> None:
+        self._call(progress)
+
+
 class Silent:
     """Shows nothing."""
 

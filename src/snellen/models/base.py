@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import Struct, field, structs
 
@@ -74,6 +74,35 @@ class ModelOptions(Struct, frozen=True):
     agent_files: int = 65536
     agent_depth: int = 128
     agent_requests: int = 300
+
+
+class ModelSettings(TypedDict, total=False):
+    """Fields of ModelOptions that Python functions take as keywords; ModelOptions says what each is and its default."""
+
+    extra_body: Mapping[str, Any]
+    timeout_s: float
+    patience_s: float
+    rpm: float | None
+    tpm: float | None
+    dtype: str
+    device: str
+    batch_size: int
+    stop_after_first_json: bool
+    revision: str | None
+    prices: str | None
+    agent_model: str | None
+    sandbox: str
+    sif: str | None
+    tools: str | None
+    id_is: str
+    agent_network: str
+    agent_memory: int
+    agent_disk: int
+    agent_processes: int
+    agent_open_files: int
+    agent_files: int
+    agent_depth: int
+    agent_requests: int
 
 
 DEFAULTS = ModelOptions()

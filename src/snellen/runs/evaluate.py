@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import structs
 
@@ -15,14 +15,14 @@ from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.event_loop import in_loop
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.ownership import is_own
-from snellen.engine.progress import Display
+from snellen.engine.progress import Display, Progress, ProgressCallback
 from snellen.engine.ray import open_scattered
 from snellen.engine.retry import Backoff
 from snellen.engine.run import require_written, run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import UNPRICED
 from snellen.errors import UsageError
-from snellen.models.base import Model, ModelOptions, as_model
+from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.run import Run, find_benchmark
 from snellen.runs.trust import guarded
@@ -42,35 +42,55 @@ def evaluate(
     repeats: int = 1,
     seed: int = 0,
     concurrency: int = 16,
+    base_url: str | None = None,
+    key_env: str | None = None,
     generation: Generation | None = None,
     media: MediaSettings | None = None,
-    display: Display | None = None,
+    max_attempts: int = 6,
+    max_cost: float | None = None,
+    max_tokens_total: int | None = None,
     nproc: int | None = None,
     ray: str | None = None,
-    **model_options: Any,
+    on_progress: Callable[[Progress], None] | None = None,
+    display: Display | None = None,
+    **model_options: Unpack[ModelSettings],
 ) -> Run:
-    """Run a benchmark with a model, or go on with a run that was begun, and sum it up.
+    """Run a benchmark with a model, or resume an unfinished run, and score it.
+
+    Takes every setting of `snellen run`. It works inside a running event loop, as in a notebook.
+
+        >>> run = snellen.evaluate("chart/digits", "embedded", limit=3, out="results/three")
+        >>> run.meta.totals.ok
+        3
 
     Args:
         benchmark: a name (`snellen list`), or a Benchmark.
         model: KIND:NAME as on the command line, or any object with the Model protocol.
-        out: the run's folder; by default results/<benchmark>-<model>.
-        data, images: where the benchmark's files lie.
-        benchmark_options: what `-o key=value` sets.
-        limit: only the first so many samples.
-        repeats: how often each question is asked.
-        seed: seeds what the benchmark draws and what a local model samples; for an endpoint see Generation.seed.
-        concurrency: questions in flight at most.
-        generation, media: how the model writes, what is done to pictures.
-        nproc, ray: how many workers hold a local model, and the Ray that they run on (docs/scale-out.md).
-        model_options: further fields of ModelOptions (base_url, timeout_s, dtype …).
+        out: the run's folder; by default results/<benchmark>-<model>. A run that is there is resumed.
+        data, images: where the benchmark's files are.
+        benchmark_options: the options that `-o key=value` sets.
+        limit: run only the first N samples.
+        repeats: number of times to ask each sample.
+        seed: seeds the benchmark's random draws and a local model's sampling; for an endpoint see Generation.seed.
+        concurrency: maximum number of requests in flight.
+        base_url: OpenAI-compatible endpoint, up to and including `/v1`.
+        key_env: name of the environment variable that holds the key.
+        generation, media: sampling settings, and preprocessing of images and videos.
+        max_attempts: maximum number of requests per sample; refusals (429) and lost connections do not count.
+        max_cost, max_tokens_total: stop the run at this cost (see `prices`) or number of tokens.
+        nproc, ray: number of workers that hold a local model, and the Ray cluster they run on (docs/scale-out.md).
+        on_progress: called a few times a second with a Progress, from the event loop, and once at the end.
+        display: shows progress; takes precedence over `on_progress`.
+        model_options: further fields of ModelOptions (timeout_s, rpm, dtype …).
 
     Raises:
-        SnellenError: see snellen.errors; whatever was answered before it is on disk.
+        SnellenError: see snellen.errors; answers received before it are on disk.
     """
     options = ModelOptions(
         generation=generation or Generation(),
         media=media or MediaSettings(),
+        base_url=base_url,
+        key_env=key_env,
         concurrency=concurrency,
         seed=seed,
         **model_options,
@@ -87,6 +107,9 @@ def evaluate(
         options=options,
         limit=limit,
         repeats=repeats,
+        max_attempts=max_attempts,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
         nproc=nproc,
         ray=ray,
     )
@@ -95,7 +118,7 @@ def evaluate(
         RunFolder(out if out is not None else default_folder(spec)),
         benchmark=benchmark if isinstance(benchmark, Benchmark) else None,
         model=None if isinstance(model, str) else model,
-        display=display,
+        display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
         trust=True,  # the caller names the benchmark
     )
 

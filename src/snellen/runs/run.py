@@ -61,7 +61,7 @@ class SavedSummary(Struct):
     profiles: list[SavedProfile]
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """A run on disk: its records, scores and metrics as Arrow tables."""
 
@@ -72,6 +72,12 @@ class Run:
     _errors: RequestErrors | None = None
     trust: bool = False
     remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        totals, size = self.meta.totals, self.meta.coverage.of
+        of = "" if size is None else f" of {min(size, self.meta.coverage.limit or size) * self.meta.spec.repeats:,}"
+        return f"<Run {self.meta.spec.benchmark}, {self.meta.spec.model}: {totals.done:,}{of} answered, {str(self.path)!r}>"
+
     unverified: str = ""
     """One line where figures are those that the folder of somebody else's run says, because they could not be computed."""
 

@@ -18,7 +18,7 @@ from snellen.runs.run import Run, given_data, load_run
 from snellen.runs.scoring import Scored, Summary
 
 
-def score_answers(
+def score(
     answers: str | Path,
     benchmark: str | Benchmark | None = None,
     *,

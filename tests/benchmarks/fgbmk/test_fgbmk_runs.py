@@ -21,7 +21,7 @@ from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems
 from snellen.models.base import Model
 from snellen.runs.export import export
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.types import Prompt, Response, Text
 
 
@@ -122,7 +122,7 @@ def test_a_run_is_scored_and_reported_when_its_images_are_gone(tree, tmp_path, c
 def test_prediction_rows_are_scored_without_the_question_file(tmp_path):
     path = predictions(tmp_path / "merge.jsonl", ["Black-footed Albatross", "fish crow", "rock wren or fish crow"])
     seen = []
-    summary, notes = score_answers(path, "fgbmk/cub/species/choice", profile="all", each=seen.append)
+    summary, notes = score(path, "fgbmk/cub/species/choice", profile="all", each=seen.append)
     metrics = {profile: {one.name: one.value for one in found} for profile, found in summary.metrics.items()}
     assert metrics["official"]["accuracy"] == pytest.approx(2 / 3)
     assert metrics["strict"]["accuracy"] == pytest.approx(1 / 3)
@@ -133,7 +133,7 @@ def test_prediction_rows_are_scored_without_the_question_file(tmp_path):
 
 def test_blip_rows_without_category_and_null_replies_are_taken(tmp_path):
     path = predictions(tmp_path / "m.jsonl", ["american crow", None, "fish crow"], category=False)
-    summary, notes = score_answers(path, "fgbmk/cub/species/choice")
+    summary, notes = score(path, "fgbmk/cub/species/choice")
     found = {one.name: one.value for one in summary.metrics["official"]}
     assert found["accuracy"] == pytest.approx(1 / 3)
     assert found["error"] == pytest.approx(1 / 3)
@@ -149,7 +149,7 @@ def test_short_answers_of_prediction_rows_know_the_classes_of_their_file(tmp_pat
     ]
     path = tmp_path / "short.jsonl"
     path.write_text(released.lines(rows))
-    summary, _ = score_answers(path, "fgbmk/flowers102/species/short", profile="all")
+    summary, _ = score(path, "fgbmk/flowers102/species/short", profile="all")
     found = summary.metrics
     assert [one.value for one in found["official"] if one.name == "accuracy"] == [1.0]
     assert [one.value for one in found["strict"] if one.name == "accuracy"] == [0.5]
@@ -158,16 +158,16 @@ def test_short_answers_of_prediction_rows_know_the_classes_of_their_file(tmp_pat
 def test_prediction_rows_of_another_kind_or_for_the_whole_are_refused(tmp_path):
     path = predictions(tmp_path / "merge.jsonl", ["a", "b", "c"])
     with pytest.raises(DataError, match="no row is an answer to fgbmk/cub/species/truth"):
-        score_answers(path, "fgbmk/cub/species/truth")
+        score(path, "fgbmk/cub/species/truth")
     with pytest.raises(UsageError, match="do not say which data set"):
-        score_answers(path, "fgbmk")
+        score(path, "fgbmk")
 
 
 def test_files_of_another_form_are_met_by_id(tree, tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text(released.lines([{"id": "cub/species/choice/2", "reply": "american crow"}]))
     assert registry.find("fgbmk/cub/species/choice").results(path, Data(), Problems()) is None
-    summary, _ = score_answers(path, "fgbmk/cub/species/choice", data=tree)
+    summary, _ = score(path, "fgbmk/cub/species/choice", data=tree)
     assert [one.value for one in summary.metrics["official"] if one.name == "accuracy"] == [1.0]
 
 
@@ -184,7 +184,7 @@ def test_a_run_is_exported_in_the_authors_form_and_scores_the_same(tree, tmp_pat
     assert list(lines[0]) == ["question_id", "image", "prompt", "text", "class", "category"]
     assert lines[1]["text"] == "American Crow"
     assert lines[1]["category"] == "generic"
-    again, _ = score_answers(written.files[1], "fgbmk/cub/species/choice")
+    again, _ = score(written.files[1], "fgbmk/cub/species/choice")
     own = {one.name: one.value for one in done.summarize("official").metrics["official"]}
     assert own["cub/species/choice/accuracy"] == {one.name: one.value for one in again.metrics["official"]}["accuracy"]
 

@@ -19,7 +19,7 @@ from snellen.benchmarks.spatial.question import Question, sample
 from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.spatial.sources import official_rows
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.types import Failure, Prompt, Record, Response, Sample, Text
 
 STAMP = "20260102_030405"
@@ -126,7 +126,7 @@ def export(
 
 
 def figures(benchmark: Benchmark, path: Path, profile: str) -> dict[str, float | None]:
-    summary, _ = score_answers(path, benchmark=benchmark, profile=profile)
+    summary, _ = score(path, benchmark=benchmark, profile=profile)
     skipped = ("invalid", "error", "unscored")
     return {one.name: one.value for one in summary.metrics[profile] if one.name not in skipped}
 
@@ -265,6 +265,6 @@ def test_a_failed_answer_is_what_the_kit_writes_for_one(tmp_path):
     files, notes = export("mindcube-tiny", "vlmevalkit", tmp_path / "out", pairs)
     said = [row["prediction"] for row in sheet(files[0])]
     assert said[7] == "Failed to obtain answer via API." and notes[0].startswith("1 answers are missing")
-    _, told = score_answers(files[0], benchmark=SPATIAL["mindcube-tiny"])
+    _, told = score(files[0], benchmark=SPATIAL["mindcube-tiny"])
     assert any("the kit got no answer" in line for line in told)
     assert len(lines) == len(said) == COUNT

@@ -13,7 +13,7 @@ from snellen.benchmarks.spatial.sources.lmms_eval_rows import row_of, score_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 from snellen.formats.base import Problems
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 
 ASKED = "Question: which?\nOptions:\nA. left\nB. right\nC. front"
 WHOLE = {"id": 7, "question_type": "object_counting", "ground_truth": "3", "question": "How many?", "options": None}
@@ -140,7 +140,7 @@ def test_such_a_file_is_scored_on_the_command_line_s_way(tmp_path):
     rows[1] = json.loads(json.dumps(rows[1]).replace("mp3d_7", "mp3d_8"))
     path = tmp_path / "20261121_120000_samples_embspatial.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    summary, _ = score_answers(path, "embspatial", profile="lmms-eval")
+    summary, _ = score(path, "embspatial", profile="lmms-eval")
     assert {metric.name: metric.value for metric in summary.metrics["lmms-eval"]}["overall"] == 0.5
     problems = Problems()
     results = registry.find("embspatial").results

@@ -18,7 +18,7 @@ from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, SnellenError
 from snellen.formats import Problems
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 
 VSI = {"dataset": "scannet", "scene_name": "s", "question_type": "route_planning", "question": "q"}
 
@@ -95,7 +95,7 @@ def test_a_number_is_the_same_gold_answer_in_any_cell(tmp_path, gold):
         with (tmp_path / f"m{suffix}").open("w", newline="") as file:
             csv.writer(file, delimiter=mark).writerows([columns, row])
     for path in sorted(tmp_path.iterdir()):
-        summary, told = score_answers(path, benchmark=SPATIAL["vsi-bench"], profile="vlmevalkit")
+        summary, told = score(path, benchmark=SPATIAL["vsi-bench"], profile="vlmevalkit")
         assert summary.metrics["vlmevalkit"][0].value == 1.0, path
         assert told == [], path
 
@@ -158,13 +158,13 @@ def test_a_folder_of_lmms_evals_files_is_one_set_of_answers_and_the_later_of_two
     blink(tmp_path, "20260102_000000", "Jigsaw", "AB")
     blink(tmp_path, "20260101_000000", "IQ_Test", "AAAA")
     write(tmp_path / "20260101_000000_samples_vsibench.jsonl", {"doc_id": 0, "doc": vsi(1), "resps": [["A"]]})
-    summary, told = score_answers(tmp_path, benchmark=SPATIAL["blink"], profile="lmms-eval,vlmevalkit")
+    summary, told = score(tmp_path, benchmark=SPATIAL["blink"], profile="lmms-eval,vlmevalkit")
     assert summary.metrics["lmms-eval"][0].value == 0.75
     assert summary.metrics["vlmevalkit"][0].value == pytest.approx(5 / 6)
     assert any("passed over for 20260102_000000_samples_blink_jigsaw.jsonl" in line for line in told)
-    assert score_answers(tmp_path, benchmark=SPATIAL["vsi-bench"])[0].metrics["easi"][0].value == 1.0
+    assert score(tmp_path, benchmark=SPATIAL["vsi-bench"])[0].metrics["easi"][0].value == 1.0
     with pytest.raises(SnellenError):
-        score_answers(tmp_path, benchmark=SPATIAL["embspatial"])
+        score(tmp_path, benchmark=SPATIAL["embspatial"])
 
 
 def test_files_of_both_harnesses_or_of_two_models_in_one_folder_are_refused(tmp_path):
@@ -186,7 +186,7 @@ def test_files_of_both_harnesses_or_of_two_models_in_one_folder_are_refused(tmp_
 def test_half_of_site_is_said_to_be_half(tmp_path):
     doc = {"question": "q", "options": ["a", "b"], "answer": "A", "category": "counting & existence", "dataset": "d"}
     write(tmp_path / "20260101_000000_samples_site_bench_image.jsonl", {"doc_id": 0, "doc": doc, "resps": [["A"]]})
-    _, told = score_answers(tmp_path, benchmark=SPATIAL["site"])
+    _, told = score(tmp_path, benchmark=SPATIAL["site"])
     assert any("there are answers to the images alone" in line for line in told)
 
 
@@ -197,7 +197,7 @@ def test_plain_rows_are_met_with_the_data_by_index(tmp_path):
         rows = [[at, dot, "q", "['a', 'b', 'c', 'd']", "ABCD"[at], "mp3d"] for at in range(4)]
         csv.writer(file, delimiter="\t").writerows([columns, *rows])
     path = write(tmp_path / "plain.jsonl", *({"index": at, "prediction": "A"} for at in range(4)))
-    summary, _ = score_answers(path, benchmark=SPATIAL["embspatial"], data=tmp_path / "EmbSpatialBench.tsv")
+    summary, _ = score(path, benchmark=SPATIAL["embspatial"], data=tmp_path / "EmbSpatialBench.tsv")
     assert summary.metrics["easi"][0].value == 0.25
 
 
@@ -246,7 +246,7 @@ def test_no_row_does_more_than_be_told(tmp_path_factory, name, rows):
     path = tmp_path_factory.mktemp("rows") / ("x_samples_site_bench_image.jsonl" if name == "site" else "rows.jsonl")
     write(path, *({"doc_id": at, "doc": doc, "resps": [[reply]]} for at, (doc, reply) in enumerate(rows)))
     try:
-        score_answers(path, benchmark=SPATIAL[name], profile="all")
+        score(path, benchmark=SPATIAL[name], profile="all")
     except DataError as error:
         assert "no row answers" in str(error)
 
@@ -255,13 +255,13 @@ def test_a_file_named_after_another_benchmark_is_refused_though_its_columns_woul
     row = {"index": 0, "question": "Which?", "A": "a", "B": "b", "answer": "A", "category": "Jigsaw", "prediction": "A"}
     path = tmp_path / "m_BLINK.csv"
     path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
-    own, _ = score_answers(path, benchmark=SPATIAL["blink"], profile="easi")
+    own, _ = score(path, benchmark=SPATIAL["blink"], profile="easi")
     assert own.metrics["easi"][0].value == 1.0
     for name in ("mmsi-bench", "mindcube-tiny", "3dsrbench", "site/image", "vsi-debiased"):
         with pytest.raises(DataError, match="by its name these are answers to blink, not to"):
-            score_answers(path, benchmark=registry.find(name), profile="easi")
+            score(path, benchmark=registry.find(name), profile="easi")
     path = path.rename(tmp_path / "answers.csv")
-    renamed, _ = score_answers(path, benchmark=SPATIAL["mmsi-bench"], profile="easi")
+    renamed, _ = score(path, benchmark=SPATIAL["mmsi-bench"], profile="easi")
     assert renamed.metrics["easi"][0].n == 1
 
 
@@ -273,8 +273,8 @@ def test_answers_to_one_half_of_site_are_never_the_other_halfs_nor_the_whole_in_
         for path in (named, plain):
             write(path, {"doc_id": 0, "doc": {**doc, "visual": [shown]}, "resps": [["A"]]})
             with pytest.raises(DataError, match=f"SITE's {half}s, not to its {other}s"):
-                score_answers(path, benchmark=registry.find(f"site/{other}"), profile="easi")
-            own, told = score_answers(path, benchmark=registry.find(f"site/{half}"), profile="easi")
+                score(path, benchmark=registry.find(f"site/{other}"), profile="easi")
+            own, told = score(path, benchmark=registry.find(f"site/{half}"), profile="easi")
             assert own.metrics["easi"][0].value == 1.0 and not any("alone" in line for line in told)
-            _, told = score_answers(path, benchmark=SPATIAL["site"], profile="easi")
+            _, told = score(path, benchmark=SPATIAL["site"], profile="easi")
             assert any(f"there are answers to the {half}s alone" in line for line in told)

@@ -16,7 +16,7 @@ from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
 from snellen.errors import BadRequestError, DataError, RefusalError
 from snellen.models.base import Model
 from snellen.runs.export import export
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.types import Metric, Prompt, Response, Text
 
 SAID = (
@@ -132,7 +132,7 @@ def test_the_exported_file_gives_the_figures_of_the_run_under_every_profile(
     whole: Run, folder: Path, tmp_path: Path, task: str
 ) -> None:
     file = by_task(export(whole, "authors", out=tmp_path).files, tmp_path)[task]
-    again, _ = score_answers(file, f"vlm2/{task}", data=folder, profile="all")
+    again, _ = score(file, f"vlm2/{task}", data=folder, profile="all")
     run = whole.summarize("all", save=False)
     for profile, metrics in run.metrics.items():
         own = values(metrics, f"{task}/")
@@ -173,7 +173,7 @@ def test_failed_samples_are_left_out_and_counted_and_refused_ones_are_wrong_in_b
     assert sum(row["model_answer"] == "" for row in rows) == totals.refused
     assert any(f"{totals.error} samples have no answer and are left out" in note for note in done.notes)
     assert any(f"{totals.refused} refused samples" in note for note in done.notes)
-    again, _ = score_answers(file, "vlm2/oc-cnt", data=folder)
+    again, _ = score(file, "vlm2/oc-cnt", data=folder)
     theirs, ours = ({m.name: m for m in found["official"]} for found in (again.metrics, run.summarize().metrics))
     # A failed sample is wrong in ours and not there in theirs; the mean over usable counts knows neither.
     assert theirs["count_exact"].n == len(rows) and ours["count_exact"].n == len(rows) + totals.error
@@ -194,7 +194,7 @@ def test_of_a_reply_with_reasoning_what_stands_after_the_marker_is_exported(fold
     (file,) = done.files
     assert {row["model_answer"] for row in lines(file)} == {"T", "F"}
     assert any("replies to cot" in note and "MY_ANSWER:" in note for note in done.notes)
-    again, _ = score_answers(file, "vlm2/gc-mat", data=folder, profile="official")
+    again, _ = score(file, "vlm2/gc-mat", data=folder, profile="official")
     assert values(again.metrics["official"]) == values(run.summarize("official", save=False).metrics["official"])
 
 
@@ -233,6 +233,6 @@ def test_rows_of_the_kits_table_are_exported_with_what_it_has(tmp_path: Path) ->
         run = evaluate(f"vlm2/{task}", Talker(), data=table, out=tmp_path / task)
         (file,) = export(run, "authors").files
         assert all("images" not in row and row["question"] and row["gt_answer"] for row in lines(file))
-        again, _ = score_answers(file, f"vlm2/{task}", data=table, profile="all")
+        again, _ = score(file, f"vlm2/{task}", data=table, profile="all")
         for profile, metrics in run.summarize("all", save=False).metrics.items():
             assert values(again.metrics[profile]) == values(metrics), (task, profile)

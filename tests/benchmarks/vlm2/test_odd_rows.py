@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.runs.scoring import Scored
 from snellen.types import Metric
 
@@ -21,7 +21,7 @@ def metrics(
     path: Path, task: str, data: Path | None = None, judge_replies: Path | None = None
 ) -> tuple[dict[str, dict[str, Metric]], list[Scored], list[str]]:
     rows: list[Scored] = []
-    summary, notes = score_answers(
+    summary, notes = score(
         path, f"vlm2/{task}", data=data, profile="all", each=rows.append, judge_replies=judge_replies
     )
     return {name: {m.name: m for m in found} for name, found in summary.metrics.items()}, rows, notes

@@ -13,7 +13,7 @@ from snellen.benchmarks.vlm2.counting import normalised_count_score, numbers
 from snellen.benchmarks.vlm2.grouping import key
 from snellen.benchmarks.vlm2.truth import letter
 from snellen.errors import SnellenError, UsageError
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.runs.scoring import Scored
 from snellen.types import Metric
 
@@ -27,7 +27,7 @@ def metrics(
     path: Path, task: str, data: Path | None = None
 ) -> tuple[dict[str, dict[str, Metric]], list[Scored], list[str]]:
     rows: list[Scored] = []
-    summary, notes = score_answers(path, f"vlm2/{task}", data=data, profile="all", each=rows.append)
+    summary, notes = score(path, f"vlm2/{task}", data=data, profile="all", each=rows.append)
     return {name: {m.name: m for m in found} for name, found in summary.metrics.items()}, rows, notes
 
 
@@ -89,8 +89,8 @@ def test_the_official_count_parser_merges_all_number_words_into_one(reply: str, 
 
 def test_a_miss_among_four_images_is_worth_what_the_authors_script_gives() -> None:
     table = {(1, 2): 10.4042, (1, 3): 3.9735, (1, 4): 0.0, (2, 1): 6.6967, (2, 3): 6.6967, (2, 4): 0.0}
-    for (target, guess), score in table.items():
-        assert 100 * normalised_count_score(guess, target, 4) == pytest.approx(score, abs=5e-5)
+    for (target, guess), points in table.items():
+        assert 100 * normalised_count_score(guess, target, 4) == pytest.approx(points, abs=5e-5)
         assert normalised_count_score(5 - guess, 5 - target, 4) == normalised_count_score(guess, target, 4)
     for images in (2, 3):
         for target in range(1, images + 1):
@@ -214,7 +214,7 @@ def test_counts_are_averaged_over_usable_rows_over_all_and_as_vlmevalkit_does(tm
 
 def test_counting_rows_without_their_question_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--data"):
-        score_answers(write(tmp_path / "m.jsonl", [{"q_id": "a", "gt_answer": 1, "model_answer": "1"}]), "vlm2/oc-cnt")
+        score(write(tmp_path / "m.jsonl", [{"q_id": "a", "gt_answer": 1, "model_answer": "1"}]), "vlm2/oc-cnt")
 
 
 def test_two_bracketed_letters_are_wrong_in_a_grouping(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_table_of_vlmevalkit_is_scored_by_category(tmp_path: Path) -> None:
     one, _, _ = metrics(path, "oc-cnt")
     assert one["vlmevalkit"]["count_score_all"].value == pytest.approx(0.104041540)
     assert one["vlmevalkit-legacy"]["count_score_all"].value == 0.0
-    summary, notes = score_answers(path, "vlm2", profile="official,vlmevalkit")
+    summary, notes = score(path, "vlm2", profile="official,vlmevalkit")
     official = {m.name: m.value for m in summary.metrics["official"]}
     kit = {m.name: m.value for m in summary.metrics["vlmevalkit"]}
     assert official["gc-mat/pair_accuracy"] == 0.0  # "True" is not exactly T
@@ -255,12 +255,12 @@ def test_a_table_of_vlmevalkit_is_scored_by_category(tmp_path: Path) -> None:
     assert "overall_9" not in kit
     assert any("'zz'" in note for note in notes)
     with pytest.raises(SnellenError, match="no row of category 'pc-cnt'"):
-        score_answers(path, "vlm2/pc-cnt")
+        score(path, "vlm2/pc-cnt")
 
 
 def test_rows_of_the_authors_do_not_say_which_subtask_they_are(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--benchmark vlm2/"):
-        score_answers(write(tmp_path / "m.jsonl", [{"q_id": "a", "gt_answer": "T", "model_answer": "T"}]), "vlm2")
+        score(write(tmp_path / "m.jsonl", [{"q_id": "a", "gt_answer": "T", "model_answer": "T"}]), "vlm2")
 
 
 @given(

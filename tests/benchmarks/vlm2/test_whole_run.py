@@ -16,7 +16,7 @@ import drawn
 import pytest
 
 from snellen.runs.run import load_run
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 
 pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 NINE = ["gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid"]
@@ -76,7 +76,7 @@ def test_judge_replies_give_the_run_its_ninth_figure(tmp_path: Path) -> None:
     replies = tmp_path / "judged.jsonl"
     rows = [{"vid": vid.partition("/")[2], "reply": "Score: 1"} for vid in vids]
     replies.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    summary, _ = score_answers(out, judge_replies=replies)
+    summary, _ = score(out, judge_replies=replies)
     found = {m.name: m.value for m in summary.metrics["official"]}
     assert found["pc-vid/video_ab"] == 1.0
     assert found["pc-vid/video_aba"] == 0.5

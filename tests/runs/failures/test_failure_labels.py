@@ -222,10 +222,10 @@ def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_ask
     text = Path(str(judging.__file__)).parents[1].joinpath("scoring/rubrics/failures.toml").read_text()
     Path("mine.toml").write_text(text.replace("no_search = 0.0", "lazy = 0.0"))
     with pytest.raises(JudgeError, match="no such label: 'lazy'"):
-        judging.ask(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
+        judging.label_failures(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
     Path("mine.toml").write_text(text.replace('field = "label"', 'field = "verdict"'))
     with pytest.raises(JudgeError, match="three or more labels under 'label'"):
-        judging.ask(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
+        judging.label_failures(load_run("run"), "api:labeller", rubric="mine.toml", base_url="http://127.0.0.1:9/v1")
     assert not Path("run_failures").exists()
 
 

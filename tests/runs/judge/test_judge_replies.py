@@ -13,7 +13,7 @@ from judged_clips import CLIPS, PLAIN, SECRET, Scripted, register
 from snellen import evaluate, load_run
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.runs.score import score_answers
+from snellen.runs.score import score
 from snellen.scoring.rubric import built_in
 
 
@@ -52,7 +52,7 @@ def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
     before = Path("run/summary.json").read_bytes()
     rows: dict[str, float | None] = {}
     path = write_replies(form)
-    summary, notes = score_answers(
+    summary, notes = score(
         "run", judge_replies=path, each=lambda one: rows.update({one.sample.id: one.scores["official"].value})
     )
     assert rows == {"v0": 1.0, "v1": 0.0, "v2": None, "v3": 1.0, "v4": 0.5, "v5": None}
@@ -92,7 +92,7 @@ def test_of_a_suite_a_judges_replies_go_by_the_members_own_ids():
     Path("said.jsonl").write_text('{"vid": "v1", "reply": "Score: 1"}\n{"vid": "clips/v3", "reply": "Score: 0"}\n')
     run = load_run("run", benchmark=both)
     rows: dict[str, float | None] = {}
-    _, notes = score_answers(
+    _, notes = score(
         "run",
         both,
         judge_replies="said.jsonl",
@@ -107,9 +107,9 @@ def test_judges_replies_that_cannot_mean_anything_are_refused():
     evaluate(CLIPS, Scripted(), out="clips")
     Path("said.jsonl").write_text('{"vid": "v1", "score": "Score: 1"}\n')
     with pytest.raises(UsageError, match="is scored without a judge"):
-        score_answers("run", judge_replies="said.jsonl")
+        score("run", judge_replies="said.jsonl")
     with pytest.raises(DataError, match="no row holds an id and a judge's reply; its fields are score, vid"):
-        score_answers("clips", judge_replies="said.jsonl")
+        score("clips", judge_replies="said.jsonl")
 
 
 def test_descriptions_of_videos_are_scored_as_the_authors_script_does():
@@ -118,7 +118,7 @@ def test_descriptions_of_videos_are_scored_as_the_authors_script_does():
         "".join(json.dumps({"vid": vid, "question": "Describe.", "model_answer": "Two people."}) + "\n" for vid in said)
     )
     Path("said.jsonl").write_text("".join(json.dumps({"vid": vid, "reply": text}) + "\n" for vid, text in said.items()))
-    summary, notes = score_answers("vid_some_1.jsonl", "vlm2/pc-vid", profile="all", judge_replies="said.jsonl")
+    summary, notes = score("vid_some_1.jsonl", "vlm2/pc-vid", profile="all", judge_replies="said.jsonl")
     found = {profile: {one.name: one for one in rows} for profile, rows in summary.metrics.items()}
     official = found["official"]
     assert (official["video_ab"].value, official["video_ab"].n) == (0.5, 2)  # the row without a score is left out
@@ -138,7 +138,7 @@ def test_a_judges_reason_does_not_tell_the_gold_of_a_restricted_benchmark():
         + json.dumps({"id": "v2", "reply": json.dumps({"verdict": "Phascolarctos"})})
     )
     reasons: dict[str, Any] = {}
-    score_answers(
+    score(
         "run",
         match,
         judge_replies="said.jsonl",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import LABELLED, RunFolder, RunSpec, derived_folder, derived_run
 from snellen.errors import FingerprintError, JudgeError
-from snellen.models.base import Model, ModelOptions
+from snellen.models.base import Model, ModelOptions, ModelSettings
 from snellen.runs.evaluate import perform
 from snellen.runs.failures import benchmark
 from snellen.runs.failures.rules import labels
@@ -27,7 +27,7 @@ from snellen.scoring.rubric import Schema, read_verdict
 from snellen.types import Generation
 
 
-def ask(
+def label_failures(
     run: Run,
     model: str | Model | None = None,
     *,
@@ -43,7 +43,7 @@ def ask(
     max_attempts: int = 6,
     max_cost: float | None = None,
     max_tokens_total: int | None = None,
-    **model_options: Any,
+    **model_options: Unpack[ModelSettings],
 ) -> Run:
     """Let a model say why each answer that is not correct is not, or go on with that; its labels are a run of their own.
 

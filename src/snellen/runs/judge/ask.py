@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct, structs
 
@@ -18,7 +18,7 @@ from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunSpec, derived_folder
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
 from snellen.models import registry as models
-from snellen.models.base import Model, ModelOptions, as_model
+from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
 from snellen.runs.judge import benchmark as room
@@ -55,7 +55,7 @@ def judge(
     max_attempts: int = 6,
     max_cost: float | None = None,
     max_tokens_total: int | None = None,
-    **model_options: Any,
+    **model_options: Unpack[ModelSettings],
 ) -> Run:
     """Let a model judge the replies of a run, or go on with that; the verdicts are a run of their own.
 
