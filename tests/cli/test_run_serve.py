@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-STAND_IN = Path(__file__).parent.parent / "models" / "serving" / "vllm_stand_in.py"
+STAND_IN = Path(__file__).parent.parent / "models" / "serve" / "vllm_stand_in.py"
 
 
 def test_a_run_starts_its_server_asks_it_and_ends_it(snellen, tmp_path, monkeypatch):
