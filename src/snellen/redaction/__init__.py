@@ -18,7 +18,7 @@ The writers that call `strike` for a restricted benchmark, unless the user asks 
 - raw inputs and outputs, results.jsonl and errors of judges: `engine.judge`, `engine.labelling`; reasons: `engine.rescore`
 - report pages and the table `scores` of queries: `report.view`; counts of errors: `engine.request_errors`; failure pages and failures.jsonl: `failures`
 - redacted runs, which hold no text that quotes one: `redacting`
-- ids and metadata of FIKA-Bench's samples, which are written everywhere: `benchmarks.fika.data`
+- ids and metadata of FIKA-Bench's samples, which are written everywhere: `benchmarks.fika.samples`
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.fika import made
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fika import FIKA, data
+from snellen.benchmarks.fika import FIKA
+from snellen.benchmarks.fika import samples as fika_samples
 from snellen.errors import DataError, UsageError
 from snellen.sources import Unreadable
 from snellen.types import Image, Sample, Text
@@ -157,7 +158,7 @@ def test_an_id_or_category_that_quotes_the_answer_is_not_used(tmp_path):
     ]
     found = list(FIKA.samples(Data(made.zipped(tmp_path / "x.zip", made.files(rows)))))
     assert [one.id for one in found] == ["row-1", "row-2"] and "subcategory" not in found[0].meta
-    assert any("go by their row" in line for line in data.notices(Data(tmp_path / "x.zip")))
+    assert any("go by their row" in line for line in fika_samples.notices(Data(tmp_path / "x.zip")))
 
 
 def test_what_is_not_there_is_an_error_that_says_what_to_give(tmp_path):
@@ -182,7 +183,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_ours(tmp_path):
 
 
 def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
-    from snellen.benchmarks.fika import locate as where
+    from snellen.sources import user_data
 
     asked: list[Any] = []
     made.whole(tmp_path / "fika-bench-testset.zip", 2)
@@ -191,12 +192,12 @@ def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
         asked.append((given, patterns))
         return tmp_path
 
-    monkeypatch.setattr(where, "locate", locate)
-    where._on_disk.cache_clear()
+    monkeypatch.setattr(user_data, "locate", locate)
+    user_data.on_disk.cache_clear()
     try:
         assert len(list(FIKA.samples(Data(Path("hf:oking0197/FIKA-Bench"))))) == 2
     finally:
-        where._on_disk.cache_clear()
+        user_data.on_disk.cache_clear()
     assert asked == [("hf:oking0197/FIKA-Bench", ["*.zip", "*.sha256"])]
 
 

@@ -61,9 +61,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     names: list[str] = []
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     with standing_in(Hub, {"root": tmp_path, "fetched": names}, monkeypatch, tmp_path):
-        locate.on_disk.cache_clear()
+        locate.questions_on_disk.cache_clear()
         yield names
-        locate.on_disk.cache_clear()
+        locate.questions_on_disk.cache_clear()
 
 
 def lost(name: str, data: Data) -> tuple[int, int]:

@@ -178,8 +178,8 @@ def test_options_that_cannot_be_meant_are_refused_with_what_would_do(options, wo
 )
 def test_the_text_after_the_last_marker_is_scored(reply, expected):
     for variant in prompts.VARIANTS[1:]:
-        assert prompts.final(reply, variant) == expected
-    assert prompts.final(reply, "vanilla") == reply
+        assert prompts.final_answer(reply, variant) == expected
+    assert prompts.final_answer(reply, "vanilla") == reply
 
 
 # Grids

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.vlm2.counting import normalised_count_score, numbers
-from snellen.benchmarks.vlm2.grouping import key
-from snellen.benchmarks.vlm2.truth import letter
+from snellen.benchmarks.vlm2.scorers import group_key, normalised_count_score, reply_numbers, truth_letter
 from snellen.errors import SnellenError, UsageError
 from snellen.runs.score import score
 from snellen.runs.scoring import Scored
@@ -57,7 +55,7 @@ def metrics(
     ],
 )
 def test_the_official_comparison_parser_takes_the_only_t_or_f(reply: str, read: str | None) -> None:
-    assert letter(reply)[0] == read
+    assert truth_letter(reply)[0] == read
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_the_official_comparison_parser_takes_the_only_t_or_f(reply: str, read: 
     ],
 )
 def test_the_official_count_parser_merges_all_number_words_into_one(reply: str, found: list[int]) -> None:
-    assert numbers(reply) == found
+    assert reply_numbers(reply) == found
 
 
 def test_a_miss_among_four_images_is_worth_what_the_authors_script_gives() -> None:
@@ -120,7 +118,7 @@ def test_a_count_score_lies_between_nothing_and_all(guess: int, target: int, ima
     ],
 )
 def test_the_official_grouping_compares_what_stands_before_the_first_bracket(reply: str, right: bool) -> None:
-    assert (key(reply) == key("A) 1 and 3")) is right
+    assert (group_key(reply) == group_key("A) 1 and 3")) is right
 
 
 def test_general_cue_pairs_count_any_right_row_and_every_q_id(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from snellen.benchmarks.vlm2 import published
+from snellen.benchmarks.vlm2 import published_column, published_tables
 from snellen.benchmarks.vlm2.subtasks import SUBTASKS
 
-NEWER, OLDER = published.tables()
+NEWER, OLDER = published_tables()
 
 
 def half_a_unit(mean: float, printed: float) -> bool:
@@ -58,11 +58,11 @@ def test_every_column_but_the_average_is_of_the_subtask_in_its_place():
 
 
 def test_a_subtask_has_its_own_column_under_the_name_that_its_own_run_gives():
-    (table,) = published.of_subtask("oc-cnt")
+    table = published_column("oc-cnt")
     assert (table.columns, table.metrics) == (("OC-Cnt",), ("count_score_usable",))
     assert dict(zip([row.name for row in table.rows], table.rows, strict=True))["human"].values == (0.9423,)
     assert len(table.notes) == 2 and all("OC-Cnt" in note for note in table.notes)
-    (video,) = published.of_subtask("pc-vid")
+    video = published_column("pc-vid")
     assert {"chance", "Gemini-2.0-flash"}.isdisjoint(row.name for row in video.rows) and len(video.rows) == 12
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from msgspec import structs
+
 from snellen.benchmarks import hints
-from snellen.benchmarks.base import Benchmark, Data, Scorer
+from snellen.benchmarks.base import Benchmark, Data, Published, Scorer
 from snellen.benchmarks.fgbmk import data_checks, interop, locate, metrics, samples
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
 from snellen.benchmarks.fgbmk.locate import Found
-from snellen.benchmarks.fgbmk.published import of_member as published_of
-from snellen.benchmarks.fgbmk.published import tables
 from snellen.benchmarks.fgbmk.scorers import official, strict
+from snellen.benchmarks.published import column, load
 from snellen.errors import DataError, UsageError
 from snellen.text import comma_list
 from snellen.types import Sample
@@ -39,6 +40,26 @@ ABOUT = {
     "licence": "none in the repository, `other` on the hub; images are each data set's own and are not part of it",
 }
 WORDS = {"truth": "yes/no questions", "choice": "choice of one option by its text", "short": "open short answers"}
+
+
+@cache
+def published_tables() -> tuple[Published, ...]:
+    """Return the human-oriented tables of arXiv 2504.14988v3, arXiv 2606.19053 and the project page."""
+    return load(__package__)
+
+
+def published_columns(name: str) -> tuple[Published, ...]:
+    """Return the columns of each table that are about one file of questions (`cub/species/choice`)."""
+    tables = [structs.replace(table, metrics=tuple(map(_in_member, table.metrics))) for table in published_tables()]
+    return tuple(
+        column(table, name) for table in tables if any(metric.startswith(f"{name}/") for metric in table.metrics)
+    )
+
+
+def _in_member(metric: str) -> str:
+    """Return the member's name of a metric: a data set's `cub/class_worst/bias/...` is a metric of `cub/bias` too."""
+    dataset, _, rest = metric.partition("/")
+    return f"{dataset}/bias/{rest}" if rest.startswith("class_worst/bias/") else metric
 
 
 def names() -> list[str]:
@@ -76,7 +97,7 @@ def _declared(name: str) -> Benchmark:
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
         results=interop.of_member(member),
         notices=lambda data: data_checks.notices(member, locate.of_member(member, data), data),
-        published=published_of(name),
+        published=published_columns(name),
         exports={"authors": interop.write},
     )
 
@@ -112,7 +133,7 @@ def _whole() -> Benchmark:
         members=tuple(_declared(name) for name in members()),
         results=interop.of_all,
         notices=_notices,
-        published=tables(),
+        published=published_tables(),
         exports={"authors": interop.write},
     )
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, released_name
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, Tree, kept_tree, locate, salvaged
+from snellen.sources import FileBlob, Tree, kept_tree, salvaged
 from snellen.sources.blobs import stream
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import TARS
+from snellen.sources.user_data import encodable, on_disk
 from snellen.types import Blob
 
 REPOSITORY = "SEU-VIPGroup/FG-BMK"
@@ -30,6 +29,8 @@ HINT = (
     f"--data hf:{REPOSITORY}."
 )
 ARCHIVES = (".zip", *TARS)
+FETCHED = (("*.jsonl",), ("*.zip", "*.tar", "*.tar.gz"))
+"""Files of the hub, the first group that is there."""
 DEPTH = 8
 NOT_ENTERED = frozenset({"images", "img", "jpg", "car_ims", "val", "veg200_images", "fru92_images", "machine-oriented"})
 POINTER = b"version https://git-lfs"
@@ -54,7 +55,7 @@ def files(data: Data) -> dict[str, tuple[Found, ...]]:
     """
     if data.path is None:
         raise UsageError("FG-BMK needs its question files, and no --data was given", HINT)
-    path = _on_disk(str(data.path))
+    path = on_disk(str(data.path), *FETCHED)
     found = _sorted(_searched(path))
     if not found:
         raise DataError(f"{path}: no question file of FG-BMK was found in it", HINT)
@@ -68,7 +69,7 @@ def of_member(member: Member, data: Data) -> tuple[Found, ...]:
         UsageError, DataError: as `files`; also where the data has other members only.
     """
     if data.path is not None:
-        path = _on_disk(str(data.path))
+        path = on_disk(str(data.path), *FETCHED)
         if path.suffix.lower() in (".jsonl", ".ndjson") and not path.is_dir():
             regular_file(path)
             of = of_path(path.absolute().as_posix())
@@ -97,27 +98,7 @@ def rows(found: Found) -> Iterator[tuple[int, Row | DataError]]:
                 f"{found.blob.key}: this is a pointer that Git LFS left in the file's place",
                 "Fetch the file itself: `git lfs pull`.",
             )
-    for line, row in salvaged(found.blob):
-        try:
-            msgspec.json.encode(row) if not isinstance(row, DataError) else None
-        except UnicodeEncodeError as error:
-            fault = f"{found.blob.key}, line {line:,}: {error.object[error.start]!a} is half a character"
-            yield line, DataError(fault, "Mend the line, or fetch the file again.")
-        else:
-            yield line, row
-
-
-@lru_cache(maxsize=8)
-def _on_disk(given: str) -> Path:
-    """The path, or the folder of the hub's files; asked of the hub once a process."""
-    if not given.startswith("hf:"):
-        return Path(given)
-    try:
-        return locate(given, patterns=["*.jsonl"])
-    except DataError as error:
-        if "no file matches" not in error.message:
-            raise
-    return locate(given, patterns=["*.zip", "*.tar", "*.tar.gz"])
+    yield from encodable(salvaged(found.blob), found.blob.key, "Mend the line, or fetch the file again.")
 
 
 def _searched(path: Path) -> Iterator[tuple[str, Blob]]:

@@ -7,7 +7,7 @@ fields, prompt, rubric) is ours and lies in data files: docs/fika.md.
 from __future__ import annotations
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.fika import data, scoring
+from snellen.benchmarks.fika import samples, scorers
 
 VERSION = "1"
 PROFILES = {
@@ -26,23 +26,23 @@ FIKA = Benchmark(
     cluster="target",
     name="fika",
     version=VERSION,
-    samples=data.samples,
-    score={"strict": scoring.unjudged},
-    summarize=scoring.summarize,
+    samples=samples.samples,
+    score={"strict": scorers.unjudged},
+    summarize=scorers.summarize,
     profiles=PROFILES,
-    size=data.size,
-    digest=data.digest,
-    options=data.OPTIONS,
+    size=samples.size,
+    digest=samples.digest,
+    options=samples.OPTIONS,
     restricted=True,
     about={
         "description": "FIKA-Bench: 311 pictures, name the fine-grained thing; gold answers are restricted.",
         "source": "Li and Peng 2026, FIKA-Bench, arXiv 2605.13193; oking0197/FIKA-Bench on the hub, gated",
         "licence": "its own: non-commercial evaluation, no redistribution of data or gold answers",
     },
-    notices=data.notices,
-    rubric=scoring.rubric,
-    judged_text=scoring.judged_text,
-    ruled_correct=scoring.ruled_correct,
-    headline=scoring.headline,
+    notices=samples.notices,
+    rubric=scorers.rubric,
+    judged_text=scorers.judged_text,
+    ruled_correct=scorers.ruled_correct,
+    headline=scorers.headline,
     variables=VARIABLES,
 )

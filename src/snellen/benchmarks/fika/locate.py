@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,10 +16,11 @@ import msgspec
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika.columns import Fields
 from snellen.errors import DataError, UsageError
-from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, locate, salvaged
+from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, salvaged
 from snellen.sources.rows import JSON_BYTES, Row
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import TARS
+from snellen.sources.user_data import encodable, on_disk
 
 REPOSITORY = "oking0197/FIKA-Bench"
 ARCHIVE, ARCHIVES = "fika-bench-testset.zip", (".zip", *TARS)
@@ -66,13 +66,8 @@ class Questions:
         Raises:
             DataError: nothing of it can be read.
         """
-        for line, row in _rows(self.tree.read(self.manifest), self.file, self.manifest, fields):
-            if not isinstance(row, DataError):
-                try:
-                    msgspec.json.encode(row)
-                except UnicodeEncodeError:
-                    row = DataError(f"{self.file}, line {line:,}: a text holds half a character", MEND)
-            yield line, row
+        rows = _rows(self.tree.read(self.manifest), self.file, self.manifest, fields)
+        return encodable(rows, self.file, MEND, quote=False)
 
 
 def questions(data: Data) -> Questions:
@@ -84,7 +79,7 @@ def questions(data: Data) -> Questions:
     """
     if data.path is None:
         raise UsageError("fika needs its data, and none was given", HINT)
-    found = _found(_on_disk(str(data.path)), data.options.get("manifest"))
+    found = _found(on_disk(str(data.path), ("*.zip", "*.sha256")), data.options.get("manifest"))
     return found if data.images is None else replace(found, images=kept_tree(data.images))
 
 
@@ -103,12 +98,6 @@ def _found(given: Path, wanted: str | None) -> Questions:
         return _in_archive(given, wanted)
     regular_file(given)
     raise DataError(f"{given}: a zip, a folder or a manifest was expected", HINT)
-
-
-@lru_cache(maxsize=4)
-def _on_disk(given: str) -> Path:
-    """The path, or the folder of the hub's files; asked of the hub once a process."""
-    return locate(given, patterns=["*.zip", "*.sha256"])
 
 
 def _archive_in(folder: Path) -> Path | None:

@@ -7,20 +7,12 @@ each profile in words.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
-from snellen.benchmarks.base import Benchmark, Scorer
+from snellen.benchmarks.base import Benchmark, Published, Scorer
+from snellen.benchmarks.published import column, load
 from snellen.benchmarks.suite import suite
-from snellen.benchmarks.vlm2 import (
-    counting,
-    data,
-    grouping,
-    interop,
-    metrics,
-    prompts,
-    published,
-    truth,
-    video,
-)
+from snellen.benchmarks.vlm2 import interop, metrics, prompts, samples, scorers
 from snellen.benchmarks.vlm2.subtasks import SUBTASKS, Subtask
 
 VERSION = "1"
@@ -37,16 +29,32 @@ ABOUT = {
 }
 
 
+@cache
+def published_tables() -> tuple[Published, ...]:
+    """Return the main table of the paper's fourth version, then that of the README and of earlier versions.
+
+    Source: Zhang et al. 2025, arXiv 2502.12084 (v1 to v4), and the README of the released code.
+    """
+    return load(__package__)
+
+
+def published_column(name: str) -> Published:
+    """Return the fourth version's column of one subtask (`oc-cnt`); the older table has the same cells for all models."""
+    return column(published_tables()[0], name)
+
+
 def _scorers(subtask: Subtask) -> Mapping[str, Scorer]:
     if subtask.family == "pair":
-        own = truth.exact if subtask.cue == "gc" else truth.official
-        return _all(own, own, truth.vlmevalkit, truth.vlmevalkit, truth.strict)
+        own = scorers.score_truth_exact if subtask.cue == "gc" else scorers.score_truth_official
+        kit = scorers.score_truth_vlmevalkit
+        return _all(own, own, kit, kit, scorers.score_truth_strict)
     if subtask.family == "count":
-        kits = counting.vlmevalkit, counting.vlmevalkit_legacy
-        return _all(counting.official, counting.official, *kits, counting.strict)
+        own = scorers.score_count_official
+        kits = scorers.score_count_vlmevalkit, scorers.score_count_vlmevalkit_legacy
+        return _all(own, own, *kits, scorers.score_count_strict)
     if subtask.family == "group":
-        return _all(grouping.official, grouping.official, grouping.official, grouping.official, grouping.strict)
-    return _all(*[video.unjudged] * 5)
+        return _all(*[scorers.score_group_official] * 4, scorers.score_group_strict)
+    return _all(*[scorers.score_unjudged] * 5)
 
 
 def _all(*scorers: Scorer) -> Mapping[str, Scorer]:
@@ -54,22 +62,22 @@ def _all(*scorers: Scorer) -> Mapping[str, Scorer]:
 
 
 def declare(subtask: Subtask) -> Benchmark:
-    """The benchmark of one subtask."""
+    """Declare the benchmark of one subtask."""
     return Benchmark(
         name=f"vlm2/{subtask.name}",
         version=VERSION,
-        samples=data.samples(subtask),
+        samples=samples.samples(subtask),
         score=_scorers(subtask),
         summarize=metrics.of_subtask(subtask),
         profiles=PROFILES,
-        size=data.size(subtask),
-        digest=data.digest(subtask),
+        size=samples.size(subtask),
+        digest=samples.digest(subtask),
         options=prompts.OPTIONS,
         about={"description": f"VLM2-Bench, {subtask.title}.", **ABOUT},
         results=interop.of_subtask(subtask),
-        notices=data.notices(subtask),
-        rubric=video.rubric if subtask.family == "video" else None,
-        published=published.of_subtask(subtask.name),
+        notices=samples.notices(subtask),
+        rubric=scorers.video_rubric if subtask.family == "video" else None,
+        published=(published_column(subtask.name),),
         exports=interop.exports(subtask),
     )
 
@@ -82,6 +90,6 @@ VLM2 = suite(
     about={"description": "VLM2-Bench: all nine subtasks in one run.", **ABOUT},
     summarize=metrics.of_suite({subtask.name: subtask for subtask in SUBTASKS}),
     results=interop.of_suite,
-    published=published.tables(),
+    published=published_tables(),
     exports=interop.exports(),
 )

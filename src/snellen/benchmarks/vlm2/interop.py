@@ -25,7 +25,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.vlm2 import parse_row, prompts, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.locate import questions as where_questions
-from snellen.benchmarks.vlm2.reply import said
+from snellen.benchmarks.vlm2.scorers import scored_text
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
@@ -54,7 +54,7 @@ def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
             counted[f"asked {variant}"] += 1
             # Their rows know no repeats, and of two rows with one id some evaluators count the last.
             name = f"{model}-repeat{record.repeat + 1}" if record.repeat else model
-            answered = row(task, sample.meta["row"], said(sample, text))
+            answered = row(task, sample.meta["row"], scored_text(sample, text))
             files.setdefault(folder / place(task, name, stamp), []).append(answered)
         return Exported(tuple(write_lines(path, rows) for path, rows in files.items()), tuple(_notes(counted)))
 

@@ -10,22 +10,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import contents, layout, vlmevalkit_tsv
+from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.layout import Pictures
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, locate, salvaged
+from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
 from snellen.sources import digest as digest_of
 from snellen.sources.blobs import stream
+from snellen.sources.content_digest import content_digest
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
+from snellen.sources.user_data import encodable, on_disk
 from snellen.sources.vlmevalkit_tsv import KitPicture
 from snellen.types import Blob
 
-HUB = "hf:"
+FETCHED = (("*.zip",), ("jsonl/*", "data/*", "*.tsv"))
+"""Files of the hub, the first group that is there."""
 NAMED = 5
 
 
@@ -64,7 +65,7 @@ def questions(subtask: Subtask, data: Data) -> Questions:
     """
     if data.path is None:
         raise UsageError(f"vlm2/{subtask.name} needs its data, and none was given", layout.HINT)
-    path = _on_disk(str(data.path))
+    path = on_disk(str(data.path), *FETCHED)
     name = path.name.lower()
     if path.is_dir():
         return _in_folder(path, subtask, data)
@@ -78,19 +79,6 @@ def questions(subtask: Subtask, data: Data) -> Questions:
     raise DataError(
         f"{path}: a folder, {', '.join((*layout.ARCHIVES, *layout.QUESTIONS))} or .tsv was expected", layout.HINT
     )
-
-
-@lru_cache(maxsize=8)
-def _on_disk(given: str) -> Path:
-    """The path, or the folder of the hub's files; asked of the hub once a process."""
-    if not given.startswith(HUB):
-        return Path(given)
-    try:
-        return locate(given, patterns=["*.zip"])
-    except DataError as error:
-        if "no file matches" not in error.message:
-            raise
-    return locate(given, patterns=["jsonl/*", "data/*", "*.tsv"])
 
 
 def _in_folder(folder: Path, subtask: Subtask, data: Data) -> Questions:
@@ -153,15 +141,7 @@ def _left_out(tree: Tree) -> str:
 
 
 def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
-    """Rows, without those whose texts hold half a character (JSON can write a lone surrogate), which no file takes."""
-    for line, row in salvaged(blob):
-        try:
-            msgspec.json.encode(row) if not isinstance(row, DataError) else None
-        except UnicodeEncodeError as error:
-            fault = f"{blob.key}, line {line:,}: {error.object[error.start]!a} is half a character (a lone surrogate)"
-            yield line, DataError(fault, "Mend the line, or fetch the file again.")
-        else:
-            yield line, row
+    return encodable(salvaged(blob), blob.key, "Mend the line, or fetch the file again.")
 
 
 def digest(subtask: Subtask, data: Data) -> str:
@@ -181,7 +161,7 @@ def digest(subtask: Subtask, data: Data) -> str:
         for name, blob in zip(names(subtask, row), found.shown(line, row), strict=False)
         if not isinstance(blob, KitPicture)
     )
-    return contents.digest(found.content(), pictures, f"{found.file}\0{subtask.name}")
+    return content_digest(found.content(), pictures, f"{found.file}\0{subtask.name}")
 
 
 def names(subtask: Subtask, row: Row) -> list[str]:

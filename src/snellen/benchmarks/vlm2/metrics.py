@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from snellen.benchmarks.vlm2.counting import normalised_count_score
+from snellen.benchmarks.vlm2.scorers import normalised_count_score
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Column, Scores

@@ -54,7 +54,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     elif subtask.family == "count":
         if "images" not in found:
             found["images"], found["shown"] = lengths(row)
-        if type(gold) is not int and whole(gold) is None:
+        if type(gold) is not int and kit_count(gold) is None:
             found["no_gold"] = "yes" if _counted(gold) is None else "vlmevalkit"
     elif subtask.family == "group":
         options = choices(row.get("question"))
@@ -110,7 +110,7 @@ def _counted(gold: Any) -> int | float | None:
     return int(value) if value.is_integer() else value
 
 
-def whole(gold: Any) -> int | None:
+def kit_count(gold: Any) -> int | None:
     """A gold count as VLMEvalKit takes it, by Python's `int`: 2.5 is 2, and the texts "2.5" and "3.0" are none."""
     try:
         return int(gold) if isinstance(gold, (int, float, str)) else None

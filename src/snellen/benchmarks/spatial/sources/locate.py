@@ -18,6 +18,7 @@ from snellen.errors import DataError, UsageError
 from snellen.sources import locate
 from snellen.sources.hub import HUB
 from snellen.sources.safe_paths import regular_file
+from snellen.sources.user_data import on_disk
 
 MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
 
@@ -52,7 +53,7 @@ def source(task: Task, part: str, data: Data) -> Source:
     if data.path is None:
         hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file, or VLMEvalKit's table."
         raise UsageError(f"{task.name} needs its data, and none was given", hint)
-    path = on_disk(str(data.path), task.name, part)
+    path = questions_on_disk(str(data.path), task.name, part)
     media = media_root(task, data, path)
     if path.is_dir():
         if (table := vlmevalkit.in_folder(task, part, path)) is not None:
@@ -81,12 +82,12 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
         path: the data, on disk.
     """
     if data.images is not None:
-        return _fetched(str(data.images), task.media or MEDIA)
+        return on_disk(str(data.images), task.media or MEDIA)
     return path if path.is_dir() or is_archive(path) else path.absolute().parent
 
 
 @lru_cache(maxsize=32)
-def on_disk(given: str, name: str, part: str) -> Path:
+def questions_on_disk(given: str, name: str, part: str) -> Path:
     """The path, or the folder of the hub's files: asked of the hub once a process.
 
     The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
@@ -111,8 +112,3 @@ def on_disk(given: str, name: str, part: str) -> Path:
         return folder
     repo = given.partition("@")[0]
     return locate(f"{repo}@{folder.name}", patterns=[*wanted, *task.media])
-
-
-@lru_cache(maxsize=32)
-def _fetched(given: str, wanted: tuple[str, ...]) -> Path:
-    return locate(given, patterns=list(wanted))

@@ -20,11 +20,11 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika import columns, images, locate
 from snellen.benchmarks.fika.columns import Fields
 from snellen.benchmarks.fika.locate import MEND, Questions
-from snellen.benchmarks.vlm2 import contents
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
 from snellen.scoring.rubric import plain_letters
 from snellen.sources import Unreadable
+from snellen.sources.content_digest import content_digest
 from snellen.sources.rows import Row
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Image, Prompt, Sample, Text
@@ -90,7 +90,7 @@ def digest(data: Data) -> str:
     )
     manifest = sha256(found.tree.read(found.manifest)).hexdigest()
     own = "" if known is columns.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
-    return contents.digest(manifest + own, shown, f"{found.file}\0fika")
+    return content_digest(manifest + own, shown, f"{found.file}\0fika")
 
 
 def notices(data: Data) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Headline, Judged
-from snellen.benchmarks.fika.data import PARTS, Asked
+from snellen.benchmarks.fika.samples import PARTS, Asked
 from snellen.scoring import json_answer as replies
 from snellen.scoring import metrics, statistics
 from snellen.scoring.interval_text import bracketed

@@ -80,7 +80,7 @@ class Prompting(Struct, frozen=True):
 @cache
 def wording(variant: str) -> Wording:
     """What prompts/ says about a variant."""
-    text = files(__package__).joinpath("prompts", f"{variant}.toml").read_text("utf-8")
+    text = files(__package__).joinpath(f"{variant}.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Wording)
 
 
@@ -157,7 +157,7 @@ def _shown(how: Prompting, part: Image | Video, number: int, name: str) -> Image
     return part
 
 
-def final(reply: str, variant: str) -> str:
+def final_answer(reply: str, variant: str) -> str:
     """What of a reply is scored: all of it for vanilla, else the stripped text after the last marker.
 
     A reply without the marker comes back as it is; the scorer decides what it is worth.
