@@ -13,7 +13,19 @@ from snellen.engine.progress import Progress
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions, ModelSettings
 
-VERBS = ("compare", "evaluate", "export", "judge", "label_failures", "load_run", "query", "redact", "rerun", "score")
+VERBS = (
+    "compare",
+    "evaluate",
+    "export",
+    "judge",
+    "label_failures",
+    "load_run",
+    "query",
+    "redact",
+    "report",
+    "rerun",
+    "score",
+)
 
 
 def test_dir_shows_the_public_names_alone_and_each_can_be_had() -> None:

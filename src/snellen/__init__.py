@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.errors import SnellenError
     from snellen.models.base import Model, ModelOptions
+    from snellen.reports.runs import report
     from snellen.runs.comparing import compare
     from snellen.runs.evaluate import evaluate, rerun
     from snellen.runs.export import export
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "snellen.reports.runs": ("report",),
     "snellen.runs.comparing": ("compare",),
     "snellen.runs.evaluate": ("evaluate", "rerun"),
     "snellen.runs.run": ("Run", "load_run"),
@@ -101,6 +103,7 @@ __all__ = [
     "load_run",
     "query",
     "redact",
+    "report",
     "rerun",
     "score",
 ]

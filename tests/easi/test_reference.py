@@ -17,7 +17,7 @@ from snellen.cli import main
 from snellen.easi.reference import beside_easi
 from snellen.errors import UsageError
 from snellen.models.base import Model
-from snellen.report import runs as reporting
+from snellen.reports import runs as reporting
 from snellen.runs.run import load_run
 from snellen.types import Prompt, Response
 
@@ -224,11 +224,11 @@ def test_options_that_say_nothing_together_are_refused(tmp_path, capsys, words, 
 
 def test_runs_of_one_model_by_several_benchmarks_stand_in_one_line_above_the_whole_table(tmp_path):
     runs = [load_run(path) for path in ran(tmp_path, "blink", "embspatial", "omnispatial")]
-    page = reporting.write(runs, tmp_path / "report.html").read_text("utf-8")
+    page = reporting.report(runs, tmp_path / "report.html").read_text("utf-8")
     assert page.count("Published by README of SenseNova-SI") == 1
     assert page.count('title="vsi-bench/overall"') == 1 and "<bdi>blink, embspatial</bdi>" in page
     assert "<bdi>blink: only 14 of the 1,901 questions of the whole set</bdi>" in page
-    alone = reporting.write(runs[:1], tmp_path / "alone.html").read_text("utf-8")
+    alone = reporting.report(runs[:1], tmp_path / "alone.html").read_text("utf-8")
     assert "<bdi>only 14 of the 1,901 questions of the whole set</bdi>" in alone
     assert alone.count("Published by README of SenseNova-SI") == 1 and 'title="vsi-bench/overall"' not in alone
 
@@ -237,7 +237,7 @@ def test_runs_of_two_models_stay_beside_their_own_columns_and_a_second_run_has_a
     runs = [load_run(path) for path in ran(tmp_path, "blink", "embspatial")]
     others = [load_run(path) for path in ran(tmp_path / "2", "blink", model="api:other")]
     again = [load_run(path) for path in ran(tmp_path / "3", "blink")]
-    page = reporting.write([*runs, *others, *again], tmp_path / "report.html").read_text("utf-8")
+    page = reporting.report([*runs, *others, *again], tmp_path / "report.html").read_text("utf-8")
     whole, own = page.split('title="vsi-bench/overall"')[1].split("Published by")[:2]
     assert whole.count(f"<bdi>{NAMED}</bdi>") == 2 and "api:other" not in whole
     assert "<bdi>api:other</bdi>" in own

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snellen.features.store import import_file, open_store
-from snellen.report.features.build import answers
+from snellen.reports.features.build import answers
 from snellen.runs.scoring import Scored
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, Prompt, Sample, Score, Text
@@ -68,7 +68,7 @@ def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> 
 
 def test_two_classes_of_one_name_stay_two_classes(tmp_path: Path) -> None:
     from snellen.features.probes import probe
-    from snellen.report.features.build import seen
+    from snellen.reports.features.build import seen
 
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 3

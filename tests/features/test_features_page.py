@@ -21,9 +21,9 @@ from snellen.features.retrieval import retrieval
 from snellen.features.says_sees import Says, Sees, says_sees
 from snellen.features.store import Features, import_file, open_store
 from snellen.models.base import Model
-from snellen.report.features.build import Choices, answers, write
-from snellen.report.features.page import JoinedView, StoreView, render
-from snellen.report.features.plots import says_against_sees
+from snellen.reports.features.build import Choices, answers, write
+from snellen.reports.features.page import JoinedView, StoreView, render
+from snellen.reports.features.plots import says_against_sees
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
 from snellen.types import Prompt, Response

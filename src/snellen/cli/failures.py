@@ -12,7 +12,7 @@ from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.report.failures.pages import Told
+    from snellen.reports.failures.pages import Told
     from snellen.runs.run import Run
 
 JUDGE, PAGES = "A judge (--judge)", "Pages (--pages)"
@@ -88,8 +88,8 @@ def failures(
     from snellen.cli.console import note
     from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
-    from snellen.report.failures.counts import view
-    from snellen.report.failures.pages import Told
+    from snellen.reports.failures.counts import view
+    from snellen.reports.failures.pages import Told
     from snellen.runs import failures as room
     from snellen.runs.answer_view import run_names
     from snellen.runs.failures import judge as judging
@@ -150,7 +150,7 @@ def failures(
         told.append(Told(run, found, view(found, notes), judged, away))
     index = None
     if pages is not None:
-        from snellen.report.failures import pages as site
+        from snellen.reports.failures import pages as site
 
         index = site.write(told, pages, show_gold=show_gold)
     if as_json:
@@ -193,7 +193,7 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
     from rich.text import Text
 
     from snellen.cli.console import show
-    from snellen.report.failures.table import Labelled, label_rows, spoken
+    from snellen.reports.failures.table import Labelled, label_rows, spoken
 
     held = [(name, one) for name, one in zip(names, told, strict=True) if one.labelled]
     for name, one in zip(names, told, strict=True):
@@ -230,7 +230,7 @@ def _cell(cell: dict[str, str]) -> str:
 
 def _line(text: str) -> str:
     """One line, whatever stands in it: ids and names are other people's."""
-    from snellen.report.escape import visible
+    from snellen.reports.escape import visible
 
     return visible(text).replace("\n", " ")
 

@@ -95,8 +95,8 @@ def report(
         for path in publishable(load_run(runs[0], trust=trust).moved(data, images), redact):
             print(path)
         return
-    from snellen.report.runs import write
+    from snellen.reports.runs import report
 
     opened = [load_run(path, trust=trust).moved(data, images) for path in runs]
     target = out or (opened[0].folder.report if len(opened) == 1 else Path("report.html"))
-    print(write(opened, target, max_answers=max_answers, show_gold=show_gold, prices=prices))
+    print(report(opened, target, max_answers=max_answers, show_gold=show_gold, prices=prices))

@@ -86,10 +86,10 @@ def finish(outcome: Outcome, *, profile: str | None, report: bool, as_json: bool
     """Print the runs (one table a benchmark, or one JSON object), write reports if asked, return the exit status."""
     summaries = _figures(outcome, profile)
     if report:
-        from snellen.report.runs import write
+        from snellen.reports.runs import report as write_report
 
         for run in outcome.runs:
-            write([run], run.folder.report)
+            write_report([run], run.folder.report)
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
         show_json({"runs": runs + [_failure_json(failure) for failure in outcome.failures]})

@@ -11,7 +11,7 @@ from easi.external import drawn_answers as drawn
 from snellen.easi.external import Outcome, run_backend
 from snellen.easi.external.lmms_eval import model_folder
 from snellen.errors import MissingExtraError, UsageError
-from snellen.report.runs import write
+from snellen.reports.runs import report
 from snellen.runs.run import load_run
 
 
@@ -37,7 +37,7 @@ def test_answers_become_a_run_whose_figure_is_the_harness_s(ask):
     assert run.metric("overall", "lmms-eval").value == 0.5
     assert run.metric("mp3d_accuracy", "lmms-eval").value == 0.5
     assert [row["sample_id"] for row in run.records().to_pylist()] == ["ai2thor_0", "mp3d_1", "scannet_2", "mp3d_3"]
-    page = write([run], outcome.folder / "report.html").read_text()
+    page = report([run], outcome.folder / "report.html").read_text()
     assert "The answer is D" in page and "lmms-eval:org/model" in page
 
 

@@ -13,17 +13,17 @@ import pytest
 from failing_runs import KEY, label, run
 from msgspec import structs
 
-from report.conftest import browser  # noqa: F401 - a fixture
-from report.test_report_browser import opened
+from reports.conftest import browser  # noqa: F401 - a fixture
+from reports.test_report_browser import opened
 from snellen import load_run
 from snellen.cli import main
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import UsageError
 from snellen.models.trace import Step
-from snellen.report.failures import pages
-from snellen.report.failures import table as tabled
-from snellen.report.failures.page import FailureView, render_answer
-from snellen.report.views import LabelsView
+from snellen.reports.failures import pages
+from snellen.reports.failures import table as tabled
+from snellen.reports.failures.page import FailureView, render_answer
+from snellen.reports.views import LabelsView
 from snellen.runs import failures
 from snellen.runs.answer_view import AnswerView
 

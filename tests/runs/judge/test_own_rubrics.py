@@ -120,7 +120,7 @@ def test_runs_are_compared_by_their_verdicts(server):
 
 
 def test_a_report_shows_the_verdicts(server):
-    from snellen.report.runs import run_view
+    from snellen.reports.runs import run_view
 
     evaluate(CLIPS, Scripted(), out="run")
     asked(server)
@@ -251,7 +251,7 @@ def test_gold_of_a_restricted_benchmark_is_in_no_file_of_either_run(server):
 
 
 def test_a_report_on_verdicts_of_a_restricted_benchmark_hides_what_names_the_gold(server):
-    from snellen.report.runs import write
+    from snellen.reports.runs import report
 
     def telling(data: Data) -> Iterator[Sample]:
         for sample in samples(data):
@@ -260,7 +260,7 @@ def test_a_report_on_verdicts_of_a_restricted_benchmark_hides_what_names_the_gol
     benchmark = replace(SECRET, samples=telling)
     evaluate(benchmark, Scripted(), out="run")
     judged = asked(server, benchmark=benchmark)
-    page = write([judged], "report.html").read_text().lower()
+    page = report([judged], "report.html").read_text().lower()
     assert "eucalypts" in page and "phascolarctos" not in page
 
 

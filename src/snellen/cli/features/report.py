@@ -61,7 +61,7 @@ def report(
     With --with, each class is a point: what a probe reads from its features, what the run answers about its pictures.
     """
     from snellen.engine.output_file import PAGE, require_output_file
-    from snellen.report.features.build import Choices, write
+    from snellen.reports.features.build import Choices, write
     from snellen.runs.run import load_run
 
     require_output_file(out, "--out", PAGE)

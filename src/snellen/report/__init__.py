@@ -1,7 +1,0 @@
-"""Reports: a run, or several side by side, as one HTML file that needs no network."""
-
-from snellen.report.render import render, write_report
-from snellen.report.views import Limits, PairedView, RunView
-from snellen.runs.answer_view import AnswerView, answer_view
-
-__all__ = ["AnswerView", "Limits", "PairedView", "RunView", "answer_view", "render", "write_report"]

@@ -1,0 +1,322 @@
+"""Counts by class for the plots over a taxonomy, gathered in the one pass over answers.
+
+One pass over a run's answers: counts for the plots, and the answers that the gallery holds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from snellen.reports.escape import clipped, plain, visible
+from snellen.reports.views import Limits, RunView
+from snellen.runs.answer_view import AnswerView
+from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
+from snellen.types import Part, Score, Text
+
+CLASSES = 100_000
+"""Classes that are counted in all; what would go beyond is left out, whole parts at a time: about 30 MB."""
+
+
+KINDS = ("choice_text", "choice", "short", "count", "number", "open", "truth")
+"""Kinds of question, those first whose wrong answers say the most."""
+
+
+class Asked(NamedTuple):
+    """What classes can be compared within: one data set, one way of asking, one level, one kind of question."""
+
+    dataset: str
+    ask: str
+    level: str
+    kind: str
+
+
+@dataclass
+class Seen:
+    """Answers about one class: how many, and the sum of their scores."""
+
+    n: int = 0
+    total: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The mean score, 0 for none."""
+        return self.total / self.n if self.n else 0.0
+
+
+@dataclass
+class ClassTally:
+    """Answers by class under the first profile.
+
+    Attributes:
+        parts: class to answers; a class is its path (`order > genus > species`) where that is known, else its label.
+            None for a part that has more classes than there is room for.
+        depths: level to the depths that it has been seen at.
+    """
+
+    parts: dict[Asked, dict[str, Seen] | None] = field(default_factory=dict)
+    depths: dict[str, set[int]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    _room: int = CLASSES
+
+    def add(self, kind: str, meta: Mapping[str, Any], score: Score | None) -> None:
+        """Count one answer; those without a level, a class or a score are none."""
+        level = meta.get("level")
+        if not isinstance(level, str):
+            return
+        depths = self.depths.setdefault(level, set()) if len(self.depths) < 400 or level in self.depths else set()
+        depth = meta.get("depth")
+        if depth is not None and str(depth).isdigit():
+            depths.add(int(depth))
+        label = meta.get("path") or meta.get("label")
+        if not isinstance(label, str) or not label or score is None or score.verdict == "unscored":
+            return
+        dataset, ask = str(meta.get("dataset", "")), str(meta.get("ask", "hierarchy"))
+        part = self.parts.setdefault(Asked(dataset, ask, level, kind), {})
+        if part is None:
+            return
+        seen = part.get(label)
+        if seen is None:
+            if self._room <= 0:
+                self._room += len(part)
+                self.parts[Asked(dataset, ask, level, kind)] = None
+                return
+            self._room -= 1
+            seen = part[self._names.setdefault(label, label)] = Seen()
+        seen.n += 1
+        seen.total += score.value or 0.0
+
+    def levels(self) -> list[str]:
+        """The levels that were seen, coarse to fine."""
+        return coarse_to_fine(self.depths)
+
+    def of(self, ask: str) -> Iterator[tuple[Asked, Mapping[str, Seen]]]:
+        """Parts with two classes or more, levels from coarse to fine, else in order of first appearance."""
+        order = {level: place for place, level in enumerate(self.levels())}
+        for asked in sorted(self.parts, key=lambda asked: order.get(asked.level, len(order))):
+            part = self.parts[asked]
+            if asked.ask == ask and part is not None and len(part) > 1:
+                yield asked, part
+
+
+def telling(kind: str) -> int:
+    """Place of a kind among KINDS, others last."""
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def class_name(path: str) -> str:
+    """The class itself, without its ancestors, fit to be shown."""
+    return visible(path.rpartition(SEPARATOR)[2])
+
+
+def filters(asked: Asked, path: str = "") -> dict[str, str]:
+    """Which answers stand behind a part, or behind one class of it."""
+    found = {"kind": asked.kind, "level": asked.level}
+    if asked.dataset:
+        found["dataset"] = asked.dataset
+    return {**found, "label": class_name(path)} if path else found
+
+
+RIGHT = ("correct", "unscored")
+FEW = 12
+"""A confusion matrix is drawn for at most so many targets."""
+
+_NAMED = ("short", "choice_text", "open")
+"""Kinds whose targets are names of one level; letters, numbers and truth values are alike on every level."""
+
+_TRUTH = {"t": True, "true": True, "yes": True, "f": False, "false": False, "no": False}
+
+_SHOWN = (str, int, float, list, tuple, set, frozenset)
+"""Types of meta that the page shows; tables and readers that a scorer needs are left out."""
+
+_VALUES = 400
+"""Different values of one meta column that are kept for naming filters."""
+
+
+@dataclass
+class Confusion:
+    """Target against what was read, for one kind (and task) of question; `cells` is None once targets are too many."""
+
+    cells: Counter[tuple[str, str]] | None = field(default_factory=Counter)
+    targets: dict[str, None] = field(default_factory=dict)
+
+    def add(self, target: str, extracted: str) -> None:
+        if self.cells is None:
+            return
+        self.targets.setdefault(target)
+        if len(self.targets) > FEW:
+            self.cells = None
+        else:
+            self.cells[target, extracted] += 1
+
+
+@dataclass
+class Tally:
+    """What the plots and the header need of one run."""
+
+    answers: int = 0
+    verdicts: dict[str, Counter[str]] = field(default_factory=dict)
+    statuses: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    latencies: array[float] = field(default_factory=lambda: array("f"))
+    meta: dict[str, dict[str, None]] = field(default_factory=dict)
+    confusions: dict[tuple[tuple[str, str], ...], Confusion] = field(default_factory=dict)
+    disagreements: int = 0
+    classes: ClassTally = field(default_factory=ClassTally)
+
+    def add(self, answer: AnswerView) -> None:
+        """Count one answer."""
+        self.answers += 1
+        self.statuses[answer.status] += 1
+        if answer.error is not None:
+            self.errors[visible(answer.error.kind)] += 1
+        if answer.latency_s is not None:
+            self.latencies.append(answer.latency_s)
+        for profile, score in answer.scores.items():
+            self.verdicts.setdefault(profile, Counter())[score.verdict] += 1
+        self.disagreements += disagree(answer)
+        for name, value in filters_of(answer).items():
+            values = self.meta.setdefault(name, {})
+            if len(values) < _VALUES:
+                values.setdefault(value)
+        self.classes.add(str(answer.kind), answer.meta, next(iter(answer.scores.values()), None))
+        self._confuse(answer)
+
+    def _confuse(self, answer: AnswerView) -> None:
+        target = plain(answer.target, 40)
+        if target is None or not answer.scores:
+            return
+        score = next(iter(answer.scores.values()))
+        where: list[tuple[str, str]] = [("kind", answer.kind)]
+        names = ("task", "level") if answer.kind in _NAMED else ("task",)
+        where += [(name, str(answer.meta[name])) for name in names if name in answer.meta]
+        extracted = plain(as_target(score.extracted, answer.target), 40)
+        if score.verdict in ("error", "unscored"):
+            return
+        self.confusions.setdefault(tuple(where), Confusion()).add(target, "" if extracted is None else extracted)
+
+
+def as_target(extracted: Any, target: Any) -> Any:
+    """What was read, in the type of the target: a profile may read `T` or `yes` where the target is true."""
+    if isinstance(target, bool) and isinstance(extracted, str):
+        return _TRUTH.get(extracted.strip().lower(), extracted)
+    return extracted
+
+
+def disagree(answer: AnswerView) -> bool:
+    """Whether two profiles judge the answer differently."""
+    return len({score.verdict for score in answer.scores.values()}) > 1
+
+
+def filters_of(answer: AnswerView) -> dict[str, str]:
+    """What an answer can be filtered by: its kind and its short meta values, but for `chance`."""
+    found = {"kind": str(answer.kind)}
+    for name, value in answer.meta.items():
+        if isinstance(value, (str, int, float)) and name not in ("kind", "chance"):
+            text = plain(value, 80)
+            if text is not None and len(text) <= 80:
+                found[visible(name)[:60]] = text
+    return found
+
+
+def rank(answer: AnswerView) -> int:
+    """0: wrong, unreadable or failed under the first profile; 1: so under another; 2: right everywhere."""
+    verdicts = [score.verdict for score in answer.scores.values()]
+    if answer.status != "ok" or not verdicts or verdicts[0] not in RIGHT:
+        return 0
+    return 1 if any(verdict not in RIGHT for verdict in verdicts) else 2
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One answer chosen for the gallery, texts already cut; `rank`, `run` and `order` say where it stood."""
+
+    rank: int
+    run: int
+    order: int
+    question: str
+    shown: Mapping[str, Any]
+    asked: Mapping[str, Any]
+    parts: Sequence[Part]
+
+
+@dataclass
+class Gathered:
+    """Tallies by run, the answers that the gallery holds in order, and how many there were by rank."""
+
+    tallies: list[Tally]
+    kept: list[Kept]
+    seen: Counter[int]
+
+
+def _lot(answer: AnswerView) -> int:
+    """A number that is drawn for the question once and for all: the same questions are kept of every run."""
+    return int.from_bytes(
+        blake2b(f"{answer.sample_id}\0{answer.repeat}".encode(errors="replace"), digest_size=8).digest()
+    )
+
+
+def gather(runs: Sequence[RunView], limits: Limits) -> Gathered:
+    """Read every run once. Memory holds `limits.answers` answers without their pictures, and counts."""
+    heap: list[tuple[tuple[int, int, int, int], Kept]] = []
+    seen: Counter[int] = Counter()
+    tallies = []
+    for number, run in enumerate(runs):
+        tally = Tally()
+        for order, answer in enumerate(run.answers()):
+            tally.add(answer)
+            place = rank(answer)
+            seen[place] += 1
+            worst_first = (-place, -_lot(answer), -number, -order)
+            if len(heap) < limits.answers:
+                heapq.heappush(heap, (worst_first, _keep(answer, run, number, order, place, limits)))
+            elif heap and worst_first > heap[0][0]:
+                heapq.heapreplace(heap, (worst_first, _keep(answer, run, number, order, place, limits)))
+        tallies.append(tally)
+    kept = sorted((kept for _, kept in heap), key=lambda one: (one.run, one.order))
+    return Gathered(tallies, kept, seen)
+
+
+def _texts(answer: AnswerView, limits: Limits) -> Iterator[str]:
+    for part in answer.parts:
+        if isinstance(part, Text):
+            yield clipped(part.text, limits.characters)
+
+
+def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int, limits: Limits) -> Kept:
+    """Cut one answer down to what the page shows. Keys are short because they stand in the page 2,000 times."""
+    verdicts: list[list[Any] | None] = []
+    for profile in run.metrics:
+        score = answer.scores.get(profile)
+        if score is None:
+            verdicts.append(None)
+        else:
+            reason = clipped(score.reason, 400) if score.reason else None
+            verdicts.append([score.verdict, plain(as_target(score.extracted, answer.target)), reason, score.value])
+    shown = {
+        "k": answer.repeat,
+        "s": answer.status,
+        "t": None if answer.reply is None else clipped(answer.reply, limits.characters),
+        "z": clipped(answer.reasoning, limits.characters),
+        "e": None if answer.error is None else [visible(answer.error.kind), clipped(answer.error.message, 600)],
+        "l": answer.latency_s,
+        "n": answer.tokens,
+        "v": verdicts,
+    }
+    asked = {
+        "id": visible(answer.sample_id),
+        "system": clipped(answer.system, limits.characters),
+        "options": [[visible(k), clipped(v, 400)] for k, v in answer.options.items()],
+        "target": plain(answer.target),
+        "by": filters_of(answer),
+        "meta": {visible(k): plain(v, 200) for k, v in answer.meta.items() if v is None or isinstance(v, _SHOWN)},
+        "texts": list(_texts(answer, limits)),
+    }
+    key = repr((run.benchmark, asked, run.media))
+    question = blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
+    return Kept(place, number, order, question, shown, asked, answer.parts)

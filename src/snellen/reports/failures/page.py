@@ -1,0 +1,239 @@
+"""One page an answer (picture, question, answer, how it came about, verdict, label), and an index over them.
+
+Each page is a file that asks no network for anything. All text is untrusted: whatever was to be kept from a reader (keys,
+gold) has been taken out by whoever fills the views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.models import trace
+from snellen.models.trace import Step
+from snellen.reports.escape import clipped, json_for_page, plain, visible
+from snellen.reports.failures.table import Labelled, label_rows, spoken
+from snellen.reports.plots import draw_labels
+from snellen.reports.render import asset, filled
+from snellen.reports.thumbnails import Album
+from snellen.reports.views import Limits
+from snellen.runs.answer_view import AnswerView
+from snellen.text import pretty_json
+from snellen.types import MediaSettings, Text
+
+LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)
+MOST_STEPS = 200
+STEP_CHARACTERS, TRACE_CHARACTERS = 8_000, 600_000
+"""Of one text in a trace, and of all texts of one trace."""
+OPEN_CHARACTERS = 700
+"""A tool's result of at most so many characters is shown at once."""
+
+
+class Evidence(Struct, frozen=True):
+    """What a reply gives as its evidence; `met` says whether the address is in the trace, None where there is none."""
+
+    url: str
+    note: str
+    met: bool | None = None
+
+
+class FailureView(Struct, frozen=True):
+    """One answer.
+
+    Attributes:
+        file, index: names of its page and, from there, of the index.
+        run, model, colour: whose it is, and its colour on the pages (1 to 6).
+        answer: question and reply; `target` is None where it is not to be shown.
+        verdict: as the judge or the scorer has it; reason: in the judge's words.
+        said: the answer as it was read from the reply.
+        question: the data set's own, where the prompt says more; the whole prompt can then be unfolded.
+        label: why it is not correct; empty where it is, or is unscored.
+        source, rule, judge, signals, review: as in snellen.runs.failures.Labelled.
+        people: (who, label, why) of each person.
+        judge_reason: why the judge gave its label.
+        evidence, steps: what the reply names, and how it came about; None where there is no trace.
+        notes: what a reader must know (the data set is away, gold is not shown).
+        others: (model, file) of the pages of other runs on the same question.
+        media: what was done to pictures on their way to the model.
+    """
+
+    file: str
+    run: str
+    model: str
+    colour: int
+    answer: AnswerView
+    verdict: str
+    reason: str = ""
+    said: str | None = None
+    question: str = ""
+    label: str = ""
+    source: str = "none"
+    rule: str = ""
+    judge: str | None = None
+    judge_reason: str = ""
+    people: Sequence[tuple[str, str, str]] = ()
+    signals: Sequence[str] = ()
+    review: str = ""
+    evidence: Sequence[Evidence] = ()
+    steps: Sequence[Step] | None = None
+    notes: Sequence[str] = ()
+    others: Sequence[tuple[str, str]] = ()
+    index: str = "../index.html"
+    media: MediaSettings = MediaSettings()
+
+
+class Row(Struct, frozen=True):
+    """One line of the index."""
+
+    file: str
+    run: str
+    model: str
+    colour: int
+    sample_id: str
+    repeat: int
+    verdict: str
+    right: bool
+    label: str
+    source: str
+    rule: str
+    judge: str
+    people: str
+    review: str
+    said: str
+
+
+def row_of(view: FailureView, *, right: bool) -> Row:
+    """The line of the index about one page."""
+    return Row(
+        view.file,
+        view.run,
+        view.model,
+        view.colour,
+        view.answer.sample_id,
+        view.answer.repeat,
+        view.verdict,
+        right,
+        view.label,
+        view.source if view.label else "",
+        view.rule if view.label else "",
+        view.judge or "",
+        ", ".join(f"{by}: {label}" for by, label, _ in view.people),
+        view.review,
+        clipped(view.said or "", 120),
+    )
+
+
+def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
+    """The page of one answer. The same answer gives the same text, byte for byte."""
+    album = Album(limits)
+    shown: list[dict[str, str]] = []
+    texts: list[str] = []
+    pictures = 0
+    for part in view.answer.parts:
+        if isinstance(part, Text):
+            texts.append(clipped(part.text, limits.characters))
+        elif pictures < limits.pictures:
+            found = album.add(part, view.media)
+            pictures += len(found)
+            shown += [{**one, **{name: album.uris[one[name]] for name in ("p", "o") if name in one}} for one in found]
+    steps, left_out = _steps(view.steps or ())
+    return filled(
+        "failure.html.jinja",
+        _style(),
+        script="",
+        view=view,
+        answer=view.answer,
+        shown=shown,
+        question=clipped(view.question, limits.characters),
+        texts=texts,
+        target=plain(view.answer.target),
+        reply=None if view.answer.reply is None else clipped(view.answer.reply, limits.characters),
+        reasoning=clipped(view.answer.reasoning, limits.characters),
+        said=None if view.said is None else clipped(view.said, 2_000),
+        facts=_facts(view),
+        steps=steps,
+        left_out=left_out,
+        spoken=spoken,
+        clip=clipped,
+    )
+
+
+def _facts(view: FailureView) -> list[tuple[str, str]]:
+    answer, found = view.answer, []
+    if answer.latency_s is not None:
+        found.append(("time", f"{answer.latency_s:,.1f} s"))
+    if answer.tokens is not None:
+        found.append(("tokens written", f"{answer.tokens:,}"))
+    if view.steps is not None:
+        calls = trace.calls_by_tool(view.steps)
+        found.append(("turns", f"{trace.turns(view.steps):,}"))
+        found.append(("tool calls", ", ".join(f"{clipped(tool, 60)} {n:,}" for tool, n in calls.items()) or "none"))
+    for name, value in answer.meta.items():
+        if isinstance(value, (str, int, float)):
+            found.append((clipped(name, 60), plain(value, 200) or ""))
+    return found
+
+
+def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
+    """The steps as the page shows them, and how many texts and steps were left out to keep it small."""
+    shown: list[dict[str, Any]] = []
+    room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MOST_STEPS)
+    for step in steps[:MOST_STEPS]:
+        given = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
+        texts = {}
+        for name, text in (("text", step.text), ("given", given), ("result", step.result)):
+            cut = clipped(text, STEP_CHARACTERS)
+            if len(cut) > room:
+                left_out, cut = left_out + 1, ""
+            room -= len(cut)
+            texts[name] = cut
+        facts = [f"{step.seconds:,.1f} s"] if step.seconds else []
+        if step.tokens_in or step.tokens_out:
+            facts.append(f"{step.tokens_in:,} tokens in, {step.tokens_out:,} out")
+        shown.append(
+            {
+                **texts,
+                "turn": step.turn,
+                "role": step.role,
+                "tool": clipped(step.tool, 100),
+                "error": step.error,
+                "open": len(texts["result"]) <= OPEN_CHARACTERS,
+                "length": f"{len(step.result):,}",
+                "images": [visible(one[:12]) for one in step.images[:12]],
+                "facts": " · ".join(facts),
+            }
+        )
+    return shown, left_out
+
+
+def render_index(title: str, rows: Sequence[Row], labelled: Sequence[Labelled], labels: Sequence[str]) -> str:
+    """The index: table and plot of labels, and a list of all answers, filtered by label, run and verdict.
+
+    A reader can decide on labels there and save them as a file of decisions.
+    """
+    from markupsafe import Markup
+
+    counted = [one for one in labelled if one.labels.answers]
+    ordered = sorted(rows, key=lambda one: (not one.review, one.right, one.label == ""))
+    return filled(
+        "failures.html.jinja",
+        _style(),
+        asset("failures.js"),
+        title=title,
+        rows=ordered,
+        runs=list(dict.fromkeys((one.run, one.model) for one in rows)),
+        verdicts=sorted({one.verdict for one in rows}),
+        held=[label for label in labels if any(one.label == label for one in rows)],
+        labels=labels,
+        spoken=spoken,
+        labelled=counted,
+        label_rows=label_rows(counted),
+        label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(counted, linked=True)],
+        data=Markup(json_for_page([[one.run, one.sample_id, one.repeat] for one in ordered])),
+    )
+
+
+def _style() -> str:
+    return asset("report.css") + asset("failures.css")

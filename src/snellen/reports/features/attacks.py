@@ -1,0 +1,149 @@
+"""What `snellen features attack --json` printed, set beside the stores whose heads were attacked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert, structs
+
+from snellen.errors import DataError, UsageError
+from snellen.features.attacks.robust_accuracy import strength
+from snellen.features.store.format import read_meta
+from snellen.reports.features.plots import Strength
+from snellen.types import Metric
+
+NORMS = {"linf": "L∞", "l2": "L2"}
+Column = tuple[Path, str]
+
+
+class Attacks(Struct, frozen=True):
+    """One file: an attack at some strengths, or corruptions.
+
+    Attributes:
+        metrics: their names begin with the attack; of an L2 ball with its norm, of a second file that would have the
+            same names with the file's.
+        notes: those of the file, with its name.
+        axis: what a strength is, "" where there is no curve to draw.
+        points: accuracy at each strength, clean first.
+        general: the same of a general set that was attacked alike, empty where there was none.
+        corrupted: whether pictures were corrupted and not attacked.
+    """
+
+    metrics: tuple[Metric, ...]
+    notes: tuple[str, ...]
+    axis: str
+    points: tuple[Strength, ...]
+    corrupted: bool
+    general: tuple[Strength, ...] = ()
+
+    def lines(self) -> list[tuple[str, tuple[Strength, ...]]]:
+        """What a strength is, and the points, of each line to draw."""
+        found = [(self.axis, self.points)] if self.axis else []
+        attack, comma, rest = self.axis.partition(",")
+        return found + ([(f"{attack} on the general set{comma}{rest}", self.general)] if self.general else [])
+
+
+def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[Column, list[Attacks]]:
+    """Which file belongs to which column: the store and the output that its head was trained on.
+
+    A head over several outputs side by side belongs to the first column of its store that is one of them.
+
+    Raises:
+        DataError: a file is not what the command prints.
+        UsageError: a file of a store or an output that has no column.
+    """
+    found: dict[Column, list[Attacks]] = {column: [] for column in columns}
+    for file in files:
+        told = read_attack(file)
+        column = _column(told, columns)
+        if column is None:
+            settings = told.get("settings", {})
+            there = ", ".join(f"{path} {name}" for path, name in columns)
+            raise UsageError(
+                f"{file} is about the head {told.get('store')} over {settings.get('output', 'an output it does not name')}, "
+                f"and nothing on the page is: {there}",
+                "Name its store, and its output with --output; paths in the file are relative to where it was made.",
+            )
+        _require_encoder(told, file, column[0])
+        found[column].append(_attack(told, file, {one.name for other in found[column] for one in other.metrics}))
+    return found
+
+
+def _require_encoder(told: Mapping[str, Any], file: Path, store: Path) -> None:
+    """Refuse figures of a head that was trained on another encoder than the store's now. Raises DataError."""
+    identity = told.get("settings", {}).get("identity")
+    if not isinstance(identity, Mapping):
+        return
+    now = read_meta(store)
+    if now.kind == "extracted" and identity.get("encoder") != now.identity.get("encoder"):
+        raise DataError(
+            f"{file}: the attacked head was trained on another encoder than that of the features now in {store}",
+            "Train the probe on the store and attack it again, or name the store that the head was trained on.",
+        )
+
+
+def read_attack(path: Path) -> Mapping[str, Any]:
+    """What the command printed. Raises DataError."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if not isinstance(found, dict) or found.get("measure") != "attack":
+            raise ValueError("its measure is another")
+        convert(found.get("metrics"), list[Metric])
+        convert(found.get("notes", []), list[str])
+        if not isinstance(found.get("settings", {}), dict):
+            raise ValueError("its settings are no object")
+    except (OSError, ValueError, ValidationError, RecursionError) as error:
+        raise DataError(
+            f"{path} is not what `snellen features attack --json` prints: {error}", "Save its output in a file."
+        ) from error
+    return found
+
+
+def _column(told: Mapping[str, Any], columns: Sequence[Column]) -> Column | None:
+    settings = told.get("settings", {})
+    head = Path(str(told.get("store", ""))).resolve()
+    places = {head, head.parent}
+    if settings.get("features"):
+        places.add(Path(str(settings["features"])).resolve())
+    parts = str(settings["output"]).split("+") if settings.get("output") else None
+    return next(
+        ((path, name) for path, name in columns if path.resolve() in places and (parts is None or name in parts)),
+        None,
+    )
+
+
+def _attack(told: Mapping[str, Any], file: Path, taken: set[str]) -> Attacks:
+    settings = told.get("settings", {})
+    own = convert(told["metrics"], list[Metric])
+    corrupted = "attack" not in settings
+    norm = str(settings.get("norm"))
+    words = ["" if corrupted else str(settings["attack"]), "L2" if norm == "l2" else ""]
+    if "+" in str(settings.get("output")):
+        words.append(f"({settings['output']})")
+    prefix = " ".join(word for word in words if word)
+    named = _named(own, prefix)
+    if taken & {one.name for one in named}:
+        named = _named(own, f"{prefix} ({file.name})".strip())
+    notes = tuple(f"{file.name}: {note}" for note in told.get("notes", []))
+    written = settings.get("eps")
+    if corrupted or not isinstance(written, list):
+        return Attacks(named, notes, "", (), corrupted)
+    axis = f"{settings['attack']}, eps {NORMS.get(norm, '')}".strip()
+    return Attacks(named, notes, axis, _points(own, written, ""), False, _points(own, written, "general/"))
+
+
+def _points(metrics: Sequence[Metric], written: Sequence[str], begins: str) -> tuple[Strength, ...]:
+    """Accuracy at each strength of the metrics whose names begin so, clean first."""
+    points = [Strength(0.0, "0", one) for one in metrics if one.name == f"{begins}clean_accuracy"]
+    for one in metrics:
+        text = one.name.removeprefix(f"{begins}accuracy@")
+        if text in written and text != one.name:
+            points.append(Strength(strength(text), text, one))
+    return tuple(sorted(points, key=lambda one: one.strength))
+
+
+def _named(metrics: Sequence[Metric], prefix: str) -> tuple[Metric, ...]:
+    return tuple(structs.replace(one, name=f"{prefix}/{one.name}" if prefix else one.name) for one in metrics)

@@ -1,0 +1,438 @@
+"""The plots of a features report, as SVG that stands in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from snellen.features.plot_data import Curve, Map
+from snellen.features.probes import ClassRow
+from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, threshold
+from snellen.reports.plots.base import Plot, canvas, colour, percent_axis, short
+from snellen.reports.plots.svg import COLOURS, inline
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BARS = 30
+_NAMED_CLASSES = 12
+_LABELLED = 10
+_CROSSES = 15
+_MARKS = ("o", "s", "^", "D", "v", "P")
+_TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=True))
+_SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
+
+
+class Strength(Struct, frozen=True):
+    """Accuracy under an attack or a corruption of one strength; strength 0 is clean."""
+
+    strength: float
+    label: str
+    metric: Metric
+
+
+def precision_recall(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
+    """One line a store: (label, colour, curve)."""
+    if not curves:
+        return None
+    figure, axes = canvas(3.1)
+    styles: list[Any] = []
+    for place, (_, number, curve) in enumerate(curves):
+        styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
+        axes.plot(curve.recall, curve.precision, color=colour(number), lw=1.8, ls=styles[-1])
+        axes.axhline(curve.chance, color=colour(number), lw=1.0, ls=(0, (1, 2)))
+    percent_axis(axes, "x")
+    percent_axis(axes, "y")
+    axes.set_xlabel("recall")
+    axes.set_ylabel("precision")
+    axes.spines["left"].set_visible(False)
+    _line_legend(axes, [(label, number) for label, number, _ in curves], styles)
+    asked = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
+    return Plot(
+        "Precision and recall",
+        f"Retrieval: interpolated precision at each recall, mean over {asked} queries; dotted is what a random order has.",
+        inline(figure, "precision-recall", "Precision by recall"),
+    )
+
+
+def robustness(lines: Sequence[tuple[str, int, str, Sequence[Strength]]]) -> list[Plot]:
+    """Accuracy over the strength of attacks: (label, colour, what the strength is, points).
+
+    Each kind of strength has axes of its own: an L2 length and an L∞ bound are no two points of one scale. A second
+    attack on the same store has its colour and is dashed.
+    """
+    drawn = [one for one in lines if len(one[3]) >= 2]
+    kinds = list(dict.fromkeys(what.rpartition(" ")[2] for _, _, what, _ in drawn))
+    return [
+        _robustness([one for one in drawn if one[2].rpartition(" ")[2] == kind], kind if len(kinds) > 1 else "", place)
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[Strength]]], kind: str, place: int) -> Plot:
+    figure, axes = canvas(3.1)
+    labels: dict[float, str] = {}
+    seen: list[int] = []
+    styles: list[Any] = []
+    for _, number, _, points in drawn:
+        at = [one.strength for one in points]
+        style = _style(seen.count(number))
+        seen.append(number)
+        styles.append(style)
+        known = [(x, one) for x, one in zip(at, points, strict=True) if one.metric.value is not None]
+        axes.plot(
+            [x for x, _ in known], [one.metric.value or 0.0 for _, one in known], color=colour(number), lw=1.8, ls=style
+        )
+        for x, one in known:
+            if one.metric.ci95 is not None:
+                axes.plot([x, x], one.metric.ci95, color=colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt")
+            axes.scatter([x], [one.metric.value or 0.0], s=26, color=colour(number), lw=0, zorder=3)
+        labels.update((one.strength, one.label) for one in points)
+    percent_axis(axes, "y")
+    ticks = _apart(sorted(labels), max(labels) or 1.0)
+    axes.set_xticks(ticks, [labels[one] for one in ticks])
+    axes.set_xlabel(" / ".join(dict.fromkeys(what for _, _, what, _ in drawn)))
+    axes.spines["left"].set_visible(False)
+    several = len({number for _, number, _, _ in drawn}) > 1
+    attacks = [what.partition(",")[0] for _, _, what, _ in drawn]
+    apart = [name if attacks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(attacks)]
+    names = [label if several else apart[i] for i, (label, _, _, _) in enumerate(drawn)]
+    if several and len(set(names)) < len(names):
+        names = [f"{label}, {what.partition(',')[0]}" for label, _, what, _ in drawn]
+    _line_legend(axes, list(zip(names, [one[1] for one in drawn], strict=True)), styles)
+    return Plot(
+        f"Accuracy under attack{f' · {kind}' if kind else ''}",
+        "The same images at each strength, with 95 % intervals; 0 is without an attack.",
+        inline(figure, f"robustness-{place}" if place else "robustness", "Accuracy by strength of the attack"),
+    )
+
+
+def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | None:
+    """Accuracy on corrupted pictures, a row a corruption: (label, colour, metrics)."""
+    shown = [
+        (label, number, {one.name.rpartition("accuracy@")[2]: one for one in metrics if "accuracy@" in one.name})
+        for label, number, metrics in stores
+        if any("accuracy@" in one.name for one in metrics)
+    ]
+    clean = [(number, _uncorrupted(metrics)) for _, number, metrics in stores]
+    specs = list(dict.fromkeys(name for _, _, metrics in shown for name in metrics))
+    if not specs:
+        return None
+    figure, axes = canvas(0.7 + 0.3 * len(specs) * max(1, len(shown) // 2))
+    for place, (_, number, metrics) in enumerate(shown):
+        shift = 0.16 * (place - (len(shown) - 1) / 2)
+        for row, spec in enumerate(specs):
+            one = metrics.get(spec)
+            if one is None or one.value is None:
+                continue
+            if one.ci95 is not None:
+                axes.plot(one.ci95, [-row - shift] * 2, color=colour(number), lw=2.4, alpha=0.4, solid_capstyle="butt")
+            axes.scatter([one.value], [-row - shift], s=26, color=colour(number), lw=0, zorder=3)
+    for number, value in clean:
+        if value is not None:
+            axes.axvline(value, color=colour(number), lw=1.2, ls="dotted")
+    axes.set_yticks([-row for row in range(len(specs))], [short(spec, 26) for spec in specs])
+    axes.set_ylim(-len(specs) + 0.4, 0.6)
+    axes.spines["left"].set_visible(False)
+    percent_axis(axes, "x")
+    axes.set_xlim(-0.02, 1.02)
+    _line_legend(axes, [(label, number) for label, number, _ in shown])
+    return Plot(
+        "Accuracy on corrupted pictures",
+        "The same pictures under each corruption, with 95 % intervals; dotted is without one. The table has the paired drops.",
+        inline(figure, "corruptions", "Accuracy by corruption"),
+    )
+
+
+def _style(before: int) -> Any:
+    """How a line is drawn that so many others of its colour come before."""
+    return ("-", (0, (4, 2)), (0, (1, 1)))[min(before, 2)]
+
+
+def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
+    """Accuracy on the pictures as they are: that under a corruption and its drop, where all files say the same."""
+    by_name = {one.name: one.value for one in metrics}
+    found = set()
+    for name, value in by_name.items():
+        drop = by_name.get(name.replace("accuracy@", "drop@"))
+        if "accuracy@" in name and value is not None and drop is not None:
+            found.add(round(value + drop, 9))
+    return found.pop() if len(found) == 1 else None
+
+
+def _apart(values: Sequence[float], whole: float) -> list[float]:
+    """Ticks that leave each other room, the first and the last among them."""
+    kept = [values[0]]
+    for value in values[1:-1]:
+        if value - kept[-1] >= 0.09 * whole and values[-1] - value >= 0.09 * whole:
+            kept.append(value)
+    return kept if values[-1] == kept[-1] else [*kept, values[-1]]
+
+
+def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
+    """Names of lines above the drawing; one line alone needs none."""
+    if len(known) < 2:
+        return
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour(number), lw=2.0, ls=styles[place] if styles else "-")
+        for place, (_, number) in enumerate(known)
+    ]
+    labels = [short(label, 34) for label, _ in known]
+    columns = 1 if max(map(len, labels)) > 22 else 2
+    _legend(axes, handles, labels, columns)
+
+
+def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.02),
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0.0,
+        handlelength=1.4,
+        columnspacing=1.4,
+        fontsize=9,
+    )
+
+
+def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Plot | None:
+    """Rows in the plane, coloured by class where there are few.
+
+    Args:
+        found: points.
+        names: [n] the class of each point.
+        label: of the store.
+        number: unique on the page.
+    """
+    if len(found.points) < 3:
+        return None
+    classes = list(dict.fromkeys(sorted(names)))
+    of = np.array(names, dtype=object)
+    figure, axes = canvas(4.4)
+    few = len(classes) <= _NAMED_CLASSES
+    counts = {name: int((of == name).sum()) for name in classes}
+    told = set(sorted(classes, key=lambda name: (-counts[name], name))[:_NAMED_CLASSES])
+    if not few:
+        rest = found.points[~np.isin(of, list(told))]
+        axes.scatter(rest[:, 0], rest[:, 1], s=9, color=COLOURS["muted"], alpha=0.35, lw=0)
+    size = 20 if len(of) < 700 else 11
+    for place, name in enumerate(one for one in classes if one in told):
+        mine = found.points[of == name]
+        axes.scatter(
+            mine[:, 0],
+            mine[:, 1],
+            s=size,
+            color=colour(place + 1),
+            marker=_MARKS[(place + place // 6) % len(_MARKS)],
+            alpha=0.6,
+            lw=0,
+        )
+    wide, high = (float(np.ptp(found.points[:, one])) or 1.0 for one in (0, 1))
+    unit = (0.0185 * wide, 0.042 * high)
+    names_at: list[Box] = []
+    for place, name in enumerate([one for one in classes if one in told]):
+        mine = found.points[of == name]
+        middle = np.median(mine, axis=0)
+        away = ((mine - middle) ** 2).sum(axis=1)
+        near, text = mine[away <= np.quantile(away, 0.8)], short(name, 20)
+        heights = [float(near[:, 1].max()) + 0.03 * high, float(near[:, 1].min()) - 0.03 * high, float(middle[1])]
+        free = [y for y in heights if _free(_box(float(middle[0]), y, text, "center", unit), names_at)]
+        if not free and not few:
+            told.discard(name)
+            continue
+        spot = (float(middle[0]), (free or heights)[0])
+        names_at.append(_box(*spot, text, "center", unit))
+        # A halo of the page's own colour keeps a name legible among the points.
+        halo = {"facecolor": COLOURS["paper"], "alpha": 0.8, "edgecolor": "none", "pad": 1.2}
+        axes.text(*spot, text, color=colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=halo)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.margins(0.03)
+    shown = f"{len(of):,} pictures" if len(of) == found.of else f"{len(of):,} of {found.of:,} pictures, drawn by lot"
+    much = (
+        "t-SNE of the features: neighbours stay neighbours, distances between groups mean nothing."
+        if found.explained is None
+        else f"The first two principal axes: {found.explained:.0%} of the variance. {found.why}"
+    )
+    which = "" if few else f" Of {len(classes):,} classes {len(names_at)} of the largest are named."
+    return Plot(
+        f"Map of the features{label}", f"{shown}. {much}{which}", inline(figure, f"map-{number}", "Features in the plane")
+    )  # fmt: skip
+
+
+def class_bars(rows: Sequence[ClassRow], label: str, number: int, chance: float | None) -> Plot | None:
+    """Accuracy of the probe on each class, the worst first; of many classes the worst and the best."""
+    known = sorted((one for one in rows if one.accuracy is not None), key=lambda one: (one.accuracy, one.name))
+    if len(known) < 2:
+        return None
+    cut = len(known) > _BARS
+    shown = [*known[: 2 * _BARS // 3], *known[-_BARS // 3 :]] if cut else known
+    figure, axes = canvas(0.5 + 0.2 * (len(shown) + cut))
+    place: list[float] = []
+    for index in range(len(shown)):
+        place.append(-float(index + (cut and index >= 2 * _BARS // 3)))
+    tint = COLOURS["series-1"]
+    axes.barh(place, [one.accuracy or 0.0 for one in shown], height=0.62, color=tint, alpha=0.32, lw=0)
+    for y, one in zip(place, shown, strict=True):
+        if one.ci95 is not None:
+            axes.plot(one.ci95, [y, y], color=tint, lw=2.2, alpha=0.75, solid_capstyle="butt")
+    axes.scatter([one.accuracy or 0.0 for one in shown], place, s=16, color=tint, lw=0, zorder=3)
+    if chance is not None:
+        axes.axvline(chance, color=COLOURS["muted"], lw=1.2, ls="dotted")
+    if cut:
+        axes.annotate("…", (0.0, (place[2 * _BARS // 3 - 1] + place[2 * _BARS // 3]) / 2), va="center", ha="left")
+    axes.set_yticks(place, [short(one.name, 26) for one in shown])
+    axes.set_ylim(min(place) - 0.6, 0.6)
+    axes.spines["left"].set_visible(False)
+    percent_axis(axes, "x")
+    tests = [one.test for one in shown]
+    count = f"{min(tests):,}" if min(tests) == max(tests) else f"{min(tests):,} to {max(tests):,}"
+    what = f"The worst {2 * _BARS // 3} and the best {_BARS // 3} of {len(known):,} classes" if cut else "Every class"
+    return Plot(
+        f"Probe by class{label}",
+        f"{what}, {count} test pictures each, with 95 % intervals; dotted is guessing.",
+        inline(figure, f"classes-{number}", "Accuracy of the probe by class"),
+    )
+
+
+def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
+    """Each class as a point, four quadrants, the classes with the largest gap by name."""
+    figure, axes = canvas(4.9)
+    x_edge = threshold(found.settings.probe_chance, found.settings.sees_from)
+    y_edge = threshold(found.settings.answer_chance, found.settings.says_from)
+    percent_axis(axes, "x")
+    percent_axis(axes, "y")
+    axes.set_xlim(-0.03, 1.03)
+    lowest = min(found.settings.answer_chance, *(one.answer for one in found.classes))
+    low = max(0.0, lowest - 0.1) if lowest > 0.3 else 0.0
+    axes.set_ylim(low - 0.1 * (1.0 - low), 1.0 + 0.05 * (1.0 - low))
+    axes.grid(visible=False)
+    axes.axvline(x_edge, color=COLOURS["ink"], lw=1.0)
+    axes.axhline(y_edge, color=COLOURS["ink"], lw=1.0)
+    axes.axvline(found.settings.probe_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    axes.axhline(found.settings.answer_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    bars = len(found.classes) <= _CROSSES
+    for one in found.classes:
+        tint = COLOURS[_TINTS[one.quadrant]]
+        if bars and one.probe_ci95 is not None and one.answer_ci95 is not None:
+            axes.plot(one.probe_ci95, [one.answer] * 2, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+            axes.plot([one.probe] * 2, one.answer_ci95, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+    for quadrant in QUADRANTS:
+        mine = [one for one in found.classes if one.quadrant == quadrant]
+        if mine:
+            axes.scatter(
+                [one.probe for one in mine],
+                [one.answer for one in mine],
+                s=30 if bars else 20,
+                color=COLOURS[_TINTS[quadrant]],
+                marker=_SHAPES[quadrant],
+                alpha=0.85,
+                lw=0,
+                zorder=3,
+            )
+    _name_points(axes, found.classes, low)
+    axes.set_xlabel("sees: accuracy of the probe")
+    axes.set_ylabel("says: accuracy of the answers")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    counts = found.quadrants
+    place = axes.get_xaxis_transform()
+    corners = ((0.99, 1.015, "right"), (0.99, 0.015, "right"), (0.0, 1.015, "left"), (0.0, 0.015, "left"))
+    for name, (x, y, side) in zip(QUADRANTS, corners, strict=True):
+        tint = COLOURS[_TINTS[name]]
+        text = f"{name} · {counts[name]:,}"
+        axes.text(x, y, text, ha=side, va="bottom", transform=place, fontsize=9, color=tint, weight="bold")
+    mean = found.settings.answer_chance
+    uneven = any(abs(one.answer_chance - mean) > 0.005 for one in found.classes)
+    means = " Guessing differs between classes: these lines are at the mean, and colours follow each class's own."
+    return Plot(
+        f"Says against sees{label}",
+        "Each class a point. The crossing lines are the thresholds, dotted is what guessing reaches; the classes with "
+        f"the largest gaps are named.{means if uneven else ''}",
+        inline(figure, f"says-sees-{number}", "Classes by accuracy of the probe and of the answers"),
+    )
+
+
+Box = tuple[float, float, float, float]
+
+
+def _box(x: float, y: float, text: str, side: str, unit: tuple[float, float]) -> Box:
+    """Where a text of 9 points lies, from its anchor; `unit` is the width of a character and the height of a line."""
+    wide = len(text) * unit[0]
+    left = x if side == "left" else x - wide if side == "right" else x - wide / 2
+    return left, left + wide, y - unit[1] / 2, y + unit[1] / 2
+
+
+def _free(box: Box, taken: Sequence[Box]) -> bool:
+    return not any(box[0] < b[1] and b[0] < box[1] and box[2] < b[3] and b[2] < box[3] for b in taken)
+
+
+def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
+    """Names beside the points, those of the largest gaps first, where they lie neither on names nor on points."""
+    unit = (0.0168, 0.042 * (1.0 - low))
+    dots: list[Box] = [
+        (one.probe - 0.012, one.probe + 0.012, one.answer - 0.012, one.answer + 0.012) for one in classes
+    ]
+    names: list[Box] = []
+    for one in sorted(classes, key=lambda one: -abs(one.gap)):
+        text = short(one.name, 20)
+        spots = [("left", 0.02, 0.0), ("right", -0.02, 0.0)]
+        spots += [("center", 0.0, lift * unit[1]) for lift in (0.85, -0.85)]
+        spots += [(side, shift, lift * unit[1]) for side, shift in (("left", 0.015), ("right", -0.015)) for lift in (0.7, -0.7)]  # fmt: skip
+        for side, right, up in spots:
+            box = _box(one.probe + right, one.answer + up, text, side, unit)
+            if box[0] < -0.03 or box[1] > 1.05 or box[2] < low or box[3] > 1.05 or not _free(box, [*names, *dots]):
+                continue
+            axes.text(one.probe + right, one.answer + up, text, ha=side, va="center", fontsize=8.5)
+            names.append(box)
+            break
+        if len(names) >= _LABELLED:
+            return
+
+
+def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
+    """How much accuracy above chance answers lack, parted into what the probe lacks too and the rest."""
+    rows = []
+    for label, one in found:
+        by_name = {metric.name: metric for metric in one.overall}
+        whole, part = by_name.get("lost"), by_name.get("lost/seeing")
+        if whole is not None and part is not None and whole.value is not None and part.value is not None:
+            rows.append((label, whole.value, part.value))
+    if not rows:
+        return None
+    figure, axes = canvas(0.95 + 0.36 * len(rows))
+    for row, (_, lost, share) in enumerate(rows):
+        edges = (0.0, 1.0 - lost, 1.0 - lost * share, 1.0)
+        tints = (("right", 0.55), ("wrong", 0.6), ("muted", 0.45))
+        for (low, high), (tint, alpha) in zip(pairwise(edges), tints, strict=True):
+            width = max(high, 0.0) - max(low, 0.0)
+            axes.barh([-row], [width], left=[max(low, 0.0)], height=0.6, color=COLOURS[tint], alpha=alpha, lw=0)
+            if width > 0.07:
+                axes.text(max(low, 0.0) + width / 2, -row, f"{100 * width:.0f} %", ha="center", va="center", fontsize=9)
+    axes.set_yticks([-row for row in range(len(rows))], [short(label, 26) for label, _, _ in rows])
+    axes.set_ylim(-len(rows) + 0.5, 0.5)
+    percent_axis(axes, "x")
+    axes.set_xlim(0.0, 1.0)
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    if len(rows) == 1:
+        axes.set_yticks([])
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=COLOURS[tint], alpha=alpha, lw=0) for tint, alpha in tints]
+    _legend(axes, handles, ["said", "lost in saying", "lost in seeing"], 3)
+    return Plot(
+        "Where accuracy is lost",
+        "Accuracy above guessing: what the answers reach, what the probe reads from the features and answers lack, and "
+        "what the probe lacks too.",
+        inline(figure, "attribution", "Accuracy that answers lack, by where it is lost"),
+    )

@@ -1,0 +1,248 @@
+"""The plots of a report, as SVG that stands in the page. Every bar and cell leads to the answers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snellen.reports.collect import Confusion
+from snellen.reports.failures.table import Labelled, label_bars
+from snellen.reports.links import FAILURES, by, link, metric_link
+from snellen.reports.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.reports.plots.class_ranking import rankings
+from snellen.reports.plots.confusions import kinship_bars
+from snellen.reports.plots.icicle import icicles
+from snellen.reports.plots.level_curves import level_curves
+from snellen.reports.plots.svg import COLOURS, SETTINGS, inline
+from snellen.scoring.taxonomy import is_diagnosis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FOREST_ROWS = 30
+
+
+def forest(series: Sequence[Series]) -> Plot | None:
+    """Metrics with their intervals, one colour a series, and a tick where guessing is."""
+    found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
+    # A diagnosis has plots of its own, and the ends of its names say too little here.
+    known = [[m.name for m in one.metrics if not is_diagnosis(m.name)] for one in series]
+    valued = {metric.name for metrics in found for metric in metrics}
+    names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
+    if len(names) < 2:
+        return None
+    figure, axes = canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
+    place = {name: -row for row, name in enumerate(names)}
+    chances: dict[str, float] = {}
+    for number, (one, metrics) in enumerate(zip(series, found, strict=True)):
+        shift = ((len(series) - 1) / 2 - number) * 0.72 / max(1, len(series))
+        shown = [m for m in metrics if m.name in place]
+        chances.update({m.name: m.chance for m in shown if m.chance is not None})
+        at = [place[m.name] + shift for m in shown]
+        ranges = [(y, m.ci95) for y, m in zip(at, shown, strict=True) if m.ci95 is not None]
+        tint = colour(one.colour)
+        axes.hlines(
+            [y for y, _ in ranges],
+            [c[0] for _, c in ranges],
+            [c[1] for _, c in ranges],
+            colors=tint,
+            lw=2.4,
+            alpha=0.45,
+        )
+        urls = [metric_link(m.name, one.tally, one.run, one.profile) for m in shown]
+        axes.scatter([m.value or 0.0 for m in shown], at, s=18, color=tint, zorder=3, linewidths=0, urls=urls)
+    ticks = [(chance, place[name]) for name, chance in chances.items()]
+    axes.vlines(
+        [x for x, _ in ticks],
+        [y - 0.42 for _, y in ticks],
+        [y + 0.42 for _, y in ticks],
+        colors=COLOURS["muted"],
+        lw=1.2,
+        linestyles="dotted",
+    )
+    axes.set_yticks([place[name] for name in names], [_end(name) for name in names])
+    axes.set_ylim(-len(names) + 0.4, 0.6)
+    axes.spines["left"].set_visible(False)
+    percent_axis(axes, "x")
+    return Plot(
+        "Scores and their intervals",
+        "Dots are scores, bars 95 % intervals, dotted ticks what guessing reaches. A dot leads to its wrong answers.",
+        inline(figure, "forest", "Scores with intervals, by metric"),
+    )
+
+
+def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
+    """As many parts of the metrics as there is room for; where even one level of parts is too many, of each member of
+    a suite its first metric that is more than a share of failures.
+
+    Args:
+        names: metrics that have a value.
+        known: every metric of each series, in order.
+    """
+    for depth in (9, 3, 2, 1):
+        shallow = [name for name in names if name.count("/") <= depth]
+        if len(shallow) <= _FOREST_ROWS:
+            return shallow
+    leading: dict[str, None] = {}
+    for own in known:
+        heads: dict[str, str] = {}
+        for name in own:
+            if "/" in name and name.rpartition("/")[2] not in FAILURES:
+                heads.setdefault(name.partition("/")[0], name)
+        leading |= dict.fromkeys(heads.values())
+    return [name for name in names if "/" not in name or name in leading][:_FOREST_ROWS]
+
+
+def _end(name: str) -> str:
+    """The last two parts of a metric's name, for the axis."""
+    return short(" · ".join(name.split("/")[-2:]), 28)
+
+
+def latency(one: Series, name: str) -> Plot | None:
+    """How long replies took."""
+    seconds = np.asarray(one.tally.latencies, dtype=np.float64)
+    if len(seconds) < 5 or float(seconds.max()) <= 0:
+        return None
+    scale, unit = (1000.0, "ms") if float(np.median(seconds)) < 0.5 else (1.0, "s")
+    shown = seconds * scale
+    median, late, top = (float(q) for q in np.quantile(shown, (0.5, 0.95, 0.995)))
+    figure, axes = canvas(2.3)
+    beyond = int((shown > top * 1.05).sum())
+    axes.hist(shown, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
+    texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95 % {late:.3g} {unit}")]
+    if late - median < 0.55 * top:  # the two would lie on each other
+        texts = [(median, f" median {median:.3g}, 95 % {late:.3g} {unit} ")]
+    for value in (median, late):
+        axes.axvline(value, color=COLOURS["ink"], lw=1.0, ls=(0, (1, 1)))
+    for value, text in texts:
+        side = "right" if value > 0.6 * top else "left"
+        axes.annotate(text, (value, 1.0), xycoords=("data", "axes fraction"), va="bottom", ha=side, fontsize=9)
+    axes.set_xlabel(f"{unit} a reply")
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    tail = f" {beyond:,} slower replies lie beyond the right edge." if beyond else ""
+    return Plot("Time to reply", f"{len(shown):,} replies.{tail}", inline(figure, name, "Histogram of latency"))
+
+
+def errors(one: Series, name: str) -> Plot | None:
+    """Why answers are missing, by kind of error."""
+    if not one.tally.errors:
+        return None
+    kinds = one.tally.errors.most_common(12)
+    figure, axes = canvas(0.35 + 0.28 * len(kinds))
+    bars = axes.barh(
+        [-i for i in range(len(kinds))], [n for _, n in kinds], height=0.56, color=COLOURS["wrong"], alpha=0.8
+    )
+    for bar, (kind, count) in zip(bars, kinds, strict=True):
+        bar.set_url(link(run=one.run, error=kind))
+        axes.annotate(f"{count:,}", (count, bar.get_y() + 0.28), (4, 0), textcoords="offset points", va="center")
+    axes.set_yticks([-i for i in range(len(kinds))], [short(kind, 26) for kind, _ in kinds])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.set_xticks([])
+    axes.margins(x=0.15)
+    return Plot(
+        "Answers that failed", "By kind of error; each bar leads to them.", inline(figure, name, "Errors by kind")
+    )
+
+
+def confusions(one: Series, name: str, most: int = 4) -> list[Plot]:
+    """Target against answer where there are few targets: the diagonal is right, the rest is mistaken for what?"""
+    plots = []
+    usable = [(where, c) for where, c in one.tally.confusions.items() if c.cells and len(c.targets) >= 2]
+    usable.sort(key=lambda item: -sum((item[1].cells or {}).values()))
+    for number, (where, confusion) in enumerate(usable[:most]):
+        plots.append(_confusion(one, f"{name}-{number}", dict(where), confusion))
+    return plots
+
+
+def _confusion(one: Series, name: str, where: dict[str, str], confusion: Confusion) -> Plot:
+    cells: dict[tuple[str, str], int] = confusion.cells or {}
+    targets = sorted(confusion.targets, key=lambda t: (len(t), t) if t.isdigit() else (99, t))
+    rest = {read for _, read in cells if read not in confusion.targets}
+    columns = [*targets, *(["other"] if rest - {""} else []), *(["not read"] if "" in rest else [])]
+    counts: dict[tuple[str, str], int] = {}
+    for (target, read), count in cells.items():
+        column = read if read in confusion.targets else ("not read" if read == "" else "other")
+        counts[target, column] = counts.get((target, column), 0) + count
+    figure, axes = canvas(1.0 + 0.3 * len(targets))
+    for row, target in enumerate(targets):
+        total = sum(counts.get((target, column), 0) for column in columns)
+        for at, column in enumerate(columns):
+            count = counts.get((target, column), 0)
+            if count:
+                _cell(axes, at, -row, count, total, target == column).set_url(
+                    link(
+                        run=one.run,
+                        target=target,
+                        read="-" if column == "not read" else None if column == "other" else column,
+                        **by(where),
+                    )
+                )
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(-len(targets) + 0.5, 0.5)
+    tilted = max(len(short(c, 12)) for c in columns) * len(columns) > 44
+    axes.set_xticks(
+        range(len(columns)),
+        [short(c, 12) for c in columns],
+        rotation=45 if tilted else 0,
+        ha="right" if tilted else "center",
+    )
+    axes.set_yticks([-i for i in range(len(targets))], [short(t, 16) for t in targets])
+    axes.set_xlabel("read from the reply")
+    axes.set_ylabel("target")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    return Plot(
+        "Mistaken for what: " + ", ".join(short(value, 30) for value in where.values()),
+        "Each row is a target, each column what was read; a cell leads to its answers.",
+        inline(figure, name, "Confusion of targets and answers"),
+    )
+
+
+def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> Any:
+    from matplotlib.patches import Rectangle
+
+    share = count / total
+    tint = COLOURS["right" if right else "wrong"]
+    box = Rectangle((x - 0.47, y - 0.46), 0.94, 0.92, facecolor=tint, alpha=0.12 + 0.6 * share, linewidth=0)
+    axes.add_patch(box)
+    axes.text(x, y, f"{count:,}", ha="center", va="center", fontsize=8.5)
+    return box
+
+
+def draw_labels(labelled: Sequence[Labelled], *, linked: bool = False) -> list[Plot]:
+    """The plot of labels, drawn as the other plots of a page are; empty where there is nothing to draw."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        plot = label_bars(labelled, linked=linked)
+    return [] if plot is None else [plot]
+
+
+def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
+    """Every plot that the data allow.
+
+    Args:
+        series: every run under every profile.
+        first: every run under its first profile.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
+        matplotlib.rcParams.update(SETTINGS)
+        plots = [forest(series), *level_curves(first), *rankings(first)]
+        for number, one in enumerate(first):
+            own = [*icicles(one, f"icicle-{number}"), kinship_bars(one, f"kinship-{number}")]
+            own += [errors(one, f"errors-{number}"), latency(one, f"latency-{number}")]
+            own += confusions(one, f"confusion-{number}")
+            plots += [_named(plot, one, len(first)) for plot in own if plot is not None]
+    return [plot for plot in plots if plot is not None]
+
+
+def _named(plot: Plot, one: Series, runs: int) -> Plot:
+    return plot if runs == 1 else Plot(f"{plot.title} · {one.label}", plot.caption, plot.svg)

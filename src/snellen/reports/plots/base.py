@@ -1,0 +1,78 @@
+"""What every plot of a report is drawn on and with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from snellen.reports.collect import Tally
+from snellen.reports.escape import visible
+from snellen.reports.plots.svg import COLOURS
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 5.6
+"""Inches; 403 units of the drawing."""
+
+SERIES = 6
+"""So many colours there are for series; the next one begins anew."""
+
+
+class Series(Struct, frozen=True):
+    """Metrics of one run under one profile, with the colour that they have on the whole page (1 to 6)."""
+
+    label: str
+    run: str
+    profile: str
+    metrics: Sequence[Metric]
+    tally: Tally
+    colour: int
+
+
+class Plot(Struct, frozen=True):
+    """A figure of the page: title, one sentence that says how to read it, and the drawing."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+def colour(number: int) -> str:
+    """The stand-in of a series colour; six and then again from the first."""
+    return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
+
+
+def canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
+    """An empty figure and its axes, in inches."""
+    from matplotlib.figure import Figure
+
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def short(text: str, characters: int = 24) -> str:
+    """At most so many characters, for labels."""
+    text = visible(text).replace("\n", " ")
+    return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def percent_axis(axes: Axes, axis: str) -> None:
+    """Make `x` or `y` go from 0 to 100 %."""
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
+    labels = ["0", "25", "50", "75", "100 %"]
+    if axis == "x":
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_xticks(ticks, labels)
+        axes.grid(axis="x")
+    else:
+        axes.set_ylim(-0.02, 1.04)
+        axes.set_yticks(ticks, labels)
+        axes.grid(axis="y")
+    axes.set_axisbelow(True)

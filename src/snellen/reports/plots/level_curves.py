@@ -1,0 +1,152 @@
+"""Level curves: how far down a taxonomy, or a line of sizes, a model still sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from snellen.reports.links import metric_link
+from snellen.reports.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.reports.plots.svg import inline
+from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
+from snellen.types import Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LINES = 6
+_PLOTS = 4
+
+
+class Line(Struct, frozen=True):
+    """One line of a level curve: what it is called, its colour, and (level, metric, link) from coarse to fine."""
+
+    label: str
+    colour: int
+    points: tuple[tuple[str, Metric, str], ...]
+
+
+def level_order(one: Series, column: str = "level") -> list[str]:
+    """The levels of a run, coarse to fine."""
+    depths = one.tally.classes.depths
+    return coarse_to_fine({level: depths.get(level, ()) for level in one.tally.meta.get(column, {})})
+
+
+def falls(one: Series, column: str = "level") -> dict[str, list[tuple[str, Metric]]]:
+    """What is known of two levels or more: the metric's name without the level, to (level, metric), coarse to fine.
+
+    `accuracy/short/species` and `accuracy/species/short` are both `accuracy/short` on the level species. Shares that
+    diagnose (kinship, consistency) are no curves, and of a suite's members only accuracies are.
+    """
+    levels = level_order(one, column)
+    root = one.metrics[0].name.partition("/")[0] if one.metrics else ""
+    found: dict[str, dict[str, Metric]] = {}
+    for metric in one.metrics:
+        parts = metric.name.split("/")
+        at = next((place for place in range(len(parts) - 1, 0, -1) if parts[place] in levels), 0)
+        if not at or metric.value is None or metric.unit != "fraction" or is_diagnosis(metric.name):
+            continue
+        rest = parts[:at] + parts[at + 1 :]
+        if rest[0] == root or "accuracy" in rest:
+            found.setdefault("/".join(rest), {})[parts[at]] = metric
+    return {
+        name: [(level, known[level]) for level in levels if level in known]
+        for name, known in found.items()
+        if len(known) >= 2
+    }
+
+
+def level_curves(runs: Sequence[Series]) -> list[Plot]:
+    """Accuracy from the coarsest to the finest level: of one run a line for each kind of question, of several runs a
+    plot for each kind and in it a line for each run. Data sets of a suite have plots of their own.
+    """
+    found = [(one, _telling(one, falls(one))) for one in runs]
+    names = list(dict.fromkeys(name for _, curves in found for name in curves))
+    single = runs[0] if len(runs) == 1 else None
+    plots: dict[str, list[Line]] = {}
+    for name in names:
+        whole = _dataset(runs, name) if single else _kind(name)
+        for one, curves in found:
+            if name not in curves:
+                continue
+            lines = plots.setdefault(whole, [])
+            label = _kind(name.removeprefix(f"{whole}/")) if single else one.label
+            lines.append(_line(one, label, len(lines) + 1 if single else one.colour, curves[name]))
+    order = max((level_order(one) for one in runs), key=len)
+    return [
+        _plot(f"From coarse to fine{': ' * bool(whole)}{short(whole, 40)}", lines[:_LINES], order, f"fall-{number}")
+        for number, (whole, lines) in enumerate(list(plots.items())[:_PLOTS])
+    ]
+
+
+def _dataset(runs: Sequence[Series], name: str) -> str:
+    """The data set that a curve is of; empty where it is of all."""
+    first = name.partition("/")[0]
+    return first if any(first in one.tally.meta.get("dataset", {}) for one in runs) else ""
+
+
+def _telling(one: Series, curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
+    """The curves that compare like with like: of several data sets no mixture, each level being of other ones."""
+    curves = _without_whole(curves)
+    own = {name: known for name, known in curves.items() if _dataset([one], name)}
+    return own if own and len(one.tally.meta.get("dataset", {})) > 1 else curves
+
+
+def _without_whole(curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
+    """Without the curve over all kinds where its kinds have curves: kinds differ in what guessing reaches."""
+    return {name: known for name, known in curves.items() if sum(other.startswith(f"{name}/") for other in curves) < 2}
+
+
+def _kind(name: str) -> str:
+    return " · ".join(part for part in name.split("/") if part != "accuracy") or name
+
+
+def _line(one: Series, label: str, number: int, known: Sequence[tuple[str, Metric]]) -> Line:
+    links = [metric_link(metric.name, one.tally, one.run, one.profile) for _, metric in known]
+    return Line(label, number, tuple((level, m, url) for (level, m), url in zip(known, links, strict=True)))
+
+
+def _plot(title: str, lines: Sequence[Line], order: Sequence[str], name: str) -> Plot:
+    known = dict.fromkeys(level for line in lines for level, _, _ in line.points)
+    levels = [level for level in order if level in known] + [level for level in known if level not in order]
+    figure, axes = canvas(3.1)
+    ends = [_draw(axes, line, levels, (n - (len(lines) - 1) / 2) * 0.05) for n, line in enumerate(lines)]
+    percent_axis(axes, "y")
+    axes.set_xticks(range(len(levels)), [short(level, 14 if len(levels) < 6 else 9) for level in levels])
+    axes.set_xlim(-0.25, len(levels) - 1 + 0.25)
+    low = 1.2
+    for height, right, text, tint in sorted(ends, reverse=True):
+        low = min(height, low - 0.075)
+        axes.annotate(
+            short(text, 18),
+            (right, height),
+            (1.01, low),
+            xycoords="data",
+            textcoords=axes.get_yaxis_transform(),
+            color=tint,
+            va="center",
+        )
+    axes.spines["left"].set_visible(False)
+    return Plot(
+        title,
+        "Accuracy at each level with 95 % intervals; dotted lines are what guessing reaches.",
+        inline(figure, name, "Accuracy by level"),
+    )
+
+
+def _draw(axes: Axes, line: Line, levels: Sequence[str], shift: float) -> tuple[float, float, str, str]:
+    """Draw one line; returns where it ends, and what is to be written there in which colour."""
+    tint = colour(line.colour)
+    x = [levels.index(level) + shift for level, _, _ in line.points]
+    y = [metric.value or 0.0 for _, metric, _ in line.points]
+    axes.plot(x, y, color=tint, lw=1.6)
+    for at, (_, metric, url) in zip(x, line.points, strict=True):
+        if metric.ci95 is not None:
+            axes.plot([at, at], metric.ci95, color=tint, lw=2.4, alpha=0.35, solid_capstyle="butt")
+        axes.scatter([at], [metric.value or 0.0], s=26, color=tint, zorder=3, linewidths=0, urls=[url])
+    known = [metric.chance for _, metric, _ in line.points if metric.chance is not None]
+    if len(known) == len(x):
+        axes.plot(x, known, color=tint, lw=1.0, ls=(0, (1, 2)))
+    return y[-1], x[-1], line.label, tint

@@ -1,0 +1,141 @@
+"""From runs on disk to one HTML page: fills the views that snellen.reports is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from snellen.engine.final_records import final_records
+from snellen.errors import DataError, UsageError
+from snellen.reports.failures.counts import saved_view
+from snellen.reports.views import Limits, PairedView, RunView
+from snellen.runs.answer_view import AnswerView, answer_view, run_names
+from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
+from snellen.runs.comparing import compare
+from snellen.runs.costs import recorded
+from snellen.runs.costs import sentence as sentence_of
+from snellen.runs.run import Run, load_run
+from snellen.runs.scoring import match, profiles_of, scores_of
+from snellen.runs.status import present_state
+
+
+def report(
+    runs: str | Path | Run | Sequence[str | Path | Run],
+    out: str | Path,
+    *,
+    max_answers: int = 2_000,
+    show_gold: bool = False,
+    prices: str | Path | None = None,
+    trust: bool = False,
+) -> Path:
+    """Write one self-contained HTML page about runs and return its path.
+
+        >>> page = snellen.report(snellen.load_run("results/digits"), "report.html")
+
+    Args:
+        runs: open runs or their folders, of one benchmark or of several; those of one benchmark are compared answer by
+            answer with the first.
+        out: the file.
+        max_answers: answers in the gallery over all runs; unusable and wrong ones come first.
+        show_gold: show the gold answers of restricted benchmarks too.
+        prices: a file of prices: the recorded usage at these is shown as the cost.
+        trust: as for `load_run`.
+
+    Raises:
+        SnellenError: a run's samples cannot be read again, or the file cannot be written.
+    """
+    from snellen.reports import write_report
+
+    path = Path(out)
+    several = [runs] if isinstance(runs, str | Path | Run) else runs
+    opened = [run if isinstance(run, Run) else load_run(run, trust=trust) for run in several]
+    names = run_names([run.path for run in opened])
+    views = [run_view(run, name=name, show_gold=show_gold) for run, name in zip(opened, names, strict=True)]
+    if prices is not None:
+        paid = [sentence_of(recorded(run.folder, prices)) for run in opened]
+        views = [
+            structs.replace(view, facts={**view.facts, "cost": text}) for view, text in zip(views, paid, strict=True)
+        ]
+    comparisons = []
+    for number, run in enumerate(opened):
+        first = next(i for i, other in enumerate(opened) if other.benchmark.name == run.benchmark.name)
+        if first == number:
+            continue
+        found, reason = _compared(opened[first], run, names[first], names[number])
+        comparisons += found
+        if reason:
+            views[number] = structs.replace(views[number], notes=[*views[number].notes, reason])
+    return write_report(views, path, comparisons=comparisons, limits=Limits(answers=max_answers))
+
+
+write = report  # the name that version 0.1 documented, for one release
+
+
+def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> RunView:
+    """What the report shows of one run: all profiles' metrics, every answer, and what a reader must know first."""
+    benchmark, spec = run.benchmark, run.meta.spec
+    scorers = profiles_of(benchmark, "all")
+    show_target = show_gold or not (benchmark.restricted or run.meta.restricted)
+
+    judged = run.verdicts()
+
+    def answers() -> Iterator[AnswerView]:
+        records = final_records(run.folder.results)
+        for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
+            scores = scores_of(benchmark, sample, record, scorers, judged)
+            yield answer_view(sample, record, scores, show_target=show_target)
+
+    return RunView(
+        name=name or run.path.name,
+        benchmark=benchmark.name,
+        model=spec.model,
+        metrics=run.summarize("all", save=False).metrics,
+        answers=answers,
+        facts=facts(run),
+        profiles=dict(benchmark.profiles),
+        notes=notes(run, show_target=show_target),
+        published=[table for table in benchmark.published if table.profile in scorers],
+        conditions=conditions(run.meta, run.benchmark),
+        labels=saved_view(run),
+        media=spec.options.media,
+    )
+
+
+def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) -> tuple[list[PairedView], str]:
+    """The paired comparison over all questions under the default profile, or why there is none."""
+    try:
+        (pairing,) = compare(baseline, other)
+    except (UsageError, DataError) as error:  # two runs that cannot be compared still stand side by side
+        return [], f"Not compared with {baseline_name}: {error.message}"
+    whole = [part for part in pairing.parts if part.name == "all"]
+    return [
+        PairedView(other_name, baseline_name, pairing.profile, "all questions", part.comparison) for part in whole
+    ], ""
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Label to text: what was run, with what, and what it took."""
+    meta = run.sized_meta
+    totals, environment = meta.totals, meta.environment
+    found = {
+        "fingerprint": meta.fingerprint,
+        "state": present_state(run.path, meta),
+        "refused": f"{totals.refused:,}" if totals.refused else "",
+        "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
+        "cost": "" if totals.cost is None else f"${totals.cost:.4f}",
+        "time": f"{totals.seconds:,.1f} s" if totals.seconds else "",
+        "seed": str(meta.spec.data.seed),
+        "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
+        "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
+    }
+    return {label: text for label, text in found.items() if text}
+
+
+def notes(run: Run, *, show_target: bool = True) -> list[str]:
+    """What a reader of the scores must know first."""
+    found = [sentence(line) for line in run.notes()]
+    if not show_target:
+        found.append(GOLD_HELD_BACK)
+    return found

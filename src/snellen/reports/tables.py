@@ -1,0 +1,385 @@
+"""The tables of a report as plain rows of text: what the template prints and what works without script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from itertools import takewhile
+from typing import Any
+
+from msgspec import Struct
+
+from snellen.benchmarks.base import Published
+from snellen.reports.collect import Tally
+from snellen.reports.links import NOT_RIGHT, link, metric_link
+from snellen.reports.plots.base import Series
+from snellen.reports.views import PairedView, RunView
+from snellen.types import Metric
+
+VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
+
+
+class Cell(Struct, frozen=True):
+    """One score: text, the link to its wrong answers, where its interval lies on a track from 0 to 100, and how it was made."""
+
+    text: str
+    interval: str
+    link: str
+    n: str
+    coverage: str
+    full: bool
+    low: float | None
+    high: float | None
+    at: float | None
+    chance: float | None
+    method: str = ""
+
+
+class Row(Struct, frozen=True):
+    """One metric over all columns: its own label, the path to it, and how many of its wholes are in the table."""
+
+    name: str
+    label: str
+    path: str
+    depth: int
+    chance: str
+    cells: tuple[Cell | None, ...]
+
+
+class Figure(Struct, frozen=True):
+    """One published figure in percent; whether it is the best published model's."""
+
+    text: str
+    best: bool
+
+
+class Measured(Struct, frozen=True):
+    """One score of a run beside published figures: as they are written, with its interval and the link to its answers."""
+
+    text: str
+    interval: str
+    link: str
+    coverage: str
+    full: bool
+    method: str = ""
+
+
+class Line(Struct, frozen=True):
+    """One row beside published figures: cells of a run that was measured here, or figures that somebody published.
+
+    `colour` is that of the run on the page, 0 for what was published; `remarks` are what a reader must know of the run.
+    """
+
+    name: str
+    cells: tuple[Measured | Figure | None, ...]
+    colour: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """`83.1 %`; never rounds up to 100 % or down to 0 % what is not."""
+    text = f"{100 * share:.{digits}f}"
+    if share < 1.0 and float(text) >= 100.0:
+        return f"> {100 - 10**-digits:.{digits}f} %"
+    if share > 0.0 and float(text) == 0.0:
+        return f"< {10**-digits:.{digits}f} %"
+    return f"{text} %"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A metric's value with its unit; a dash where there is none."""
+    if value is None:
+        return "–"
+    if unit == "fraction":
+        return percent(value)
+    return f"{value:.1f} points" if unit == "points" else f"{value:,.4g} {unit}"
+
+
+def span(ci95: tuple[float, float] | None, unit: str) -> str:
+    """`79.4 – 86.2`; empty where there is no interval."""
+    if ci95 is None:
+        return ""
+    if unit == "fraction":
+        return f"{100 * ci95[0]:.1f} – {100 * ci95[1]:.1f}"
+    if unit == "points":
+        return f"{ci95[0]:.1f} – {ci95[1]:.1f}"
+    return f"{ci95[0]:,.4g} – {ci95[1]:,.4g}"
+
+
+def cell(metric: Metric, one: Series, run: RunView) -> Cell:
+    """What the table shows of one metric under one run and profile."""
+    on_track = metric.unit == "fraction" and metric.value is not None
+    low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
+    return Cell(
+        text=quantity(metric.value, metric.unit),
+        interval=span(metric.ci95, metric.unit),
+        link=metric_link(metric.name, one.tally, one.run, one.profile, run.filters.get(metric.name)),
+        n=f"{metric.n:,}",
+        coverage=percent(metric.coverage),
+        full=metric.coverage >= 1.0,
+        low=_track(low),
+        high=_track(high),
+        at=_track(metric.value if on_track else None),
+        chance=_track(metric.chance if on_track else None),
+        method="" if metric.interval is None else metric.interval.text,
+    )
+
+
+def _track(share: float | None) -> float | None:
+    return None if share is None else round(100 * min(1.0, max(0.0, share)), 2)
+
+
+def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
+    """Every metric of any column, parts after their whole, otherwise in order of first appearance."""
+    at = [{metric.name: metric for metric in one.metrics} for one in columns]
+    by_name = {run.name: run for run in runs}
+    members = {task for one in columns for task in one.tally.meta.get("task", {})}
+    above = wholes((name for metrics in at for name in metrics), members)
+    depths: dict[str, int] = {}
+    found = []
+    for name in tree_order(above, members):
+        chances = [m[name].chance for m in at if name in m]
+        chance = next((c for c in chances if c is not None), None)
+        whole = above[name]
+        depths[name] = depths[whole] + 1 if whole else 0
+        path = _in_common(whole, name)
+        found.append(
+            Row(
+                name=name,
+                label=(name[len(path) + 1 :] if path else name).replace("/", " · "),
+                path=path.replace("/", " · ") + " · " if path else "",
+                depth=depths[name],
+                chance="" if chance is None else percent(chance),
+                cells=tuple(
+                    cell(m[name], one, by_name[one.run]) if name in m else None
+                    for m, one in zip(at, columns, strict=True)
+                ),
+            )
+        )
+    return found
+
+
+def _in_common(whole: str, name: str) -> str:
+    """The parts with which both names begin."""
+    pairs = zip(whole.split("/"), name.split("/"), strict=False)
+    return "/".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def wholes(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
+    """Each name to the one that it stands under, empty where it stands alone.
+
+    `accuracy/short` stands under `accuracy` where that is among the names; what is left of a suite's member stands
+    under the member's first metric, its headline.
+    """
+    found = dict.fromkeys(names, "")
+    heads: dict[str, str] = {}
+    for name in found:
+        parts = name.split("/")
+        parents = ["/".join(parts[:k]) for k in range(1, len(parts))]
+        parent = next((p for p in reversed(parents) if p in found), "")
+        task = next((p for p in reversed(parents) if p in members), "")
+        if not parent and task:
+            head = heads.setdefault(task, name)
+            parent = "" if head == name else head
+        found[name] = parent
+    return found
+
+
+def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
+    """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short` (`wholes`)."""
+    children: dict[str, list[str]] = {}
+    for name, whole in wholes(names, members).items():
+        children.setdefault(whole, []).append(name)
+    ordered: list[str] = []
+
+    def put(name: str) -> None:
+        ordered.append(name)
+        for child in children.get(name, ()):
+            put(child)
+
+    for name in children.get("", ()):
+        put(name)
+    return ordered
+
+
+def verdict_bars(one: Series) -> list[dict[str, Any]]:
+    """Segments of a bar that is 100 wide: verdict, count, start, width, link."""
+    counts = one.tally.verdicts.get(one.profile, Counter())
+    total = sum(counts.values())
+    start, bars = 0.0, []
+    for verdict in VERDICTS:
+        count = counts.get(verdict, 0)
+        if count:
+            width = 100 * count / total
+            bars.append(
+                {
+                    "verdict": verdict,
+                    "count": f"{count:,}",
+                    "share": percent(count / total),
+                    "x": round(start, 3),
+                    "width": round(width, 3),
+                    "link": link(run=one.run, profile=one.profile, verdict=verdict),
+                }
+            )
+            start += width
+    return bars
+
+
+class Beside(Struct, frozen=True):
+    """A published table with the runs of this page above it."""
+
+    title: str
+    source: str
+    profile: str
+    columns: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
+    """Published tables, each once, with a line above it for every run that is comparable with it.
+
+    Runs of one model by several benchmarks of one table have one line above the whole table, in place of a table each.
+    A run's line holds what was measured under the table's profile: a value with its interval, a dash where the run has
+    no such metric or the metric no value. Published lines hold what the table holds and nothing else. The best
+    published model of a column is marked; runs are not ranked among them, since nothing was paired.
+    """
+    by_name = {run.name: run for run in runs}
+    comparable = [
+        (table, one, by_name[one.run])
+        for one in series
+        for table in by_name[one.run].published
+        if table.profile == one.profile
+    ]
+    measured: dict[Published, list[Line]] = {}
+    for table, one, run in comparable:
+        together = [(other, its) for column, other, its in comparable if _together(table, run, column, its)]
+        if table.whole is not None and len({its.benchmark for _, its in together}) > 1:
+            if together[0][1] is run:
+                measured.setdefault(table.whole, []).extend(_joined(table.whole, together))
+        else:
+            measured.setdefault(table, []).append(_measured(table, one, run, several=len(runs) > 1))
+    return [
+        Beside(
+            table.title,
+            table.source,
+            table.profile,
+            tuple(zip(table.columns, table.metrics, strict=True)),
+            (*lines, *_published(table)),
+            table.notes,
+        )
+        for table, lines in measured.items()
+    ]
+
+
+def _together(table: Published, run: RunView, other: Published, its: RunView) -> bool:
+    """Whether two runs may stand in one line: columns of one table, and one model."""
+    return table.whole is not None and table.whole == other.whole and run.model == its.model
+
+
+def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[Line]:
+    """Lines over runs of one model by several benchmarks; a benchmark that was run twice makes a second line."""
+    turns: list[dict[str, tuple[Series, RunView]]] = []
+    for one, run in group:
+        free = next((turn for turn in turns if run.benchmark not in turn), None)
+        if free is None:
+            turns.append(free := {})
+        free[run.benchmark] = (one, run)
+    lines = []
+    for turn in turns:
+        found = {
+            f"{benchmark}/{metric.name}": _score(metric, one, run)
+            for benchmark, (one, run) in turn.items()
+            for metric in one.metrics
+            if f"{benchmark}/{metric.name}" in table.metrics
+        }
+        cells = tuple(found.get(name) for name in table.metrics)
+        part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
+        remarks = [f"{run.name}: {said}" for _, run in turn.values() for said in run.conditions]
+        names = ", ".join(run.name for _, run in turn.values())
+        first, run = next(iter(turn.values()))
+        lines.append(Line(run.model, cells, first.colour, (names, *part, *remarks)))
+    return lines
+
+
+def _measured(table: Published, one: Series, run: RunView, *, several: bool) -> Line:
+    found = {metric.name: metric for metric in one.metrics}
+    shown = [found.get(name) for name in table.metrics]
+    cells = tuple(None if metric is None else _score(metric, one, run) for metric in shown)
+    part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
+    return Line(run.model, cells, one.colour, (*([run.name] if several else []), *part, *run.conditions))
+
+
+def _score(metric: Metric, one: Series, run: RunView) -> Measured | None:
+    if metric.value is None:
+        return None
+    whole = cell(metric, one, run)
+    text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else whole.text
+    return Measured(text, whole.interval, whole.link, whole.coverage, whole.full, whole.method)
+
+
+def _published(table: Published) -> list[Line]:
+    models = [row for row in table.rows if row.kind == "model"]
+    best = [
+        max((v for row in models if (v := row.values[at]) is not None), default=None) if len(models) > 1 else None
+        for at in range(len(table.columns))
+    ]
+    return [
+        Line(
+            row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
+            tuple(
+                None if v is None else Figure(f"{100 * v:.2f}", row.kind == "model" and v == top)
+                for v, top in zip(row.values, best, strict=True)
+            ),
+        )
+        for row in table.rows
+    ]
+
+
+def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
+    """Paired comparisons as text; differences in percentage points."""
+    found = []
+    for one in comparisons:
+        c = one.comparison
+        clear = c.ci95 is not None and (c.ci95[0] > 0 or c.ci95[1] < 0)
+        found.append(
+            {
+                "first": one.first,
+                "second": one.second,
+                "what": f"{one.metric} · {one.profile}",
+                "difference": f"{100 * c.difference:+.1f}",
+                "interval": "" if c.ci95 is None else f"{100 * c.ci95[0]:+.1f} – {100 * c.ci95[1]:+.1f}",
+                "method": "" if c.interval is None else c.interval.text,
+                "p": "< 0.001" if c.p_value < 0.001 else f"{c.p_value:.3f}",
+                "test": c.test,
+                "n": f"{c.n:,}",
+                "wins": f"{c.wins:,}",
+                "losses": f"{c.losses:,}",
+                "detectable": "–" if c.smallest_detectable is None else f"{100 * c.smallest_detectable:.1f}",
+                "clear": clear,
+            }
+        )
+    return found
+
+
+def not_right(one: Series) -> str:
+    """How many answers are not right under the series' profile, in words; failures alone are no answers."""
+    counts = one.tally.verdicts.get(one.profile, Counter())
+    total = sum(counts[verdict] for verdict in NOT_RIGHT.split(","))
+    if total and total == counts["error"]:
+        return f"{total:,} question{'s' * (total > 1)} without an answer"
+    return "1 answer that is not right" if total == 1 else f"{total:,} answers that are not right"
+
+
+def wrong_link(one: Series) -> str:
+    """To every answer of the run that is not right under the series' profile."""
+    return link(run=one.run, profile=one.profile, verdict=NOT_RIGHT)
+
+
+def answer_facts(tally: Tally) -> dict[str, str]:
+    """Counts of the header: answers, failures, and on how many the profiles disagree."""
+    failed = sum(count for status, count in tally.statuses.items() if status not in ("ok", "refused"))
+    facts = {"answered": f"{tally.answers - failed:,}", "failed": f"{failed:,}"}
+    if len(tally.verdicts) > 1:
+        facts["profiles disagree"] = f"{tally.disagreements:,}"
+    return facts

@@ -1,0 +1,176 @@
+"""Thumbnails of what a model was sent and, where that was changed, of the original: each picture once, within a budget.
+
+What was sent is made again by the code and the settings that made it for the model (snellen.media).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import blake2b
+
+import msgspec
+from msgspec import structs
+
+from snellen.errors import MissingExtraError, SnellenError
+from snellen.media import encode, frames, open_image, original_pixels, read_header
+from snellen.media.encode import compress
+from snellen.media.image_headers import Header
+from snellen.reports.escape import visible
+from snellen.reports.views import Limits
+from snellen.sources.blobs import BytesBlob
+from snellen.types import Blob, Image, MediaSettings, Part, Video
+
+TINY = 160
+"""Pictures up to so many pixels a side are kept without loss if that costs little: icons, digits, drawings."""
+
+_KEPT = 4_000
+"""A file of at most so many bytes goes into the page as it is."""
+
+_KEPT_CHANGED = 24_000
+"""The same for a picture that the run changed: JPEG would smooth the very specks that were added."""
+
+_UNCHANGED = MediaSettings()
+
+_SHOWN = ("png", "jpeg", "webp")
+
+
+class Album:
+    """Collects thumbnails as data URIs under short names, until the budget is used up.
+
+    `note` on a picture that is not there says why: a picture that cannot be read never stops a report.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.uris: dict[str, str] = {}
+        self.left_out = 0
+        self._limits = limits
+        self._bytes = 0
+        self._by_key: dict[str, str | None] = {}
+
+    def add(self, part: Part, media: MediaSettings = _UNCHANGED) -> list[dict[str, str]]:
+        """Return what the page shows for one image or clip.
+
+        Args:
+            part: of the question.
+            media: what the run did to pictures on their way to the model.
+
+        Returns:
+            For each picture {"p": name of the thumbnail of what was sent}, where the run changed it with "o", the name of
+            that of the original, and "w", how it was changed; {"note": text} for what has no thumbnail.
+        """
+        if isinstance(part, Image):
+            return [self._sent(part, media)]
+        if not isinstance(part, Video):
+            return []
+        try:
+            return self._clip(part, media)
+        except (SnellenError, OSError, ValueError) as error:
+            return [{"note": f"clip not shown: {_why(error, part.blob)}"}]
+
+    def _clip(self, video: Video, media: MediaSettings) -> list[dict[str, str]]:
+        """The frames that were sent, evenly chosen where there is no room for all; of a file that was sent, some frames."""
+        if media.video == "native":
+            return [*self._clip(video, _UNCHANGED), {"note": "the video was sent as its file; these are frames of it"}]
+        plain = original_pixels(media)
+        small = structs.replace(plain, max_long_side=self._limits.long_side)
+        originals = frames(video, small)
+        sent = originals if media == plain else frames(video, media)
+        room = self._limits.pictures
+        places = list(range(len(sent)))
+        if len(sent) > room:
+            places = sorted({round(at * (len(sent) - 1) / max(1, room - 1)) for at in range(room)})
+        if video.blob is None:  # frames that are pictures: they are changed one by one, as pictures are
+            parts = [self._sent(sent[at], media) for at in places]
+        elif sent is originals:
+            parts = [self._one(sent[at]) for at in places]
+        else:
+            parts = [self._pair(sent[at], originals[at], _changes(media)) for at in places]
+        if len(sent) > room:
+            parts.append({"note": f"{len(parts):,} of the {len(sent):,} frames that were sent"})
+        return parts
+
+    def _sent(self, image: Image, media: MediaSettings) -> dict[str, str]:
+        """A picture as it was sent, the original beside it where the run's settings changed it."""
+        plain = original_pixels(media)
+        if media == plain:
+            return self._one(image)
+        try:
+            sent = encode(image.blob, media)
+            if not sent.changed or sent.changed == encode(image.blob, plain).changed:
+                return self._one(image)
+            made = Image(BytesBlob(f"{image.blob.key}&{msgspec.json.encode(media).decode()}", sent.data))
+            return self._pair(made, image, f"{sent.changed}; {sent.width} × {sent.height} pixels")
+        except (SnellenError, OSError, ValueError) as error:
+            return {"note": f"picture not shown: {_why(error, image.blob)}"}
+
+    def _pair(self, sent: Image, original: Image, changes: str) -> dict[str, str]:
+        shown, before = self._one(sent, _KEPT_CHANGED), self._one(original)
+        return {**shown, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in shown else shown
+
+    def _one(self, image: Image, kept: int = _KEPT) -> dict[str, str]:
+        key = image.blob.key
+        if key not in self._by_key:
+            try:
+                thumbnail, mime = _thumbnail(image, self._limits.long_side, kept)
+            except (SnellenError, OSError, ValueError) as error:
+                return {"note": f"picture not shown: {_why(error, image.blob)}"}
+            if self._bytes + len(thumbnail) > self._limits.picture_bytes:
+                self._by_key[key] = None
+            else:
+                name = blake2b(thumbnail, digest_size=8).hexdigest()
+                if name not in self.uris:
+                    self._bytes += len(thumbnail)
+                    self.uris[name] = f"data:{mime};base64,{b64encode(thumbnail).decode()}"
+                self._by_key[key] = name
+        found = self._by_key[key]
+        if found is None:
+            self.left_out += 1
+            return {"note": "picture left out to keep this page small"}
+        return {"p": found}
+
+
+def _changes(media: MediaSettings) -> str:
+    """What the settings do to a frame of a video, for people."""
+    return "; ".join(
+        text
+        for text in (
+            "blank control" if media.blank else "",
+            f"corrupted: {media.corrupt}" if media.corrupt else "",
+            f"at most {media.max_long_side:,} pixels a side" if media.max_long_side is not None else "",
+            f"at most {media.max_pixels:,} pixels" if media.max_pixels is not None else "",
+            f"as {media.format}, quality {media.quality}" if media.format != "original" else "",
+        )
+        if text
+    )
+
+
+def _why(error: Exception, blob: Blob | None) -> str:
+    """The first line of the error without the blob's key: a key may be a path of the machine that ran."""
+    if isinstance(error, MissingExtraError):
+        return error.hint or error.message
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return visible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]
+
+
+def _thumbnail(image: Image, long_side: int, kept: int = _KEPT) -> tuple[bytes, str]:
+    """The original bytes where they are few already; else PNG for small, plain pictures and JPEG at quality 85.
+
+    Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
+    """
+    data = image.blob.read()
+    header = read_header(data)
+    if header is not None and len(data) <= kept and _as_it_is(header, long_side):
+        return data, f"image/{header.format}"
+    picture = open_image(Image(BytesBlob(image.blob.key, data)), MediaSettings(max_long_side=long_side))
+    if max(picture.size) <= TINY:
+        drawn = compress(picture, "png", 100)
+        if len(drawn) <= _KEPT:
+            return drawn, "image/png"
+    return compress(picture, "jpeg", 85), "image/jpeg"
+
+
+def _as_it_is(header: Header, long_side: int) -> bool:
+    usual = header.plain and header.complete and header.orientation == 1 and header.format in _SHOWN
+    return usual and max(header.width, header.height) <= long_side

@@ -1,0 +1,65 @@
+"""The features page in a real browser: wide and narrow, light and dark, nothing leaves it and every picture shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+
+from snellen.features.plot_data import Asked, Neighbour
+from snellen.features.says_sees import Says, Sees, says_sees
+from snellen.reports.features.page import JoinedView, StoreView, render
+from snellen.sources.blobs import FileBlob
+from snellen.types import Metric
+
+pytestmark = pytest.mark.browser
+LONG = "Scissor-tailed flycatcher of the southern plains"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    for row in range(4):
+        Picture.new("RGB", (20, 20), (60 * row, 90, 40)).save(folder / f"{row}.png")
+    rng = np.random.default_rng(0)
+    classes = [f"{LONG} {i % 12}" for i in range(240)]
+    ids = [str(i) for i in range(240)]
+    sees = Sees(ids, classes, (rng.random(240) < 0.8).astype(float), 1 / 12)
+    says = Says(ids, classes, (rng.random(240) < 0.6).astype(float), np.full(240, 0.5))
+    near = [Neighbour(row, f"{row}.png", LONG, row % 2 == 0) for row in range(4)]
+    found = says_sees(sees, says)
+    stores = [
+        StoreView(
+            f"store-{number}-of-a-rather-long-name",
+            {"encoder": "hf:facebook/dinov2-large", "rows": "train 5,994, test 5,794"},
+            {"Linear probe": [Metric("balanced_accuracy", 0.7, 240, (0.6, 0.8), chance=1 / 12)]},
+            sheet=[Asked(near[0], tuple(near[1:]))],
+            pictures={row: FileBlob(folder / f"{row}.png") for row in range(4)},
+        )
+        for number in range(2)
+    ]
+    joined = [JoinedView(one.name, "a-run", "a-model", found, found.notes()) for one in stores]
+    file = folder / "page.html"
+    file.write_text(render(stores, joined), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 420])
+def test_the_page_fits_shows_its_pictures_and_asks_for_nothing(browser, address, scheme, width):
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page, noise, requests = context.new_page(), [], []
+    page.on("console", lambda message: noise.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(address)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(
+        "Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode(); }))"
+    )
+    sizes = page.evaluate("[...document.images].map((image) => image.naturalWidth)")
+    assert sizes == [20] * 8
+    texts = page.locator("#says .plot text").all_text_contents()
+    assert any(text.startswith("sees but does not say · ") for text in texts)
+    assert not noise
+    assert [one for one in requests if not one.startswith("data:")] == [address]
+    context.close()

@@ -1,0 +1,144 @@
+"""From run folders to the report's views: what a reader must know first, and how runs of one benchmark compare."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from snellen import MediaSettings, evaluate
+from snellen.reports import runs
+
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin" / "src" / "snellen_lights" / "__init__.py"
+
+
+@pytest.fixture
+def lights() -> ModuleType:
+    """The example plug-in, imported from where it stands."""
+    spec = importlib.util.spec_from_file_location("example_lights", PLUGIN)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pixels(lights: ModuleType, **settings: object):
+    from snellen.models.base import ModelOptions
+
+    return lights.open_model("", ModelOptions(**settings))
+
+
+def test_notes_say_what_a_reader_must_know_first(lights, tmp_path):
+    media = MediaSettings(blank=True)
+    run = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "run", limit=9, repeats=2, media=media)
+    assert runs.notes(run) == [
+        "Only the first 9 of 60 questions were asked.",
+        "Blind control: every picture was replaced by a grey one.",
+        "Each question was asked 2 times.",
+    ]
+
+
+def test_scores_pages_and_exported_files_say_the_same_of_a_run(lights, tmp_path):
+    from snellen.runs.export import export
+
+    media = MediaSettings(blank=True)
+    run = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "run", limit=9, repeats=2, media=media)
+    lines = [line.lower().rstrip(".") for line in runs.notes(run)]
+    assert [line.lower() for line in run.notes()] == lines and len(lines) == 3
+    assert [line.lower() for line in export(run, "jsonl").notes][:3] == lines
+
+
+def test_a_whole_run_needs_no_note(lights, tmp_path):
+    run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")
+    assert runs.notes(run) == []
+    assert runs.facts(run)["fingerprint"] == run.meta.fingerprint
+
+
+def test_a_view_starts_anew_each_time_its_answers_are_asked_for(lights, tmp_path):
+    run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run", limit=5)
+    view = runs.run_view(run)
+    assert [one.sample_id for one in view.answers()] == [one.sample_id for one in view.answers()]
+    assert all(one.scores["strict"].verdict == "correct" and one.reply in lights.COLOURS for one in view.answers())
+
+
+def test_a_restricted_benchmark_keeps_its_gold_unless_it_is_asked_for(lights, tmp_path):
+    from dataclasses import replace
+
+    run = evaluate(replace(lights.LIGHTS, restricted=True), pixels(lights), out=tmp_path / "run", limit=3)
+    assert all(one.target is None for one in runs.run_view(run).answers())
+    assert any("restricted" in note for note in runs.run_view(run).notes)
+    assert all(one.target is not None for one in runs.run_view(run, show_gold=True).answers())
+
+
+def test_two_runs_of_one_benchmark_are_compared_and_named_apart(lights, tmp_path):
+    media = MediaSettings(blank=True)
+    seen = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "a" / "run")
+    blind = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "b" / "run", media=media)
+    page = runs.report([seen, blind], tmp_path / "out" / "both.html").read_text("utf-8")
+    assert "Compared" in page and "Blind control" in page
+    assert str(tmp_path / "a" / "run") in page and str(tmp_path / "b" / "run") in page
+
+
+def test_a_run_that_cannot_be_compared_stands_beside_the_others_with_the_reason(lights, tmp_path):
+    from dataclasses import replace
+
+    def others(data):
+        return (replace_id(sample) for sample in lights.samples(data))
+
+    def replace_id(sample):
+        from msgspec import structs
+
+        return structs.replace(sample, id=f"other-{sample.id}")
+
+    first = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "one", limit=4)
+    second = evaluate(replace(lights.LIGHTS, samples=others), pixels(lights), out=tmp_path / "two", limit=4)
+    page = runs.report([first, second], tmp_path / "both.html").read_text("utf-8")
+    assert "Not compared with one" in page
+
+
+def test_a_report_is_written_inside_a_running_loop_as_in_a_notebook(lights, tmp_path):
+    async def cell() -> Path:
+        run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run", limit=3)
+        return runs.report([run], run.folder.report)
+
+    assert asyncio.run(cell()).is_file()
+
+
+def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_was_asked(lights, tmp_path):
+    from dataclasses import replace
+
+    from snellen.benchmarks.base import Published, PublishedRow
+
+    rows = (PublishedRow("chance", "chance", (0.25,)), PublishedRow("Somebody-7B", "model", (0.9,)))
+    table = Published("Lights", "A paper, table 1", ("All",), ("accuracy",), "strict", rows)
+    other = Published("Lights, elsewhere", "Another paper", ("All",), ("accuracy",), "no-such-profile", rows)
+    benchmark = replace(lights.LIGHTS, published=(table, other), options={"prompting": "how", "verdicts": "a file"})
+    media = MediaSettings(blank=True, max_long_side=64)
+    run = evaluate(
+        benchmark,
+        pixels(lights, media=media),
+        out=tmp_path / "run",
+        limit=9,
+        repeats=2,
+        media=media,
+        benchmark_options={"prompting": "cot", "verdicts": "/home/me/verdicts.jsonl"},
+    )
+    view = runs.run_view(run)
+    assert list(view.published) == [table]
+    assert view.conditions == [
+        "only the first 9 questions",
+        "prompting = cot",
+        "own verdicts",
+        "blind control",
+        "asked 2 times",
+        "max_long_side = 64",
+    ]
+    page = runs.report([run], tmp_path / "report.html").read_text("utf-8")
+    assert "Beside published figures" in page and "Lights, elsewhere" not in page and "/home/me" not in page
+
+
+def test_a_run_that_asked_as_the_benchmark_asks_has_no_conditions(lights, tmp_path):
+    assert runs.conditions(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")) == []
