@@ -11,6 +11,7 @@ import pytest
 
 from snellen import MediaSettings, evaluate
 from snellen.reports import runs
+from snellen.runs.caveats import conditions
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin" / "src" / "snellen_lights" / "__init__.py"
 
@@ -141,4 +142,5 @@ def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_
 
 
 def test_a_run_that_asked_as_the_benchmark_asks_has_no_conditions(lights, tmp_path):
-    assert runs.conditions(evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")) == []
+    run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run")
+    assert conditions(run.meta, run.benchmark) == []
