@@ -35,23 +35,23 @@ def default_digest(benchmark: Benchmark, data: Data) -> str:
     Raises:
         DataError: a file that the user names cannot be read, or the samples cannot be made.
     """
-    whole = sha256()
+    total = sha256()
     covered = []
     for name, place in _declared(data):
-        whole.update(
+        total.update(
             f"{name}\0{place if str(place).startswith(HUB) else digest(place)}\n".encode(errors="surrogatepass")
         )
         covered.append(os.path.realpath(place))
     digests: dict[str, bytes] = {}  # a film that many questions are about is read once
     for sample in benchmark.samples(data):
-        whole.update(_text(sample))
+        total.update(_text(sample))
         for blob in _blobs(sample):
             if blob.key not in digests:
                 if len(digests) >= REMEMBERED:
                     digests.clear()
                 digests[blob.key] = _image(blob, covered)
-            whole.update(digests[blob.key])
-    return f"samples:{whole.hexdigest()}"
+            total.update(digests[blob.key])
+    return f"samples:{total.hexdigest()}"
 
 
 def _declared(data: Data) -> Iterator[tuple[str, Path]]:

@@ -36,10 +36,10 @@ def wanted(data: Data) -> bool:
     Raises:
         UsageError: a hint other than `wrong`.
     """
-    given = data.options.get("hint")
-    if given not in (None, "wrong"):
-        raise UsageError(f"-o hint={given}: there is one kind of hint, wrong.", "Write --hint wrong, or leave it away.")
-    return given == "wrong"
+    hint = data.options.get("hint")
+    if hint not in (None, "wrong"):
+        raise UsageError(f"-o hint={hint}: there is one kind of hint, wrong.", "Write --hint wrong, or leave it away.")
+    return hint == "wrong"
 
 
 def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Sequence[str]]) -> Iterator[Sample]:
@@ -62,16 +62,16 @@ def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Seque
         if sample.target is None:
             yield sample
             continue
-        asked = "" if sample.options else str(sample.meta.get("attribute") or sample.meta.get("level") or "")
-        if asked not in known and not sample.options:
-            known[asked] = {name.casefold(): name for name in classes(asked)}
-            listed[asked] = tuple(known[asked].values())
-        name = wrong_class(sample, listed.get(asked, ()), data.seed)
+        about = "" if sample.options else str(sample.meta.get("attribute") or sample.meta.get("level") or "")
+        if about not in known and not sample.options:
+            known[about] = {name.casefold(): name for name in classes(about)}
+            listed[about] = tuple(known[about].values())
+        name = wrong_class(sample, listed.get(about, ()), data.seed)
         if name is None:
             yield structs.replace(sample, meta={**sample.meta, "hint": "none"})
             continue
         # Names in meta are in lower case; the level knows how they are written.
-        name = known.get(asked, {}).get(name.casefold(), name)
+        name = known.get(about, {}).get(name.casefold(), name)
         meta = {**sample.meta, "hint": "wrong", "hinted": name}
         yield structs.replace(sample, prompt=_with(sample.prompt, sentence(sample, name)), meta=meta)
 
@@ -93,7 +93,7 @@ def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None
     for step in range(len(names)):
         name = names[(start + step) % len(names)]
         folded = name.casefold()
-        if not any(folded in one or one in folded for one in right):
+        if not any(folded in right_name or right_name in folded for right_name in right):
             return name
     return None
 

@@ -91,14 +91,14 @@ def _faults(table: _Table) -> Iterator[str]:
         yield f"gold is of {', '.join(unknown)}, which is no metric of the table"
     if len(table.metrics) != len(table.columns):
         yield f"{len(table.columns)} columns and {len(table.metrics)} metrics"
-    for what, names in (
+    for kind, names in (
         ("column", table.columns),
         ("metric", table.metrics),
         ("row", [row.name for row in table.rows]),
     ):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            yield f"{what} {', '.join(twice)} stands there twice"
+            yield f"{kind} {', '.join(twice)} stands there twice"
     places = [KINDS.index(row.kind) for row in table.rows]
     if places != sorted(places):
         yield f"rows must be in the order {', '.join(KINDS)}"
@@ -123,15 +123,15 @@ def column(published: Published, member: str) -> Published:
     Raises:
         ValueError: the table has no column of that member.
     """
-    kept = [at for at, metric in enumerate(published.metrics) if metric.startswith(f"{member}/")]
-    if not kept:
+    places = [at for at, metric in enumerate(published.metrics) if metric.startswith(f"{member}/")]
+    if not places:
         raise ValueError(f"{published.title}: no column is of {member!r}; metrics: {', '.join(published.metrics)}")
-    columns = tuple(published.columns[at] for at in kept)
-    rows = tuple(structs.replace(row, values=tuple(row.values[at] for at in kept)) for row in published.rows)
+    columns = tuple(published.columns[at] for at in places)
+    rows = tuple(structs.replace(row, values=tuple(row.values[at] for at in places)) for row in published.rows)
     return structs.replace(
         published,
         columns=columns,
-        metrics=tuple(published.metrics[at].removeprefix(f"{member}/") for at in kept),
+        metrics=tuple(published.metrics[at].removeprefix(f"{member}/") for at in places),
         gold=tuple(
             (metric.removeprefix(f"{member}/"), name)
             for metric, name in published.gold
@@ -142,7 +142,7 @@ def column(published: Published, member: str) -> Published:
     )
 
 
-def _concerns(note: str, known: tuple[str, ...], kept: tuple[str, ...]) -> bool:
+def _concerns(note: str, known: tuple[str, ...], columns: tuple[str, ...]) -> bool:
     head, colon, _ = note.partition(": ")
     named = head.split(", ") if colon else []
-    return not named or any(name not in known for name in named) or any(name in kept for name in named)
+    return not named or any(name not in known for name in named) or any(name in columns for name in named)

@@ -92,11 +92,11 @@ def find(name: str) -> Benchmark:
     if is_code(name):
         register_environment(os.environ)  # its code may read any key
     if name in BUILT_IN or is_code(name):
-        found = _load(BUILT_IN.get(name, name))
+        benchmark = _load(BUILT_IN.get(name, name))
     elif is_built_set(name):
-        found = import_module("snellen.benchmarks.generated").open_folder(Path(name))
+        benchmark = import_module("snellen.benchmarks.generated").open_folder(Path(name))
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
-        found = member
+        benchmark = member
     else:
         points = {point.name: point for point in entry_points(group=GROUP)}
         if name not in points:
@@ -104,21 +104,23 @@ def find(name: str) -> Benchmark:
 
             raise unknown_name(name, near, names())
         register_environment(os.environ)
-        found = _loaded(points[name].load, f"benchmark {name!r}")
-    if not isinstance(found, Benchmark):
-        raise UsageError(f"benchmark {name!r}: its entry point is a {type(found).__name__}, not a snellen.Benchmark")
-    return found
+        benchmark = _loaded(points[name].load, f"benchmark {name!r}")
+    if not isinstance(benchmark, Benchmark):
+        raise UsageError(
+            f"benchmark {name!r}: its entry point is a {type(benchmark).__name__}, not a snellen.Benchmark"
+        )
+    return benchmark
 
 
 def near(name: str) -> list[str]:
     """Names that may have been meant, whatever the capitals and hyphens: other harnesses write VSI-Bench or MMSIBench_circular."""
-    known = {_plain(one): one for one in names()}
+    known = {_plain(known_name): known_name for known_name in names()}
     return spelled(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
 
 
 def spelled(name: str) -> list[str]:
     """Names that are `name` but for capitals, hyphens and an ending: MMSIBench_circular is mmsi-bench, MMBench is none."""
-    known = {_plain(one): one for one in names()}
+    known = {_plain(known_name): known_name for known_name in names()}
     word = _plain(name)
     if word in known:
         return [known[word]]

@@ -80,28 +80,28 @@ def suite(
 
     def samples(data: Data) -> Iterator[Sample]:
         for task, member in named.items():
-            for one in member.samples(seen_by(member, data)):
+            for sample in member.samples(seen_by(member, data)):
                 yield structs.replace(
-                    one,
-                    id=f"{task}/{one.id}",
-                    group=f"{task}/{one.group}" if one.group else "",
-                    meta={**one.meta, "task": task},
+                    sample,
+                    id=f"{task}/{sample.id}",
+                    group=f"{task}/{sample.group}" if sample.group else "",
+                    meta={**sample.meta, "task": task},
                 )
 
     def size(data: Data) -> int | None:
         sizes = [member.size(seen_by(member, data)) for member in members]
-        return None if None in sizes else sum(one for one in sizes if one is not None)
+        return None if None in sizes else sum(count for count in sizes if count is not None)
 
     def digest(data: Data) -> str:
         digests = [member.digest(seen_by(member, data)) for member in members]
         return blake2b("\n".join(digests).encode(), digest_size=16).hexdigest() if any(digests) else ""
 
     def notices(data: Data) -> list[str]:
-        said: dict[str, list[str]] = {}
+        tasks_by_line: dict[str, list[str]] = {}
         for task, member in named.items():
             for line in member.notices(seen_by(member, data)):
-                said.setdefault(line, []).append(task)
-        return [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in said.items()]
+                tasks_by_line.setdefault(line, []).append(task)
+        return [line if len(by) == len(named) else f"{', '.join(by)}: {line}" for line, by in tasks_by_line.items()]
 
     def rubric(sample: Sample) -> Rubric | None:
         own = named[str(sample.meta["task"])].rubric

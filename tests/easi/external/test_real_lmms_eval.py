@@ -153,7 +153,7 @@ def test_the_scorers_themselves_and_our_profile_give_each_row_the_same(tmp_path,
             continue
         given = {where: lmms_eval_rows.score_of(row) for where, row in table_rows(path, Problems())}
         assert len(given) == len(cases[name])
-        for where, question, (reply,) in results.asked(task, path, "lmms", Problems()):
+        for where, question, (reply,) in results.question_rows(task, path, "lmms", Problems()):
             score = SCORERS[name]["lmms-eval"](sample(question), reply)
             if name == "site" and score.extracted is None:
                 continue  # it draws an option there

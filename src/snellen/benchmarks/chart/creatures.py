@@ -117,17 +117,17 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
     """
     other = world.creature(stream)
     if level in world.ATTRIBUTES:
-        values, mine = len(world.ATTRIBUTES[level]), getattr(who, level)
-        return structs.replace(other, **{level: mine if same else (mine + stream.between(1, values - 1)) % values})
+        values, own = len(world.ATTRIBUTES[level]), getattr(who, level)
+        return structs.replace(other, **{level: own if same else (own + stream.between(1, values - 1)) % values})
     fields = _FIELDS[: world.LEVELS.index(level) + 1]
-    kept = {field: getattr(who, field) for field in fields}
+    fixed = {field: getattr(who, field) for field in fields}
     if not same:
-        kept[fields[-1]] = (kept[fields[-1]] + stream.between(1, 2)) % 3
-    return structs.replace(other, **kept)
+        fixed[fields[-1]] = (fixed[fields[-1]] + stream.between(1, 2)) % 3
+    return structs.replace(other, **fixed)
 
 
 def sample(
-    name: str, group: str, shown: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = ""
+    name: str, group: str, media: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = ""
 ) -> Sample:
     """One question of the chart; `cell` is the figure that it counts for."""
     meta: Mapping[str, Any] = {
@@ -137,7 +137,7 @@ def sample(
         "form": q.form,
         "chance": round(q.chance, 6),
     }
-    prompt = Prompt((*shown, Text(q.text)), system=guide)
+    prompt = Prompt((*media, Text(q.text)), system=guide)
     return Sample(name, prompt, q.target, q.kind, q.options, group, meta)
 
 
@@ -165,16 +165,16 @@ def _portraits(drawing: Drawing, n: int) -> Iterator[Sample]:
     taxa = balanced(stream, n, 27)
     levels = (*world.LEVELS, "attribute")
     flips = {level: balanced(stream, n, 4) for level in levels}
-    asked = {form: balanced(stream, n, len(_ATTRIBUTES)) for form in ("truth", "choice", "short")}
+    attributes = {form: balanced(stream, n, len(_ATTRIBUTES)) for form in ("truth", "choice", "short")}
     places = {level: balanced(stream, n, 12) for level in (*levels, "text")}
     texts = balanced(stream, n, 4)
     for i in range(n):
         group = f"portrait-{i:05}"
         who = world.creature(stream, taxa[i])
-        shown = (drawing.image(group, partial(_portrait, who, drawing.size, drawing.dials)),)
+        images = (drawing.image(group, partial(_portrait, who, drawing.size, drawing.dials)),)
         for kind in ("truth", "choice", "short"):
             for level in levels:
-                value = _ATTRIBUTES[asked[kind][i]] if level == "attribute" else level
+                value = _ATTRIBUTES[attributes[kind][i]] if level == "attribute" else level
                 if kind == "truth":
                     right, form = flips[level][i] % 2 == 0, ask.TRUTH_FORMS[flips[level][i] // 2]
                     q = ask.truth(value, who.name(value) if right else wrong(who, value, stream), form, right)
@@ -182,12 +182,12 @@ def _portraits(drawing: Drawing, n: int) -> Iterator[Sample]:
                     q = ask.choice(value, siblings(who, value, stream, places[level][i]), who.name(value))
                 else:
                     q = ask.short(value, who.name(value), number_of(value))
-                yield sample(f"{group}-{kind}-{level}", group, shown, q, f"{kind}/{level}", value, drawing.guide)
+                yield sample(f"{group}-{kind}-{level}", group, images, q, f"{kind}/{level}", value, drawing.guide)
         value = (*world.LEVELS, "colour")[texts[i]]
         q = ask.choice_text(value, siblings(who, value, stream, places["text"][i]), who.name(value))
-        yield sample(f"{group}-text", group, shown, q, "choice_text", value, drawing.guide)
+        yield sample(f"{group}-text", group, images, q, "choice_text", value, drawing.guide)
         q = ask.legs(world.LEGS[who.legs])
-        yield sample(f"{group}-legs", group, shown, q, "count/legs", "legs", drawing.guide)
+        yield sample(f"{group}-legs", group, images, q, "count/legs", "legs", drawing.guide)
 
 
 def _several(drawing: Drawing, group: str, members: list[Creature]) -> tuple[Image, ...]:
@@ -199,14 +199,14 @@ def _several(drawing: Drawing, group: str, members: list[Creature]) -> tuple[Ima
 
 def _pairs(drawing: Drawing, n: int, level: str) -> Iterator[Sample]:
     stream = Stream("chart", drawing.seed, "pairs", level)
-    flips, asked = balanced(stream, n, 4), balanced(stream, n, len(_ATTRIBUTES))
+    flips, attributes = balanced(stream, n, 4), balanced(stream, n, len(_ATTRIBUTES))
     for i in range(n):
         group = f"pair-{level}-{i:05}"
-        value = _ATTRIBUTES[asked[i]] if level == "attribute" else level
+        value = _ATTRIBUTES[attributes[i]] if level == "attribute" else level
         same, form = flips[i] % 2 == 0, ask.TRUTH_FORMS[flips[i] // 2]
         first = world.creature(stream)
-        shown = _several(drawing, group, [first, related(first, value, same, stream)])
-        yield sample(group, group, shown, ask.same(value, 2, form, same), f"pair/{level}", value, drawing.guide)
+        images = _several(drawing, group, [first, related(first, value, same, stream)])
+        yield sample(group, group, images, ask.same(value, 2, form, same), f"pair/{level}", value, drawing.guide)
 
 
 def _sets(drawing: Drawing, n: int) -> Iterator[Sample]:
@@ -220,8 +220,8 @@ def _sets(drawing: Drawing, n: int) -> Iterator[Sample]:
         members = [first, *(related(first, level, True, stream) for _ in range(pictures - 1))]
         if not same:
             members[stream.below(pictures)] = related(first, level, False, stream)
-        shown = _several(drawing, group, members)
-        yield sample(group, group, shown, ask.same(level, pictures, form, same), "set", level, drawing.guide)
+        images = _several(drawing, group, members)
+        yield sample(group, group, images, ask.same(level, pictures, form, same), "set", level, drawing.guide)
 
 
 def _groups(drawing: Drawing, n: int) -> Iterator[Sample]:
@@ -232,7 +232,7 @@ def _groups(drawing: Drawing, n: int) -> Iterator[Sample]:
         right, level = tuple(GROUPS)[draw % 4], ("class", "colour")[draw // 4]
         field = "klass" if level == "class" else level
         values = stream.sample(range(3 if level == "class" else len(world.COLOURS)), 3)
-        members = [structs.replace(world.creature(stream), **{field: values[which]}) for which in GROUPS[right]]
+        members = [structs.replace(world.creature(stream), **{field: values[index]}) for index in GROUPS[right]]
         options = arranged(right, stream.shuffled([option for option in GROUPS if option != right]), places[i])
         q = ask.grouping(level, options, right)
         yield sample(group, group, _several(drawing, group, members), q, "group", level, drawing.guide)
@@ -244,8 +244,8 @@ def _crowds(drawing: Drawing, n: int) -> Iterator[Sample]:
     for i in range(n):
         group = f"crowd-{i:05}"
         placed = world.crowd(stream, counts[i] + 1, drawing.dials)
-        shown = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
-        yield sample(group, group, (shown,), ask.count(counts[i] + 1, MOST), "count", "creatures")
+        image = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
+        yield sample(group, group, (image,), ask.count(counts[i] + 1, MOST), "count", "creatures")
 
 
 def _couples(drawing: Drawing, n: int) -> Iterator[Sample]:
@@ -258,13 +258,13 @@ def _couples(drawing: Drawing, n: int) -> Iterator[Sample]:
         flags[draw % 3] = (side == 0) if axis == "depth" else (side == 1)
         right_of, below, nearer = flags
         placed = world.couple(stream, right_of, below, nearer, drawing.dials)
-        shown = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
-        first, second = (one.who.name("colour") for one in placed)
+        image = drawing.image(group, partial(_scene, placed, stream.below(3), drawing.size, drawing.dials))
+        first, second = (body.who.name("colour") for body in placed)
         if as_truth:
             q = ask.relation_truth(axis, side if right else 1 - side, first, second, right)
         else:
             q = ask.relation(axis, side, first, second)
-        yield sample(group, group, (shown,), q, "relation", axis)
+        yield sample(group, group, (image,), q, "relation", axis)
 
 
 def _clips(drawing: Drawing, n: int) -> Iterator[Sample]:
@@ -275,8 +275,8 @@ def _clips(drawing: Drawing, n: int) -> Iterator[Sample]:
         direction, right = tuple(world.DIRECTIONS)[draw % 4], draw // 12 == 0
         placed, background = world.walk(stream, direction, FRAMES, drawing.dials), stream.below(3)
         frames = tuple(
-            drawing.image(f"{group}-{f}", partial(_scene, [one], background, drawing.size, drawing.dials))
-            for f, one in enumerate(placed)
+            drawing.image(f"{group}-{f}", partial(_scene, [body], background, drawing.size, drawing.dials))
+            for f, body in enumerate(placed)
         )
         words = tuple(world.DIRECTIONS)
         if draw // 4 % 3 == 0:

@@ -71,7 +71,7 @@ def samples(data: Data) -> Iterator[Sample]:
     order = stream.shuffled(range(TEST))
     flips, pairs, places = (balanced(stream, n, 4) for _ in range(3))
 
-    def shown(index: int) -> Image:
+    def scan_image(index: int) -> Image:
         return Image(Drawn(f"{NAME}@{VERSION}/{index}/{size}", partial(_png, index, size)))
 
     for i in range(n):
@@ -82,14 +82,14 @@ def samples(data: Data) -> Iterator[Sample]:
         same, pair_form = pairs[i] % 2 == 0, ask.TRUTH_FORMS[pairs[i] // 2]
         partner = stream.pick([j for j, other in enumerate(labels) if j != index and (other == label) == same])
         options = arranged(str(label), [str(digit) for digit in others], places[i])
-        asked = {
+        questions = {
             "short": ask.digit(label),
             "truth": ask.digit_truth(label if true else others[0], form, true),
             "choice": ask.digit_choice(options, str(label)),
             "pair": ask.digit_same(pair_form, same),
         }
-        for kind, q in asked.items():
-            pictures = (shown(index), shown(partner)) if kind == "pair" else (shown(index),)
+        for kind, q in questions.items():
+            pictures = (scan_image(index), scan_image(partner)) if kind == "pair" else (scan_image(index),)
             meta = {
                 "task": "digits",
                 "cell": f"digits/{kind}",

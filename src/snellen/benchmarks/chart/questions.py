@@ -91,17 +91,19 @@ def legs(right: int) -> Question:
     return Question("How many legs does this creature have? Answer with a number.", right, "count", "number", 1 / 3)
 
 
-def count(right: int, most: int) -> Question:
+def count(right: int, largest: int) -> Question:
     """The number of creatures in a scene of 1 to `most`."""
-    return Question("How many creatures are in this picture? Answer with a number.", right, "count", "number", 1 / most)
+    return Question(
+        "How many creatures are in this picture? Answer with a number.", right, "count", "number", 1 / largest
+    )
 
 
 def same(level: str, pictures: int, form: str, target: bool) -> Question:
     """Whether two to four pictures agree at a level."""
-    what = f"creatures of the same {level}"
+    noun = f"creatures of the same {level}"
     if pictures == 2:
-        return _truth(f"Do these pictures show {what}?", f"These pictures show {what}.", form, target)
-    return _truth(f"Do all these pictures show {what}?", f"All these pictures show {what}.", form, target)
+        return _truth(f"Do these pictures show {noun}?", f"These pictures show {noun}.", form, target)
+    return _truth(f"Do all these pictures show {noun}?", f"All these pictures show {noun}.", form, target)
 
 
 def grouping(level: str, options: Sequence[str], right: str) -> Question:
@@ -118,12 +120,12 @@ def relation_truth(axis: str, side: int, first: str, second: str, target: bool) 
 def relation(axis: str, side: int, first: str, second: str) -> Question:
     """On which side of the second creature the first one is."""
     words = [phrase.split()[0] for phrase in AXES[axis]]
-    one, other = AXES[axis]
+    first_side, second_side = AXES[axis]
     if axis == "vertical":
-        asked = f"Is the {first} creature above or below the {second} one?"
+        question = f"Is the {first} creature above or below the {second} one?"
     else:
-        asked = f"{_depth(axis)}Is the {first} creature {one.split()[0]} or {other} the {second} one?"
-    return _texts(asked, words, words[side])
+        question = f"{_depth(axis)}Is the {first} creature {first_side.split()[0]} or {second_side} the {second} one?"
+    return _texts(question, words, words[side])
 
 
 def _depth(axis: str) -> str:

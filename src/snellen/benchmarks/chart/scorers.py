@@ -55,10 +55,10 @@ def strict(sample: Sample, reply: str) -> Score:
 
 def exact(sample: Sample, reply: str) -> Score:
     """The whole reply, without case, outer space and one final full stop, equals the gold answer in the asked form."""
-    said = reply.strip().removesuffix(".").lower()
-    right = said == expected(sample).lower()
+    answer = reply.strip().removesuffix(".").lower()
+    right = answer == expected(sample).lower()
     return Score(
-        float(right), said, "correct" if right else "wrong", None if right else "the reply is not the gold answer"
+        float(right), answer, "correct" if right else "wrong", None if right else "the reply is not the gold answer"
     )
 
 

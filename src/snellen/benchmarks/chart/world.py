@@ -184,7 +184,7 @@ def couple(stream: Stream, right: bool, below: bool, nearer: bool, dials: Dials)
     first, second = creature(stream), creature(stream)
     while second.colour == first.colour:
         second = creature(stream)
-    near, far = 115 + 30 * (1000 - dials.depth) // 1000, 115 - 30 * (1000 - dials.depth) // 1000
+    near_radius, far_radius = 115 + 30 * (1000 - dials.depth) // 1000, 115 - 30 * (1000 - dials.depth) // 1000
     gaps = [stream.between(270, 420) * (1000 - dials.place) // 1000 for _ in range(2)]
     middle = [stream.between(400, 600) for _ in range(2)]
     signs = (1 if right else -1, 1 if below else -1)
@@ -193,7 +193,7 @@ def couple(stream: Stream, right: bool, below: bool, nearer: bool, dials: Dials)
             who,
             min(max(middle[0] + side * signs[0] * gaps[0] // 2, 160), 840),
             min(max(middle[1] + side * signs[1] * gaps[1] // 2, 160), 840),
-            near if nearer == (side == 1) else far,
+            near_radius if nearer == (side == 1) else far_radius,
         )
         for who, side in ((first, 1), (second, -1))
     ]
@@ -219,8 +219,8 @@ def walk(stream: Stream, direction: str, frames: int, dials: Dials) -> list[Plac
 def scene(placed: list[Placed], background: int, size: int, dials: Dials) -> Canvas:
     """Bodies on a background, drawn on a canvas [size, size]; `parts` is 16 x (1 + index) + BODY."""
     canvas = Canvas(size, BACKGROUNDS[background])
-    for index, one in enumerate(placed):
-        _body(canvas, one.who, one.cx, one.cy, one.radius, dials, 16 * (index + 1) + BODY)
+    for index, body in enumerate(placed):
+        _body(canvas, body.who, body.cx, body.cy, body.radius, dials, 16 * (index + 1) + BODY)
     return canvas
 
 

@@ -123,7 +123,7 @@ def _whole() -> Benchmark:
         size=lambda data: (
             None if data.path is None else sum(data_checks.size(files) for files in chosen(data).values())
         ),
-        digest=lambda data: data_checks.digest_of([one for files in chosen(data).values() for one in files], data),
+        digest=lambda data: data_checks.digest_of([file for files in chosen(data).values() for file in files], data),
         options=OPTIONS,
         about={
             "description": "FG-BMK, human-oriented: every file of questions that is there, in one run.",
@@ -140,13 +140,13 @@ def _whole() -> Benchmark:
 
 def forms() -> list[str]:
     """The members' names in short: `cub/<class, genus, species>/<kind>`."""
-    found = []
-    for one in datasets().values():
-        levels = ", ".join(level.name for level in one.levels)
-        found.append(f"{one.name}/{f'<{levels}>' if len(one.levels) > 1 else levels}/<kind>")
-        found += [f"{one.name}/{BIAS}"] if one.bias else []
-        found += [f"{one.name}/{ATTRIBUTES}/<kind>"] if one.attributes else []
-    return found
+    short_names = []
+    for dataset in datasets().values():
+        levels = ", ".join(level.name for level in dataset.levels)
+        short_names.append(f"{dataset.name}/{f'<{levels}>' if len(dataset.levels) > 1 else levels}/<kind>")
+        short_names += [f"{dataset.name}/{BIAS}"] if dataset.bias else []
+        short_names += [f"{dataset.name}/{ATTRIBUTES}/<kind>"] if dataset.attributes else []
+    return short_names
 
 
 def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
@@ -159,19 +159,19 @@ def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
     levels = _listed(data, "suite", suites())
     wanted = _listed(data, "datasets", tuple(datasets()))
     kinds = _listed(data, "kinds", KINDS)
-    there = locate.files(data)
-    found = {
+    present = locate.files(data)
+    selected = {
         name: files
-        for name, files in there.items()
+        for name, files in present.items()
         if (not levels or "all" in levels or files[0].member.level in levels)
         and (not wanted or files[0].member.dataset in wanted)
         and (not kinds or files[0].member.kind in kinds)
     }
-    lost = [name for name in wanted if not any(files[0].member.dataset == name for files in found.values())]
-    if lost or not found:
-        what = f"no such questions of {', '.join(lost)}" if lost else "none of the chosen questions"
-        raise DataError(f"{data.path}: {what} in it; it has {', '.join(there)}", locate.HINT)
-    return found
+    lost = [name for name in wanted if not any(files[0].member.dataset == name for files in selected.values())]
+    if lost or not selected:
+        missing = f"no such questions of {', '.join(lost)}" if lost else "none of the chosen questions"
+        raise DataError(f"{data.path}: {missing} in it; it has {', '.join(present)}", locate.HINT)
+    return selected
 
 
 def _listed(data: Data, option: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -184,8 +184,8 @@ def _listed(data: Data, option: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def _samples(data: Data) -> Iterator[Sample]:
     for files in chosen(data).values():
-        for found in files:
-            yield from samples.of_file(found, data)
+        for file in files:
+            yield from samples.of_file(file, data)
 
 
 def _notices(data: Data) -> list[str]:

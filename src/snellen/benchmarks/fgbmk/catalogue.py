@@ -85,29 +85,31 @@ def catalogue() -> Catalogue:
 @cache
 def datasets() -> dict[str, DataSet]:
     """Name to data set."""
-    return {one.name: one for one in catalogue().dataset}
+    return {dataset.name: dataset for dataset in catalogue().dataset}
 
 
 @cache
 def members() -> dict[str, Member]:
     """Name to member, in the order in which they are asked."""
-    found = []
-    for one in catalogue().dataset:
-        for depth, level in enumerate(one.levels):
-            found += [
-                Member(f"{one.name}/{level.name}/{kind}", one.name, level.name, kind, depth, *_facts(level))
+    every_member = []
+    for dataset in catalogue().dataset:
+        for depth, level in enumerate(dataset.levels):
+            every_member += [
+                Member(f"{dataset.name}/{level.name}/{kind}", dataset.name, level.name, kind, depth, *_facts(level))
                 for kind in level.kinds
             ]
-        if one.bias is not None:
-            finest = len(one.levels) - 1
-            found.append(Member(f"{one.name}/{BIAS}", one.name, BIAS, "truth", finest, *_facts(one.bias)))
-        if one.attributes:
+        if dataset.bias is not None:
+            finest = len(dataset.levels) - 1
+            every_member.append(
+                Member(f"{dataset.name}/{BIAS}", dataset.name, BIAS, "truth", finest, *_facts(dataset.bias))
+            )
+        if dataset.attributes:
             kinds: tuple[Kind, ...] = ("truth", "choice")
-            found += [
-                Member(f"{one.name}/{ATTRIBUTES}/{kind}", one.name, ATTRIBUTES, kind, 0, None, None, False)
+            every_member += [
+                Member(f"{dataset.name}/{ATTRIBUTES}/{kind}", dataset.name, ATTRIBUTES, kind, 0, None, None, False)
                 for kind in kinds
             ]
-    return {member.name: member for member in found}
+    return {member.name: member for member in every_member}
 
 
 def _facts(level: Level) -> tuple[int | None, int | None, bool]:
@@ -131,7 +133,7 @@ def of_path(name: str) -> Member | None:
     file = parts[-1].lower()
     if not file.endswith(".jsonl"):
         return None
-    folders = {one.folder.lower(): one.name for one in catalogue().dataset}
+    folders = {dataset.folder.lower(): dataset.name for dataset in catalogue().dataset}
     if any(part.lower() == "attribute_recognition" for part in parts[:-1]):
         kind = "choice" if "choice" in file else "truth" if "true" in file else ""
         return members().get(f"cub/{ATTRIBUTES}/{kind}")

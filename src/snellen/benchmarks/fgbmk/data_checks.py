@@ -23,11 +23,11 @@ NAMED = 3
 
 def size(files: Sequence[Found]) -> int:
     """How many questions files hold: lines that are not blank."""
-    return sum(1 for found in files for line in _lines(found) if line.strip())
+    return sum(1 for file in files for line in _lines(file) if line.strip())
 
 
-def _lines(found: Found) -> Iterator[bytes]:
-    with stream(found.blob) as lines:
+def _lines(file: Found) -> Iterator[bytes]:
+    with stream(file.blob) as lines:
         yield from lines
 
 
@@ -41,10 +41,10 @@ def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
     pictures: list[tuple[str, str]] = []
     classes: set[str] = set()
     every = max(1, size(files) // LOOKED_AT)
-    for found in files:
-        for line, row in locate.rows(found):
+    for file in files:
+        for line, row in locate.rows(file):
             rows += 1
-            at = f"{found.blob.key}, line {line:,}"
+            at = f"{file.blob.key}, line {line:,}"
             if isinstance(row, DataError):
                 unreadable.append(row.message)
                 continue
@@ -63,19 +63,19 @@ def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
         lines.append(f"{rows:,} questions; {known} {member.questions:,}")
     if member.classes is not None and classes and len(classes) != member.classes:
         lines.append(f"{len(classes):,} classes are true somewhere; {member.classes:,} were expected")
-    for what, reasons in (("cannot be read", unreadable), ("cannot be asked", faulty)):
+    for problem, reasons in (("cannot be read", unreadable), ("cannot be asked", faulty)):
         if reasons:
-            shown = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
-            lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {what}: {shown}")
-    return lines + _missing(images.shelf(member.dataset, data), pictures, rows, given=data.images is not None)
+            examples = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
+            lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {problem}: {examples}")
+    return lines + _missing(images.shelf(member.dataset, data), pictures, rows, images_given=data.images is not None)
 
 
-def _missing(shelf: Shelf, pictures: Sequence[tuple[str, str]], rows: int, *, given: bool) -> list[str]:
+def _missing(shelf: Shelf, pictures: Sequence[tuple[str, str]], rows: int, *, images_given: bool) -> list[str]:
     lost = [blob.message for image, at in pictures if isinstance(blob := shelf.find(image, at), Unreadable)]
-    if not lost or (len(lost) == len(pictures) and not given):
+    if not lost or (len(lost) == len(pictures) and not images_given):
         return []  # questions alone, as they are released, are nothing odd
-    found = len(pictures) - len(lost)
-    return [f"{found} of {len(pictures)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"]
+    present = len(pictures) - len(lost)
+    return [f"{present} of {len(pictures)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"]
 
 
 def digest_of(files: Sequence[Found], data: Data) -> str:
@@ -84,27 +84,27 @@ def digest_of(files: Sequence[Found], data: Data) -> str:
     So few, since 300,000 images are not read through before every run; a set of images that was resized is told apart.
     """
     total = sha256()
-    for found in files:
-        total.update(f"{found.member.name}\0{_bytes(found)}\n".encode())
-        shelf = images.shelf(found.member.dataset, data)
+    for file in files:
+        total.update(f"{file.member.name}\0{_bytes(file)}\n".encode())
+        shelf = images.shelf(file.member.dataset, data)
         if shelf.root is None:
             continue
-        every = max(1, size([found]) // IN_DIGEST)
-        for number, (line, row) in enumerate(locate.rows(found)):
+        every = max(1, size([file]) // IN_DIGEST)
+        for number, (line, row) in enumerate(locate.rows(file)):
             if number % every or isinstance(row, DataError) or not isinstance(row.get("image"), str):
                 continue
             total.update(f"{row['image']}\0{_look(shelf, row['image'], line)}\n".encode(errors="surrogatepass"))
     return f"sha256:{total.hexdigest()}"
 
 
-def _bytes(found: Found) -> str:
-    if isinstance(found.blob, FileBlob):
-        return digest(found.blob.path)
-    whole = sha256()
-    with stream(found.blob) as data:
+def _bytes(file: Found) -> str:
+    if isinstance(file.blob, FileBlob):
+        return digest(file.blob.path)
+    total = sha256()
+    with stream(file.blob) as data:
         while chunk := data.read(1 << 20):
-            whole.update(chunk)
-    return f"sha256:{whole.hexdigest()}"
+            total.update(chunk)
+    return f"sha256:{total.hexdigest()}"
 
 
 def _look(shelf: Shelf, image: str, line: int) -> str:

@@ -69,14 +69,14 @@ class Picture(Struct, frozen=True):
 class Shelf:
     """The images of one data set, in the folders and archives that may hold them; each is opened when it is needed."""
 
-    def __init__(self, dataset: str, root: Path | None, said: str) -> None:
-        """`root` is what was given, None where nothing was; `said` is it in messages."""
-        self.dataset, self.root, self.said = dataset, root, said
+    def __init__(self, dataset: str, root: Path | None, label: str) -> None:
+        """`root` is None if no images were given; `label` is its name in messages."""
+        self.dataset, self.root, self.label = dataset, root, label
         self._trees: list[tuple[Tree, list[str]]] | None = None
 
     @property
     def place(self) -> str:
-        return f"{self.said or 'no images'}:{self.dataset}"
+        return f"{self.label or 'no images'}:{self.dataset}"
 
     def find(self, image: str, at: str) -> Blob:
         """An image, to be read; an Unreadable that names file and line where it cannot be had.
@@ -89,7 +89,7 @@ class Shelf:
         if self.root is None:
             return Unreadable(key, f"{at}: image {image!r} was asked for, and no --images were given", self._hint())
         if self._trees is None and not self.root.exists():
-            return Unreadable(key, f"{at}: image {image!r} was asked for, and nothing is at {self.said}", self._hint())
+            return Unreadable(key, f"{at}: image {image!r} was asked for, and nothing is at {self.label}", self._hint())
         try:
             name = member_name(image, at)
             for tree, prefixes in self._opened():
@@ -104,7 +104,7 @@ class Shelf:
             return Unreadable(key, f"{at}: image {image!r} cannot be read: {error.strerror or error}", self._hint())
         except DataError as error:
             return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
-        return Unreadable(key, f"{at}: image {image!r} is not under --images {self.said}", self._hint())
+        return Unreadable(key, f"{at}: image {image!r} is not under --images {self.label}", self._hint())
 
     def _hint(self) -> str:
         named = datasets()[self.dataset].images[0]
@@ -120,9 +120,9 @@ class Shelf:
 
 
 @lru_cache(maxsize=64)
-def _shelf(dataset: str, given: str, process: int) -> Shelf:
+def _shelf(dataset: str, name: str, process: int) -> Shelf:
     # Whether it is there is seen when an image is read: answers are scored after the images have gone.
-    return Shelf(dataset, locate(given) if given else None, given)
+    return Shelf(dataset, locate(name) if name else None, name)
 
 
 def shelf(dataset: str, data: Data) -> Shelf:
@@ -131,10 +131,10 @@ def shelf(dataset: str, data: Data) -> Shelf:
     Raises:
         DataError: --images is no path, or cannot be fetched.
     """
-    given = data.images or (None if data.path is None or data.path.suffix in (".jsonl", ".ndjson") else data.path)
-    if data.images is None and str(given).startswith("hf:"):
-        given = None  # the questions' repository has no images
-    return _shelf(dataset, "" if given is None else str(given), os.getpid())
+    place = data.images or (None if data.path is None or data.path.suffix in (".jsonl", ".ndjson") else data.path)
+    if data.images is None and str(place).startswith("hf:"):
+        place = None  # the questions' repository has no images
+    return _shelf(dataset, "" if place is None else str(place), os.getpid())
 
 
 def _trees(dataset: str, root: Path) -> list[Tree]:
@@ -142,23 +142,23 @@ def _trees(dataset: str, root: Path) -> list[Tree]:
     if not root.is_dir():
         return [kept_tree(root)]
     named = _named(dataset, root)
-    for folder in [one for one in named if one.is_dir()]:
+    for folder in [path for path in named if path.is_dir()]:
         named += _named(dataset, folder, only_archives=True)
-    return [*(kept_tree(one) for one in named), FolderTree(root)]
+    return [*(kept_tree(path) for path in named), FolderTree(root)]
 
 
 def _named(dataset: str, folder: Path, *, only_archives: bool = False) -> list[Path]:
     names = datasets()[dataset].images
-    found: list[tuple[int, str, Path]] = []
+    matches: list[tuple[int, str, Path]] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             lower = entry.name.lower()
-            ending = next((one for one in ARCHIVES if lower.endswith(one)), "")
+            ending = next((suffix for suffix in ARCHIVES if lower.endswith(suffix)), "")
             if lower.removesuffix(ending) not in names or (only_archives and not ending):
                 continue
             if bool(ending) == entry.is_file():
-                found.append((names.index(lower.removesuffix(ending)), entry.name, Path(entry.path)))
-    return [path for _, _, path in sorted(found)]
+                matches.append((names.index(lower.removesuffix(ending)), entry.name, Path(entry.path)))
+    return [path for _, _, path in sorted(matches)]
 
 
 def _prefixes(tree: Tree) -> list[str]:

@@ -16,11 +16,10 @@ from typing import IO, Any
 import msgspec
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
-from snellen.benchmarks.fgbmk import question_text as parsed
-from snellen.benchmarks.fgbmk import samples
+from snellen.benchmarks.fgbmk import question_text, samples
 from snellen.benchmarks.fgbmk.catalogue import Member
 from snellen.benchmarks.fgbmk.locate import Found
-from snellen.benchmarks.fgbmk.scorers import asked, gold_text
+from snellen.benchmarks.fgbmk.scorers import gold_text, prompt_question
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
@@ -88,7 +87,7 @@ def _answered(member: Member, path: Path, data: Data, problems: Problems) -> Ans
 
 def _fault(member: Member, question: Mapping[str, Any]) -> str:
     text = question.get("text")
-    options = parsed.options(text) if member.kind == "choice" and isinstance(text, str) else ()
+    options = question_text.options(text) if member.kind == "choice" and isinstance(text, str) else ()
     return samples.fault(member, dict(question), options)
 
 
@@ -129,7 +128,7 @@ def row(sample: Sample, record: Record) -> dict[str, Any]:
     return {
         "question_id": question_id,
         "image": image,
-        "prompt": asked(sample),
+        "prompt": prompt_question(sample),
         "text": "" if record.response is None else record.response.text,
         "class": gold_text(sample),
         "category": category,

@@ -56,10 +56,10 @@ def files(data: Data) -> dict[str, tuple[Found, ...]]:
     if data.path is None:
         raise UsageError("FG-BMK needs its question files, and no --data was given", HINT)
     path = on_disk(str(data.path), *FETCHED)
-    found = _sorted(_searched(path))
-    if not found:
+    by_member = _sorted(_searched(path))
+    if not by_member:
         raise DataError(f"{path}: no question file of FG-BMK was found in it", HINT)
-    return found
+    return by_member
 
 
 def of_member(member: Member, data: Data) -> tuple[Found, ...]:
@@ -79,26 +79,30 @@ def of_member(member: Member, data: Data) -> tuple[Found, ...]:
                     f"Run fgbmk/{of.name}, or give {released_name(member)}.",
                 )
             return (Found(member, FileBlob(path), path.stem),)
-    found = files(data)
-    if member.name not in found:
-        shown = ", ".join(found) if len(found) <= 6 else f"{', '.join(list(found)[:6])} and {len(found) - 6} more"
-        raise DataError(f"{data.path}: no {released_name(member)} in it; it has {shown}", HINT)
-    return found[member.name]
+    by_member = files(data)
+    if member.name not in by_member:
+        names = (
+            ", ".join(by_member)
+            if len(by_member) <= 6
+            else f"{', '.join(list(by_member)[:6])} and {len(by_member) - 6} more"
+        )
+        raise DataError(f"{data.path}: no {released_name(member)} in it; it has {names}", HINT)
+    return by_member[member.name]
 
 
-def rows(found: Found) -> Iterator[tuple[int, Row | DataError]]:
+def rows(file: Found) -> Iterator[tuple[int, Row | DataError]]:
     """(line, row) of a question file, or why there is no row.
 
     Raises:
         DataError: nothing can be read at all, or git-lfs left a pointer in the file's place.
     """
-    with stream(found.blob) as start:
+    with stream(file.blob) as start:
         if start.read(len(POINTER)) == POINTER:
             raise DataError(
-                f"{found.blob.key}: this is a pointer that Git LFS left in the file's place",
+                f"{file.blob.key}: this is a pointer that Git LFS left in the file's place",
                 "Fetch the file itself: `git lfs pull`.",
             )
-    yield from encodable(salvaged(found.blob), found.blob.key, "Mend the line, or fetch the file again.")
+    yield from encodable(salvaged(file.blob), file.blob.key, "Mend the line, or fetch the file again.")
 
 
 def _searched(path: Path) -> Iterator[tuple[str, Blob]]:
@@ -132,23 +136,25 @@ def _walked(top: Path) -> Iterator[str]:
     for folder, inner, names in os.walk(root):
         relative = Path(folder).relative_to(root)
         inner[:] = sorted(
-            one for one in inner if one not in NOT_ENTERED and not one.startswith(".") and len(relative.parts) < DEPTH
+            subfolder
+            for subfolder in inner
+            if subfolder not in NOT_ENTERED and not subfolder.startswith(".") and len(relative.parts) < DEPTH
         )
         yield from ((relative / name).as_posix() for name in sorted(names) if name.lower().endswith(".jsonl"))
 
 
 def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[Found, ...]]:
-    found: dict[str, list[tuple[int, str, Found]]] = {}
+    by_member: dict[str, list[tuple[int, str, Found]]] = {}
     for name, blob in files:
         # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
         at = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name
         member = of_path(at)
         if member is not None:
             stem = Path(name).stem
-            found.setdefault(member.name, []).append((name.count("/"), name, Found(member, blob, stem)))
+            by_member.setdefault(member.name, []).append((name.count("/"), name, Found(member, blob, stem)))
     chosen: dict[str, tuple[Found, ...]] = {}
-    for key in (one for one in members() if one in found):
-        copies = sorted(found[key], key=lambda one: one[:2])
-        shallowest = [one[2] for one in copies if one[0] == copies[0][0]]
+    for key in (entry for entry in members() if entry in by_member):
+        copies = sorted(by_member[key], key=lambda entry: entry[:2])
+        shallowest = [entry[2] for entry in copies if entry[0] == copies[0][0]]
         chosen[key] = tuple(shallowest if shallowest[0].member.ask == "attribute" else shallowest[:1])
     return chosen

@@ -71,8 +71,8 @@ def asked(text: str) -> str:
 
 def attribute(text: str) -> tuple[str, str]:
     """The attribute that a question about a bird asks for (`wing color`), and the value it asks about (empty: none)."""
-    found = _ATTRIBUTE.search(text)
-    return (found[1].strip().lower(), found[2].strip()) if found else ("", "")
+    match = _ATTRIBUTE.search(text)
+    return (match[1].strip().lower(), match[2].strip()) if match else ("", "")
 
 
 def group(attribute: str) -> str:

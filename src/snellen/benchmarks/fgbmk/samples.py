@@ -56,50 +56,50 @@ class Context(Struct):
 
 def samples(member: Member, data: Data) -> Iterator[Sample]:
     """All questions of a member, in the order of its files."""
-    for found in locate.of_member(member, data):
-        yield from of_file(found, data, locate.of_member)
+    for file in locate.of_member(member, data):
+        yield from of_file(file, data, locate.of_member)
 
 
-def of_file(found: Found, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
+def of_file(file: Found, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
     """The questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
-    context = prepare(found, data, images.shelf(found.member.dataset, data))
+    context = prepare(file, data, images.shelf(file.member.dataset, data))
     ids = Ids()
-    asked_now = (make(context, line, row, ids) for line, row in locate.rows(found))
-    return hints.misled(asked_now, data, lambda about: named(found, about)) if hints.wanted(data) else asked_now
+    asked_now = (make(context, line, row, ids) for line, row in locate.rows(file))
+    return hints.misled(asked_now, data, lambda about: named(file, about)) if hints.wanted(data) else asked_now
 
 
-def named(found: Found, about: str) -> list[str]:
+def named(file: Found, about: str) -> list[str]:
     """The classes that a file's questions name or ask for; of attribute questions the values of one attribute."""
     names: set[str] = set()
-    for _, row in locate.rows(found):
+    for _, row in locate.rows(file):
         if isinstance(row, DataError) or not isinstance(row.get("text"), str):
             continue
-        if found.member.ask == "attribute":
+        if file.member.ask == "attribute":
             name, value = question_text.attribute(row["text"])
             names.update(question_text.options(row["text"]) or (value,) if name == about else ())
-        elif found.member.kind == "truth":
+        elif file.member.kind == "truth":
             names.add(question_text.asked(row["text"]))
         elif isinstance(row.get("class"), str):
             names.add(row["class"])
     return sorted(names - {""})
 
 
-def prepare(found: Found, data: Data | None, pictures: Pictures | None) -> Context:
+def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Context:
     """What is needed before the first row: true classes, taxonomy and class names, where the rows do not bring them."""
-    member = found.member
+    member = file.member
     labels: Mapping[int, str] = {}
     if data is not None and member.ask == "hierarchy" and member.kind == "truth":
-        labels = _labels(found, data)
-    classes = _classes(found) if member.kind == "short" else frozenset()
+        labels = _labels(file, data)
+    classes = _classes(file) if member.kind == "short" else frozenset()
     chance = 1.0 / len(classes) if classes else None
     paths: dict[str, str] = {}
     if member.dataset == taxonomy.INAT and member.kind != "truth":
-        paths = taxonomy.paths(_images(found), member.depth)
+        paths = taxonomy.paths(_images(file), member.depth)
     attributes = member.ask == "attribute"
     return Context(
         member=member,
-        file=found.blob.key,
-        prefix=f"{member.name}/{found.stem}/" if attributes else f"{member.name}/",
+        file=file.blob.key,
+        prefix=f"{member.name}/{file.stem}/" if attributes else f"{member.name}/",
         pictures=pictures,
         labels=labels,
         paths=paths,
@@ -108,16 +108,16 @@ def prepare(found: Found, data: Data | None, pictures: Pictures | None) -> Conte
     )
 
 
-def _labels(found: Found, data: Data) -> Mapping[int, str]:
+def _labels(question_file: Found, data: Data) -> Mapping[int, str]:
     """Hash of image to true class, from the choice file of the same level; empty where the rows say it themselves.
 
     The file is read only if the first row's category says nothing and the path of its image does not either. 64-bit
     hashes, since paths are long: 8,580 images of the largest such file take 2 MB.
     """
-    first = next((row for _, row in locate.rows(found) if not isinstance(row, DataError)), None)
-    if first is None or _own_label(found.member, first):
+    first = next((row for _, row in locate.rows(question_file) if not isinstance(row, DataError)), None)
+    if first is None or _own_label(question_file.member, first):
         return {}
-    choice = members().get(f"{found.member.dataset}/{found.member.level}/choice")
+    choice = members().get(f"{question_file.member.dataset}/{question_file.member.level}/choice")
     if choice is None or data.path is None or data.path.suffix in (".jsonl", ".ndjson"):
         return {}
     files = locate.files(data).get(choice.name, ())
@@ -130,16 +130,16 @@ def _labels(found: Found, data: Data) -> Mapping[int, str]:
     }
 
 
-def _classes(found: Found) -> frozenset[str]:
+def _classes(file: Found) -> frozenset[str]:
     return frozenset(
         row["class"]
-        for _, row in locate.rows(found)
+        for _, row in locate.rows(file)
         if not isinstance(row, DataError) and isinstance(row.get("class"), str)
     )
 
 
-def _images(found: Found) -> Iterator[str]:
-    for _, row in locate.rows(found):
+def _images(file: Found) -> Iterator[str]:
+    for _, row in locate.rows(file):
         if not isinstance(row, DataError) and isinstance(row.get("image"), str):
             yield row["image"]
 
@@ -168,8 +168,8 @@ def fault(member: Member, row: Row, options: tuple[str, ...]) -> str:
     for key in ("image", "text", "class"):
         value = row.get(key)
         if not isinstance(value, str) or not value.strip():
-            shown = "missing" if value is None else ascii(value)[:60]
-            return f"{key!r} is {shown}; a text was expected"
+            value_text = "missing" if value is None else ascii(value)[:60]
+            return f"{key!r} is {value_text}; a text was expected"
     truth = row["class"]
     if member.kind == "truth" and truth.strip().lower() not in ("yes", "no"):
         return f"'class' is {truth[:60]!r}; yes or no was expected"

@@ -50,17 +50,17 @@ def official(sample: Sample, reply: str) -> Score:
     A reply that holds none of the possible answers (yes and no, or the options) is `invalid`, worth 0 as before. The
     answer of a wrong reply is known where it holds exactly one of them.
     """
-    said = normalised(reply)
+    text = normalised(reply)
     gold = gold_text(sample)
     possible = ("yes", "no") if sample.kind == "truth" else tuple(sample.options.values())
-    if _known(gold) in said:
+    if _known(gold) in text:
         return Score(1.0, gold, "correct", None, {"answer": gold.lower()})
-    held = [name for name in possible if _known(name) in said]
-    if len(held) == 1:
-        return Score(0.0, held[0], "wrong", None, wrong(sample, held[0]))
-    if not held and (possible or not said):
-        return Score(0.0, None, "invalid", "holds none of the possible answers" if said else "no answer")
-    return Score(0.0, None, "wrong", f"holds {', '.join(held)}" if held else "does not hold the true answer")
+    matches = [name for name in possible if _known(name) in text]
+    if len(matches) == 1:
+        return Score(0.0, matches[0], "wrong", None, wrong(sample, matches[0]))
+    if not matches and (possible or not text):
+        return Score(0.0, None, "invalid", "holds none of the possible answers" if text else "no answer")
+    return Score(0.0, None, "wrong", f"holds {', '.join(matches)}" if matches else "does not hold the true answer")
 
 
 def gold_text(sample: Sample) -> str:
@@ -96,22 +96,22 @@ ECHO = "only repeats the question"
 
 def strict(sample: Sample, reply: str) -> Score:
     """Right if the one answer that the reply gives is the true one; no answer, or two, is invalid and worth 0."""
-    question = asked(sample)
-    said = without_echo(reply, question)
-    if not said:
+    question = prompt_question(sample)
+    text = without_echo(reply, question)
+    if not text:
         return Score(0.0, None, "invalid", ECHO if reply.strip() else "no answer")
     if sample.meta.get("hint") == "wrong":
         question = question.rpartition("\n")[0]  # a hint is no part of what was asked
     if sample.kind == "truth":
-        return _truth(sample, said, question)
+        return _truth(sample, text, question)
     if sample.kind == "choice":
-        return _lettered(sample, said, question)
+        return _lettered(sample, text, question)
     if sample.kind == "choice_text":
-        return _choice(sample, said, question)
-    return _short(sample, said, question)
+        return _choice(sample, text, question)
+    return _short(sample, text, question)
 
 
-def asked(sample: Sample) -> str:
+def prompt_question(sample: Sample) -> str:
     """The text of the question."""
     return next((part.text for part in reversed(sample.prompt.parts) if isinstance(part, Text)), "")
 
@@ -126,8 +126,8 @@ def without_echo(reply: str, question: str) -> str:
     return reply.replace(question, " ").strip(" \n\t\"'`.:>-") if question in reply else reply
 
 
-def _truth(sample: Sample, said: str, question: str) -> Score:
-    reading = read("truth", said, question=question, form="yes/no")
+def _truth(sample: Sample, text: str, question: str) -> Score:
+    reading = read("truth", text, question=question, form="yes/no")
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
     answer = "yes" if reading.value else "no"
@@ -136,27 +136,27 @@ def _truth(sample: Sample, said: str, question: str) -> Score:
     return Score(0.0, answer, "wrong", None, wrong(sample, answer))
 
 
-def _lettered(sample: Sample, said: str, question: str) -> Score:
-    reading = read("choice", said, question=question, options=sample.options)
+def _lettered(sample: Sample, text: str, question: str) -> Score:
+    reading = read("choice", text, question=question, options=sample.options)
     if reading.value is None:
         return Score(0.0, None, "invalid", reading.reason)
     return _verdict(sample, sample.options[str(reading.value)], sample.options[sample.target])
 
 
-def _choice(sample: Sample, said: str, question: str) -> Score:
+def _choice(sample: Sample, text: str, question: str) -> Score:
     options = tuple(sample.options.values())
     names = of_options(options, str(sample.meta.get("dataset", "")))
-    answer = names.exactly(said)
+    answer = names.exactly(text)
     if answer is None:
-        answer, reason = _option(said, question, options, names)
+        answer, reason = _option(text, question, options, names)
         if answer is None:
             return Score(0.0, None, "invalid", reason)
     return _verdict(sample, answer, str(sample.target))
 
 
-def _option(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+def _option(reply: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
     """The one option that a reply names by its text, or why there is none."""
-    text = _LETTERED.sub("", said)
+    text = _LETTERED.sub("", reply)
     apart = take_apart(text)
     named = names.named("\n".join([apart.text, *apart.boxes]))
     if named and any(_like_a_letter(option) for option in options):
@@ -180,17 +180,17 @@ def _like_a_letter(option: str) -> bool:
     return any(len(word) == 1 or word.isdigit() for word in tokens(option))
 
 
-def _by_words(said: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
+def _by_words(text: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
     """As `_option`, with a word in place of every name, so that the B of B-52 is never read as the second option."""
     words = dict(zip(options, _WORDS, strict=False))
     asked_about = names.replaced(question, words)
-    reading = read("choice_text", names.replaced(said, words), question=asked_about, options=list(words.values()))
+    reading = read("choice_text", names.replaced(text, words), question=asked_about, options=list(words.values()))
     if reading.value is None:
         return None, reading.reason
     return next(option for option, word in words.items() if word == reading.value), None
 
 
-def _short(sample: Sample, said: str, question: str) -> Score:
+def _short(sample: Sample, text: str, question: str) -> Score:
     accepted = [sample.target] if isinstance(sample.target, str) else list(sample.target)
     gold = str(accepted[0])
     also = [*accepted[1:], *sample.meta.get("aliases", ())]
@@ -198,16 +198,16 @@ def _short(sample: Sample, said: str, question: str) -> Score:
     if not isinstance(names, Names) or also:
         table = aliases().get(str(sample.meta.get("dataset", "")), {})
         names = Names([gold], {**table, **{str(name): gold for name in also}})
-    answer = names.exactly(said)
+    answer = names.exactly(text)
     if answer is not None:
         return _verdict(sample, answer, gold)
-    listed = _listed(take_apart(said).text, names)
+    listed = _listed(take_apart(text).text, names)
     if listed:
         return Score(0.0, None, "invalid", f"two answers: {', '.join(listed[:4])}")
-    reading = read("short", said, question=question)
+    reading = read("short", text, question=question)
     if reading.value is None:
-        named = names.named(take_apart(said).text)
-        if len(named) == 1 and (reading.reason or "").startswith("no answer") and not _DENIED.search(said):
+        named = names.named(take_apart(text).text)
+        if len(named) == 1 and (reading.reason or "").startswith("no answer") and not _DENIED.search(text):
             return _verdict(sample, named[0], gold)
         return Score(0.0, None, "invalid", reading.reason)
     named = names.named(str(reading.value)) or [name for other in reading.also for name in names.named(other)]
@@ -216,10 +216,10 @@ def _short(sample: Sample, said: str, question: str) -> Score:
     return _verdict(sample, named[0] if named else str(reading.value), gold, known=bool(named))
 
 
-def _listed(said: str, names: Names) -> list[str]:
+def _listed(text: str, names: Names) -> list[str]:
     """The classes of a reply that lists several and says nothing else: `rook, fish crow`."""
-    named = names.named(said)
-    return named if len(named) > 1 and _BETWEEN.fullmatch(names.replaced(said, dict.fromkeys(named, " "))) else []
+    named = names.named(text)
+    return named if len(named) > 1 and _BETWEEN.fullmatch(names.replaced(text, dict.fromkeys(named, " "))) else []
 
 
 def _verdict(sample: Sample, answer: str, gold: str, *, known: bool = True) -> Score:

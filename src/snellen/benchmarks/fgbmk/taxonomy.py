@@ -85,19 +85,19 @@ def path(dataset: str, image: str, name: str, depth: int) -> str:
 
 def paths(images: Iterable[str], depth: int) -> dict[str, str]:
     """Class to path at a depth of iNat, from all images of a file: at most one entry a class."""
-    found: dict[str, str] = {}
-    seen: set[str] = set()
+    by_class: dict[str, str] = {}
+    folders: set[str] = set()
     for image in images:
         folder = image.rpartition("/")[0]
-        if folder not in seen:
-            seen.add(folder)
-            whole = by_folder(image, depth)
-            found.setdefault(whole.rpartition(SEPARATOR)[2], whole)
-    found.pop("", None)
-    return found
+        if folder not in folders:
+            folders.add(folder)
+            full_path = by_folder(image, depth)
+            by_class.setdefault(full_path.rpartition(SEPARATOR)[2], full_path)
+    by_class.pop("", None)
+    return by_class
 
 
 def depth_of(dataset: str, level: str) -> int:
     """How many levels of a data set are coarser than this one; its finest for `bias`."""
-    names = [one.name for one in datasets()[dataset].levels]
+    names = [known_level.name for known_level in datasets()[dataset].levels]
     return names.index(level) if level in names else len(names) - 1

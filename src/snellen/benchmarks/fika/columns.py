@@ -48,21 +48,21 @@ class Fields(Struct, frozen=True, forbid_unknown_fields=True):
     values: Mapping[str, Mapping[str, tuple[str, ...]]] = {}
     expected: Expected = Expected()
 
-    def found(self, row: Row, thing: str) -> Any:
+    def first(self, row: Row, field: str) -> Any:
         """The value of the first candidate that the row has and that is not empty; None where there is none."""
-        return next(self.all(row, thing), None)
+        return next(self.all(row, field), None)
 
-    def all(self, row: Row, thing: str) -> Iterator[Any]:
+    def all(self, row: Row, field: str) -> Iterator[Any]:
         """The values of every candidate that the row has."""
-        for name in self.fields.get(thing, ()):
+        for name in self.fields.get(field, ()):
             value = _at(row, name)
             if value is not None and value != "" and value != [] and value != {}:
                 yield value
 
-    def spelled(self, thing: str, text: str) -> str:
+    def spelled(self, field: str, text: str) -> str:
         """The text as the map spells it."""
         plain = plain_letters(text)
-        for meaning, spellings in self.values.get(thing, {}).items():
+        for meaning, spellings in self.values.get(field, {}).items():
             if plain in (plain_letters(meaning), *map(plain_letters, spellings)):
                 return meaning
         return text
@@ -81,8 +81,8 @@ def read(path: Path | None) -> Fields:
     """
     if path is None:
         return built_in()
-    found = regular_file(path)
-    return _own(path, found.st_mtime_ns, found.st_size)
+    status = regular_file(path)
+    return _own(path, status.st_mtime_ns, status.st_size)
 
 
 @cache
@@ -106,24 +106,24 @@ def _own(path: Path, changed: int, size: int) -> Fields:
 def _parsed(text: str, name: str) -> Fields:
     hint = "docs/fika.md shows what such a file holds."
     try:
-        found = msgspec.convert(tomllib.loads(text), Fields)
+        field_map = msgspec.convert(tomllib.loads(text), Fields)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"fields {name}: {error}", hint) from error
-    unknown = sorted({*found.fields, *found.values} - set(KNOWN))
+    unknown = sorted({*field_map.fields, *field_map.values} - set(KNOWN))
     if unknown:
         raise UsageError(f"fields {name}: nothing is called {unknown[0]!r}; there is {', '.join(KNOWN)}", hint)
-    return found
+    return field_map
 
 
 def _at(row: Row, name: str) -> Any:
     if name in row:
         return row[name]
-    found: Any = row
+    value: Any = row
     for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             return None
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def text(value: Any, language: str = "") -> str:
@@ -136,17 +136,17 @@ def texts(value: Any, language: str = "") -> Iterator[str]:
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, (str, int, float)):
-        if found := str(value).strip():
-            yield found
+        if stripped := str(value).strip():
+            yield stripped
     elif isinstance(value, Mapping):
-        for name in _told(value, language):
+        for name in _text_members(value, language):
             yield from texts(value[name], language)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from texts(one, language)
+        for item in value:
+            yield from texts(item, language)
 
 
-def _told(value: Mapping[str, Any], language: str) -> list[str]:
+def _text_members(value: Mapping[str, Any], language: str) -> list[str]:
     """The members of an object that are texts: one a language, or the one that says so, or all there are."""
     spoken = [name for name in value if name.lower().replace("_", "-").partition("-")[0] in ("en", "zh", "cn")]
     named = spoken or [name for name in ("text", "name", "value", "answer", "url") if name in value][:1] or list(value)

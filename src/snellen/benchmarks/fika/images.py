@@ -56,7 +56,7 @@ class Picture(Struct, frozen=True):
         return DataError(f"{self.key}: {plain}", error.hint)
 
 
-def shown(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
+def row_images(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
     """The pictures of a row, in order.
 
     Args:
@@ -70,30 +70,30 @@ def shown(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
     names = list(columns.texts(_paths(value)))
     if not names:
         return [Unreadable(at, f"{at}: it names no image", HINT)]
-    return [_one(name, tree, manifest, f"{at}, image {number}") for number, name in enumerate(names, 1)]
+    return [_image(name, tree, manifest, f"{at}, image {number}") for number, name in enumerate(names, 1)]
 
 
 def members(value: Any, tree: Tree, manifest: str) -> list[tuple[str, Blob]]:
     """(name as the row gives it, blob of the tree) of a row's pictures, for a digest; those that are there."""
-    found = []
+    blobs = []
     for name in columns.texts(_paths(value)):
         try:
             member = _member(name, tree, manifest)
         except (DataError, OSError):
             continue
         if member is not None:
-            found.append((name, tree.blob(member)))
-    return found
+            blobs.append((name, tree.blob(member)))
+    return blobs
 
 
 def _paths(value: Any) -> Any:
     """What of a value is paths: of an object the member that says so."""
     if isinstance(value, Mapping):
         return next((value[name] for name in ("path", "file_name", "image", "url") if name in value), None)
-    return [_paths(one) for one in value] if isinstance(value, list) else value
+    return [_paths(item) for item in value] if isinstance(value, list) else value
 
 
-def _one(name: str, tree: Tree, manifest: str, at: str) -> Blob:
+def _image(name: str, tree: Tree, manifest: str, at: str) -> Blob:
     if name.startswith("data:"):
         return Base64Blob(at, name)
     if name.startswith(("http://", "https://")):
@@ -114,7 +114,7 @@ def _member(name: str, tree: Tree, manifest: str) -> str | None:
         place = str(folder / plain) if str(folder) != "." else plain
         if tree.exists(place):
             return place
-    ending = [one for one in _by_name(tree).get(PurePosixPath(plain).name, ()) if f"/{one}".endswith(f"/{plain}")]
+    ending = [path for path in _by_name(tree).get(PurePosixPath(plain).name, ()) if f"/{path}".endswith(f"/{plain}")]
     return ending[0] if len(ending) == 1 else None
 
 
@@ -122,14 +122,14 @@ def _by_name(tree: Tree) -> Mapping[str, list[str]]:
     return _names(str(tree.path), tree.path.stat().st_mtime_ns, tree)
 
 
-_KEPT: dict[tuple[str, int], Mapping[str, list[str]]] = {}
+_BY_NAME: dict[tuple[str, int], Mapping[str, list[str]]] = {}
 
 
 def _names(path: str, changed: int, tree: Tree) -> Mapping[str, list[str]]:
-    if (path, changed) not in _KEPT:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+    if (path, changed) not in _BY_NAME:
+        by_name: defaultdict[str, list[str]] = defaultdict(list)
         for name in tree.names():
-            found[PurePosixPath(name).name].append(name)
-        _KEPT.clear()
-        _KEPT[path, changed] = found
-    return _KEPT[path, changed]
+            by_name[PurePosixPath(name).name].append(name)
+        _BY_NAME.clear()
+        _BY_NAME[path, changed] = by_name
+    return _BY_NAME[path, changed]

@@ -79,33 +79,33 @@ def questions(data: Data) -> Questions:
     """
     if data.path is None:
         raise UsageError("fika needs its data, and none was given", HINT)
-    found = _found(on_disk(str(data.path), ("*.zip", "*.sha256")), data.options.get("manifest"))
-    return found if data.images is None else replace(found, images=kept_tree(data.images))
+    source = _questions_at(on_disk(str(data.path), ("*.zip", "*.sha256")), data.options.get("manifest"))
+    return source if data.images is None else replace(source, images=kept_tree(data.images))
 
 
-def _found(given: Path, wanted: str | None) -> Questions:
-    if given.is_file() and given.name.lower().endswith((".json", ".jsonl", ".ndjson")):
-        tree: Tree = FolderTree(given.parent)
-        return Questions(tree, given.name, 0, None)
-    if given.is_dir():
-        tree = FolderTree(given)
+def _questions_at(path: Path, wanted: str | None) -> Questions:
+    if path.is_file() and path.name.lower().endswith((".json", ".jsonl", ".ndjson")):
+        tree: Tree = FolderTree(path.parent)
+        return Questions(tree, path.name, 0, None)
+    if path.is_dir():
+        tree = FolderTree(path)
         if not _manifests(tree, wanted):
-            archive = _archive_in(given)
+            archive = _archive_in(path)
             if archive is not None:
                 return _in_archive(archive, wanted)
         return _in_tree(tree, wanted, None)
-    if given.name.lower().endswith(ARCHIVES):
-        return _in_archive(given, wanted)
-    regular_file(given)
-    raise DataError(f"{given}: a zip, a folder or a manifest was expected", HINT)
+    if path.name.lower().endswith(ARCHIVES):
+        return _in_archive(path, wanted)
+    regular_file(path)
+    raise DataError(f"{path}: a zip, a folder or a manifest was expected", HINT)
 
 
 def _archive_in(folder: Path) -> Path | None:
     named = folder / ARCHIVE
     if named.is_file():
         return named
-    found = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ARCHIVES))
-    return found[0] if len(found) == 1 else None
+    archives = sorted(path for path in folder.iterdir() if path.name.lower().endswith(ARCHIVES))
+    return archives[0] if len(archives) == 1 else None
 
 
 def _in_archive(path: Path, wanted: str | None) -> Questions:
@@ -114,19 +114,19 @@ def _in_archive(path: Path, wanted: str | None) -> Questions:
 
 
 def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> Questions:
-    found = _manifests(tree, wanted)
-    if not found:
+    manifests = _manifests(tree, wanted)
+    if not manifests:
         named = wanted or "manifest.json or manifest.jsonl"
         raise DataError(f"{tree.path}: there is no {named} in it, at its root or in any folder", HINT)
-    return Questions(tree, found[0], len(found) - 1, checked)
+    return Questions(tree, manifests[0], len(manifests) - 1, checked)
 
 
 def _manifests(tree: Tree, wanted: str | None) -> list[str]:
     """Names of manifests, the one under the fewest folders first."""
     if wanted is not None:
         return [wanted] if tree.exists(wanted) else []
-    found = [name for name in tree.names() if PurePosixPath(name).name.lower() in MANIFESTS and "__MACOSX" not in name]
-    return sorted(found, key=lambda name: (name.count("/"), name))
+    names = [name for name in tree.names() if PurePosixPath(name).name.lower() in MANIFESTS and "__MACOSX" not in name]
+    return sorted(names, key=lambda name: (name.count("/"), name))
 
 
 def check_side_file(archive: Path) -> Path | None:
@@ -150,7 +150,7 @@ def _agree(archive: Path, side: Path) -> None:
         lines = side.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{side}: cannot be read: {error}", "Fetch it again, or remove it.") from error
-    hashes = [(line, found[0].lower()) for line in lines if (found := _SHA256.search(line))]
+    hashes = [(line, match[0].lower()) for line in lines if (match := _SHA256.search(line))]
     expected = next((value for line, value in hashes if archive.name in line), hashes[0][1] if hashes else None)
     if expected is None:
         raise DataError(f"{side}: holds no SHA-256", "Fetch it again, or remove it to go without the check.")
@@ -167,25 +167,25 @@ def _rows(content: bytes, file: str, name: str, fields: Fields) -> Iterator[tupl
     if len(content) > JSON_BYTES:
         raise DataError(f"{file}: larger than {JSON_BYTES:,} bytes", HINT)
     lines = name.lower().endswith((".jsonl", ".ndjson"))
-    whole: Any = None
+    value: Any = None
     if not lines:
         try:
-            whole = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+            value = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, RecursionError) as error:
             if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") or b"\n" not in content.strip():
                 raise DataError(f"{file}: {error}", MEND) from error
-    if whole is None:
+    if value is None:
         yield from salvaged(BytesBlob(file if lines else f"{file} (lines).jsonl", content))
     else:
-        yield from _listed(whole, file, fields)
+        yield from _listed(value, file, fields)
 
 
-def _listed(whole: Any, file: str, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
-    if isinstance(whole, dict):
-        whole = next((whole[member] for member in fields.rows if member in whole), [whole])
-    if not isinstance(whole, list):
+def _listed(rows: Any, file: str, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
+    if isinstance(rows, dict):
+        rows = next((rows[member] for member in fields.rows if member in rows), [rows])
+    if not isinstance(rows, list):
         expected = ", ".join(fields.rows)
         raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", MEND)
-    for number, row in enumerate(whole, 1):
+    for number, row in enumerate(rows, 1):
         fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", MEND)
         yield number, row if isinstance(row, dict) else fault

@@ -54,19 +54,19 @@ def samples(data: Data) -> Iterator[Sample]:
         DataError: there is no manifest, nothing of it can be read, or the archive is not the one that its side file
             says.
     """
-    found = locate.questions(data)
+    source = locate.questions(data)
     known, template = fields_of(data), template_of(data)
     language = _language(data)
-    seen: dict[str, int] = {}
-    for line, row in found.rows(known):
-        at = f"{found.file}, line {line:,}"
-        one = (
+    counts: dict[str, int] = {}
+    for line, row in source.rows(known):
+        at = f"{source.file}, line {line:,}"
+        sample = (
             _lost(at, line, row)
             if isinstance(row, DataError)
-            else _sample(row, at, line, found, known, language, template)
+            else _sample(row, at, line, source, known, language, template)
         )
-        turn = seen[one.id] = seen.get(one.id, 0) + 1
-        yield one if turn == 1 else msgspec.structs.replace(one, id=f"{one.id}#{turn}")
+        count = counts[sample.id] = counts.get(sample.id, 0) + 1
+        yield sample if count == 1 else msgspec.structs.replace(sample, id=f"{sample.id}#{count}")
 
 
 def size(data: Data) -> int | None:
@@ -80,22 +80,22 @@ def digest(data: Data) -> str:
     Raises:
         UsageError, DataError: as `samples`.
     """
-    found, known = locate.questions(data), fields_of(data)
-    tree, start = found.pictures
-    shown = (
-        one
-        for _, row in found.rows(known)
+    source, known = locate.questions(data), fields_of(data)
+    tree, start = source.pictures
+    named_images = (
+        image
+        for _, row in source.rows(known)
         if not isinstance(row, DataError)
-        for one in images.members(known.found(row, "image"), tree, start)
+        for image in images.members(known.first(row, "image"), tree, start)
     )
-    manifest = sha256(found.tree.read(found.manifest)).hexdigest()
+    manifest = sha256(source.tree.read(source.manifest)).hexdigest()
     own = "" if known is columns.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
-    return content_digest(manifest + own, shown, f"{found.file}\0fika")
+    return content_digest(manifest + own, named_images, f"{source.file}\0fika")
 
 
 def notices(data: Data) -> list[str]:
     """What is odd about the data: counts that differ from the benchmark's, rows and pictures that cannot be used."""
-    found, known = locate.questions(data), fields_of(data)
+    source, known = locate.questions(data), fields_of(data)
     counted: dict[str, set[str]] = {name: set() for name in ("domains", "subcategories", "targets")}
     rows = damaged = renamed = 0
     for sample in samples(data):
@@ -103,7 +103,7 @@ def notices(data: Data) -> list[str]:
         if sample.meta.get(DAMAGED):
             damaged += 1
             continue
-        damaged += any(isinstance(one.blob, Unreadable) for one in sample.prompt.parts if isinstance(one, Image))
+        damaged += any(isinstance(image.blob, Unreadable) for image in sample.prompt.parts if isinstance(image, Image))
         renamed += sample.id.startswith("row-")
         counted["targets"].add(sample.group)
         for name, part in (("domains", "domain"), ("subcategories", "subcategory")):
@@ -119,19 +119,19 @@ def notices(data: Data) -> list[str]:
         lines.append(f"{damaged:,} samples have a damaged row or no picture; each is recorded as failed")
     if renamed:
         lines.append(f"{renamed:,} samples have no id, or one that quotes the answer; they go by their row (row-N)")
-    if found.others:
-        lines.append(f"{found.others:,} other manifests were passed over; -o manifest=NAME takes another one")
-    if found.tree.left_out:
-        lines.append(f"{len(found.tree.left_out):,} members of the archive are not safe to read and were left out")
-    if found.checked is not None:
-        lines.append(f"the archive has the SHA-256 that {found.checked.name} says")
+    if source.others:
+        lines.append(f"{source.others:,} other manifests were passed over; -o manifest=NAME takes another one")
+    if source.tree.left_out:
+        lines.append(f"{len(source.tree.left_out):,} members of the archive are not safe to read and were left out")
+    if source.checked is not None:
+        lines.append(f"the archive has the SHA-256 that {source.checked.name} says")
     return lines
 
 
 def fields_of(data: Data) -> Fields:
     """The map of fields that the options ask for. Raises UsageError where it cannot be used."""
-    given = data.options.get("fields")
-    return columns.read(None if given is None else Path(given))
+    file = data.options.get("fields")
+    return columns.read(None if file is None else Path(file))
 
 
 def template_of(data: Data) -> str:
@@ -140,14 +140,14 @@ def template_of(data: Data) -> str:
     Raises:
         UsageError: the file cannot be read, or has no place for the question.
     """
-    given = data.options.get("prompt")
-    if given is None:
+    file = data.options.get("prompt")
+    if file is None:
         return _built_in()
     try:
-        regular_file(Path(given))
-        return _template(Path(given).read_text("utf-8"), given)
+        regular_file(Path(file))
+        return _template(Path(file).read_text("utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"-o prompt={given}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
+        raise UsageError(f"-o prompt={file}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
 
 
 @cache
@@ -158,12 +158,12 @@ def _built_in() -> str:
 def _template(text: str, name: str) -> str:
     hint = 'It is a TOML file with template = """...""", in which {question} stands once.'
     try:
-        found = tomllib.loads(text).get("template")
+        template = tomllib.loads(text).get("template")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"prompt {name}: {error}", hint) from error
-    if not isinstance(found, str) or found.count(PLACE) != 1:
+    if not isinstance(template, str) or template.count(PLACE) != 1:
         raise UsageError(f"prompt {name}: there is no template with one {PLACE} in it", hint)
-    return found.strip()
+    return template.strip()
 
 
 def _language(data: Data) -> str:
@@ -178,7 +178,7 @@ def _lost(at: str, line: int, error: DataError) -> Sample:
     return Sample(f"row-{line}", Prompt((Image(blob),)), None, "short", meta={DAMAGED: "yes"})
 
 
-def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, language: str, template: str) -> Sample:
+def _sample(row: Row, at: str, line: int, source: Questions, known: Fields, language: str, template: str) -> Sample:
     question = _question(row, known, language)
     gold = tuple(gold_of(row, known, language))
     missing = [name for name, value in (("question", question), ("answer", gold)) if not value]
@@ -186,10 +186,10 @@ def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, langu
         names = ", ".join(known.fields.get(missing[0], ()))
         why = f"{at}: it has no {missing[0]} (looked for {names})"
         return _lost(at, line, DataError(why, f"{MEND} Or name the field: -o fields=FILE."))
-    tree, start = found.pictures
-    blobs = images.shown(known.found(row, "image"), tree, start, at)
+    tree, start = source.pictures
+    blobs = images.row_images(known.first(row, "image"), tree, start, at)
     prompt = Prompt((*map(Image, blobs), Asked(template.replace(PLACE, question), question=question)))
-    target = columns.text(known.found(row, "target")) or gold[0]
+    target = columns.text(known.first(row, "target")) or gold[0]
     hidden = (*gold, *_labels(row, known))
     return Sample(
         id=_id(row, line, known, hidden),
@@ -204,19 +204,19 @@ def _sample(row: Row, at: str, line: int, found: Questions, known: Fields, langu
 def _question(row: Row, known: Fields, language: str) -> str:
     if language:
         for name in known.fields.get("question", ()):
-            if name.endswith(f"_{language}") and (found := columns.text(row.get(name))):
-                return found
-    return columns.text(known.found(row, "question"), language)
+            if name.endswith(f"_{language}") and (question := columns.text(row.get(name))):
+                return question
+    return columns.text(known.first(row, "question"), language)
 
 
 def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
     """The gold answer in each accepted form, once each, the answer itself first; none where the row has no answer."""
-    seen = set()
-    answer = known.found(row, "answer")
+    forms = set()
+    answer = known.first(row, "answer")
     for value in (answer, *known.all(row, "aliases")) if columns.text(answer) else ():
         for form in columns.texts(value, language):
-            if form not in seen:
-                seen.add(form)
+            if form not in forms:
+                forms.add(form)
                 yield form
 
 
@@ -229,12 +229,12 @@ def _labels(row: Row, known: Fields) -> Iterator[str]:
 
 def _id(row: Row, line: int, known: Fields, gold: tuple[str, ...]) -> str:
     """The row's own id, unless it quotes the answer: ids are written everywhere."""
-    found = columns.text(known.found(row, "id"))
-    return f"row-{line}" if not found or quotes(found, gold) else found
+    name = columns.text(known.first(row, "id"))
+    return f"row-{line}" if not name or quotes(name, gold) else name
 
 
 def _meta(row: Row, question: str, known: Fields, gold: tuple[str, ...], language: str) -> dict[str, Any]:
     """What results are broken down by; a value that quotes the answer is left out."""
-    found = {name: known.spelled(name, columns.text(known.found(row, name), "en")) for name in PARTS}
-    found["language"] = language or found["language"] or columns.language_of(question)
-    return {name: value for name, value in found.items() if value and not quotes(value, gold)}
+    meta = {name: known.spelled(name, columns.text(known.first(row, name), "en")) for name in PARTS}
+    meta["language"] = language or meta["language"] or columns.language_of(question)
+    return {name: value for name, value in meta.items() if value and not quotes(value, gold)}

@@ -42,19 +42,19 @@ def judged_text(sample: Sample, reply: str) -> Judged | None:
 
     Neither the reasoning nor the evidence goes to the judge, nor what we asked around the question.
     """
-    found = replies.read(reply)
-    if not found.answer:
+    parsed = replies.read(reply)
+    if not parsed.answer:
         return None
-    asked = next((part.question for part in sample.prompt.parts if isinstance(part, Asked)), None)
-    return Judged(asked if asked is not None else _all_text(sample), found.answer)
+    question = next((part.question for part in sample.prompt.parts if isinstance(part, Asked)), None)
+    return Judged(question if question is not None else _all_text(sample), parsed.answer)
 
 
 def unjudged(sample: Sample, reply: str) -> Score:
     """A reply without an answer is invalid, and worth 0; one with an answer is unscored until a judge has read it."""
-    found = replies.read(reply)
-    if not found.answer:
-        return Score(0.0, None, "invalid", found.fault)
-    return Score(None, found.answer, "unscored", "not judged yet: snellen judge RUN")
+    parsed = replies.read(reply)
+    if not parsed.answer:
+        return Score(0.0, None, "invalid", parsed.fault)
+    return Score(None, parsed.answer, "unscored", "not judged yet: snellen judge RUN")
 
 
 def ruled_correct(sample: Sample, answer: str) -> bool:
@@ -68,18 +68,18 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
     Shares are of all samples; a sample without a verdict (`unjudged`) is not in the accuracy and lowers its coverage.
     """
-    found = [_alone(scores, NAME), _known(scores, statistics.mean(CLUSTERED, scores))]
+    computed = [_alone(scores, NAME), _known(scores, statistics.mean(CLUSTERED, scores))]
     for part in PARTS:
         column = scores.meta.get(part)
         for value, rows in scores.by(part) if column is not None else ():
-            found.append(_alone(rows, f"{NAME}/{part}/{value}"))
+            computed.append(_alone(rows, f"{NAME}/{part}/{value}"))
     for label in _rubric().verdict.labels:
-        found.append(_known(scores, _share(scores, JUDGED, label, label)))
-    found += [metrics.share(scores, verdict, verdict) for verdict in ("invalid", "error")]
-    found.append(metrics.share(scores, "unscored", "unjudged"))
+        computed.append(_known(scores, _share(scores, JUDGED, label, label)))
+    computed += [metrics.share(scores, verdict, verdict) for verdict in ("invalid", "error")]
+    computed.append(metrics.share(scores, "unscored", "unjudged"))
     if SOURCE in scores.meta and "rule" in scores.meta[SOURCE].names:
-        found.append(_share(scores, SOURCE, "rule", "by_rule"))
-    return found
+        computed.append(_share(scores, SOURCE, "rule", "by_rule"))
+    return computed
 
 
 def _alone(scores: Scores, name: str) -> Metric:
@@ -95,16 +95,16 @@ def _known(scores: Scores, metric: Metric) -> Metric:
 
 def _share(scores: Scores, column: str, value: str, name: str) -> Metric:
     """The share of rows with a value in a column, of all rows."""
-    held = scores.meta.get(column)
-    code = held.names.index(value) if held is not None and value in held.names else -2
-    hits = (held.codes == code).astype(np.float64) if held is not None else np.zeros(len(scores))
+    recorded = scores.meta.get(column)
+    code = recorded.names.index(value) if recorded is not None and value in recorded.names else -2
+    hits = (recorded.codes == code).astype(np.float64) if recorded is not None else np.zeros(len(scores))
     rows = replace(scores, value=hits, verdict=np.zeros_like(scores.verdict), group=scores.question)
     return statistics.mean(name, rows)
 
 
-def headline(found: Sequence[Metric]) -> Headline | None:
+def headline(computed: Sequence[Metric]) -> Headline | None:
     """`strict accuracy 12.54 % [9.3 – 16.7]: 39 of 311 correct`, and the same as flat figures."""
-    by_name = {metric.name: metric for metric in found}
+    by_name = {metric.name: metric for metric in computed}
     whole, clustered = by_name.get(NAME), by_name.get(CLUSTERED)
     if whole is None or whole.value is None:
         return None
@@ -127,8 +127,10 @@ def headline(found: Sequence[Metric]) -> Headline | None:
     }
     for part in PARTS:
         head = f"{NAME}/{part}/"
-        rows = {name.removeprefix(head): one for name, one in by_name.items() if name.startswith(head)}
-        figures[f"by_{part}"] = {name: {NAME: one.value, "n": one.n, "ci95": one.ci95} for name, one in rows.items()}
+        rows = {name.removeprefix(head): metric for name, metric in by_name.items() if name.startswith(head)}
+        figures[f"by_{part}"] = {
+            name: {NAME: metric.value, "n": metric.n, "ci95": metric.ci95} for name, metric in rows.items()
+        }
     return Headline(text, figures)
 
 

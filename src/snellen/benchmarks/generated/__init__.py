@@ -59,7 +59,7 @@ def open_folder(path: Path) -> Benchmark:
         size=lambda data: sum(part.questions for part in _chosen(manifest, data)),
         digest=lambda data: _digest(folder, manifest, data),
         options={
-            "levels": f"which levels, by comma: {', '.join(dict.fromkeys(one.level for one in manifest.parts))}",
+            "levels": f"which levels, by comma: {', '.join(dict.fromkeys(part.level for part in manifest.parts))}",
             "kinds": f"which kinds, by comma: {', '.join(dict.fromkeys(map(_kind, manifest.parts)))}",
             **hints.OPTIONS,
         },
@@ -100,12 +100,12 @@ def _chosen(manifest: Manifest, data: Data) -> list[PartInfo]:
     """The parts that the options ask for. Raises UsageError where an option names none."""
     levels = _listed(data, "levels", {part.level for part in manifest.parts})
     kinds = _listed(data, "kinds", set(map(_kind, manifest.parts)))
-    found = [
+    parts = [
         part for part in manifest.parts if (not levels or part.level in levels) and (not kinds or _kind(part) in kinds)
     ]
-    if not found:
+    if not parts:
         raise UsageError(f"{manifest.name} has no {', '.join(kinds)} questions about {', '.join(levels)}")
-    return found
+    return parts
 
 
 def _listed(data: Data, option: str, known: set[str]) -> list[str]:
@@ -206,7 +206,7 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     import pyarrow.parquet as pq
 
     chosen = {(part.ask, part.level, part.kind) for part in _chosen(manifest, data)}
-    whole = len(chosen) == len(manifest.parts)
+    every_part = len(chosen) == len(manifest.parts)
     copied = manifest.copied and data.images is None
     tree: Tree | Gone | None = FolderTree(folder / PICTURES) if copied else None
     if data.images is not None:
@@ -218,7 +218,7 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
         with pq.ParquetFile(table, buffer_size=1 << 20, pre_buffer=False) as file:
             for batch in file.iter_batches(ROWS, columns=_COLUMNS, use_threads=False):
                 for row in batch.to_pylist():
-                    if whole or (row["ask"], row["level"], row["kind"]) in chosen:
+                    if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
                         yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
     except (pa.ArrowException, OSError, KeyError) as error:
         raise DataError(f"{table}: cannot be read: {error}", _MEND) from error

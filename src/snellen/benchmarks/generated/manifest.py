@@ -98,12 +98,12 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     regular_file(path)
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise DataError(f"{path}: {error}", "Build the set again: snellen build questions.") from error
-    if found.format != FORMAT:
+    if manifest.format != FORMAT:
         raise DataError(
-            f"{path}: its layout has version {found.format}; this Snellen reads {FORMAT}",
+            f"{path}: its layout has version {manifest.format}; this Snellen reads {FORMAT}",
             "Build the set again, or use the Snellen that built it.",
         )
-    return found
+    return manifest

@@ -65,8 +65,8 @@ def _site(task: Task) -> Benchmark:
         exports=export.exports(task),
         published=published.of_benchmark(task.name),
     )
-    whole = samples.both(task, ("image", "video"))
-    return replace(made, variables=VARIABLES, notices=lambda asked: [*made.notices(asked), *whole(asked)])
+    both_notices = samples.both(task, ("image", "video"))
+    return replace(made, variables=VARIABLES, notices=lambda data: [*made.notices(data), *both_notices(data)])
 
 
 SPATIAL: dict[str, Benchmark] = {name: _site(task) if name == "site" else declare(task) for name, task in TASKS.items()}

@@ -41,7 +41,7 @@ def summary(task: Task) -> Summary:
     def summarize(scores: Scores, profile: str) -> list[Metric]:
         rows = rows_of(scores, task)
         if task.name == "3dsrbench":
-            found = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
+            metrics = [_mean("overall", scores), *_parts(task, scores), *_settings(task, scores, rows, profile)]
         elif figures := composite(task, profile):
             values = figures(rows)
             ends = _intervals(figures, rows, scores) if values else {}
@@ -53,12 +53,12 @@ def summary(task: Task) -> Summary:
                 for name, value in values.items()
             }
             made = {name: made[name] for name in ("overall", *task.keys, *made) if name in made}
-            found = [made.pop("overall", Metric("overall", None, 0, coverage=0.0)), *made.values()]
+            metrics = [made.pop("overall", Metric("overall", None, 0, coverage=0.0)), *made.values()]
             if task.name == "site":
-                found = [structs.replace(metric, chance=0.0) for metric in found] + [_mean("accuracy", scores)]
+                metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [_mean("accuracy", scores)]
         else:
-            found = [_mean("overall", scores), *_parts(task, scores)]
-        return [*found, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
+            metrics = [_mean("overall", scores), *_parts(task, scores)]
+        return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
     return summarize
 
@@ -78,8 +78,8 @@ def composite(task: Task, profile: str) -> Figures | None:
 
 
 def _site(rows: Sequence[ScoredRow], unknown: int | None) -> dict[str, float]:
-    found = site.summary(rows, options_when_unknown=unknown)
-    return {name.removesuffix("_caa"): value for name, value in found.items()}
+    figures = site.summary(rows, options_when_unknown=unknown)
+    return {name.removesuffix("_caa"): value for name, value in figures.items()}
 
 
 def _blink(rows: Sequence[ScoredRow]) -> dict[str, float]:
@@ -110,9 +110,9 @@ def _mean(name: str, scores: Scores) -> Metric:
 
 def _parts(task: Task, scores: Scores) -> list[Metric]:
     """The mean of each group under the payload's key, in the payload's order, groups that it does not know behind."""
-    found = {_key(task, value): _mean(_key(task, value), part) for value, part in scores.by(task.by)}
-    first = [found.pop(key) for key in task.keys if key in found]
-    return [*first, *found.values()]
+    by_key = {_key(task, value): _mean(_key(task, value), part) for value, part in scores.by(task.by)}
+    first = [by_key.pop(key) for key in task.keys if key in by_key]
+    return [*first, *by_key.values()]
 
 
 def _key(task: Task, group: str) -> str:
@@ -145,7 +145,7 @@ def _intervals(figures: Figures, rows: Sequence[ScoredRow], scores: Scores) -> d
     drawn: dict[str, list[float]] = {}
     for _ in range(REPLICATES if len(every) > 1 else 0):
         for name, value in figures(
-            [row for one in draw.integers(0, len(every), len(every)) for row in every[one]]
+            [row for index in draw.integers(0, len(every), len(every)) for row in every[index]]
         ).items():
             drawn.setdefault(name, []).append(value)
     return {name: percentile_interval(np.array(values), len(every), len(rows)) for name, values in drawn.items()}
@@ -158,7 +158,7 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
     each category; where a run was cut short it would stop, here keys without that row are left out. Repeats are apart.
     """
     by_repeat = _repeats(scores, rows)
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for setting, prefix in SETTINGS.items():
         if profile in ("vlmevalkit", "easi"):
             some = [three_dsr.main_rows(_whole(part, setting), setting) for part in by_repeat]
@@ -171,8 +171,8 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
         else:
             units = [three_dsr.units(part, setting) for part in by_repeat]
             named = {"overall": [ScoredRow(value, qid=key) for part in units for key, value in part.items()]}
-        found += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
-    return found
+        metrics += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
+    return metrics
 
 
 def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:

@@ -92,24 +92,24 @@ def target(question: Question) -> str | float | None:
             return None
     if question.kind == "choice":
         bare = question.gold.strip().strip("()")
-        found = _LETTERED.match(bare)
-        return found[1] if found else bare.upper() if len(bare) == 1 else question.gold
+        match = _LETTERED.match(bare)
+        return match[1] if match else bare.upper() if len(bare) == 1 else question.gold
     return question.gold
 
 
 def lettered(options: list[str]) -> dict[str, str]:
     """Letter to text of options in order; a letter that a text brings along (`A. left`) is taken off where all do."""
-    found = [_LETTERED.match(option) for option in options]
-    own = all(hit is not None and hit[1] == LETTERS[at] for at, hit in enumerate(found) if at < len(LETTERS))
-    texts = [option[hit.end() :] if own and hit else option for option, hit in zip(options, found, strict=True)]
+    matches = [_LETTERED.match(option) for option in options]
+    own = all(match is not None and match[1] == LETTERS[at] for at, match in enumerate(matches) if at < len(LETTERS))
+    texts = [option[match.end() :] if own and match else option for option, match in zip(options, matches, strict=True)]
     return {LETTERS[at]: text.strip() for at, text in enumerate(texts[: len(LETTERS)])}
 
 
 def options_in(text: str) -> dict[str, str]:
     """The options that a question's own text lists as `A. left`, `A: left,` or `(A) left`; empty where they are not A, B ..."""
-    found = _listed(text)
-    for start in range(max(0, len(found) - len(LETTERS)), len(found)):
-        run = found[start:]
+    options = _listed(text)
+    for start in range(max(0, len(options) - len(LETTERS)), len(options)):
+        run = options[start:]
         if [letter for letter, _ in run] == list(LETTERS[: len(run)]) and len(run) > 1:
             return {letter: option.strip().rstrip(",;") for letter, option in run}
     return {}
@@ -124,10 +124,10 @@ def _listed(text: str) -> list[tuple[str, str]]:
     for head in _HEAD.finditer(text):
         if not heads or head.start() > heads[-1].end():
             heads.append(head)
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     for head, after in zip_longest(heads, heads[1:]):
         end = len(text) if after is None else after.start()
         while after is not None and end > head.end() and (text[end - 1] in ",;" or text[end - 1].isspace()):
             end -= 1
-        found.append((head[1], text[head.end() : end]))
-    return found
+        options.append((head[1], text[head.end() : end]))
+    return options

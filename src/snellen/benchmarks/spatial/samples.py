@@ -37,13 +37,13 @@ def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
     def made(data: Data) -> Iterator[Sample]:
         how = prompts.of(data, task)
         source = locate.source(task, part, data)
-        seen: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for place, question in source.questions():
             if isinstance(question, DataError):
                 yield _lost(source.file, place, question)
                 continue
-            turn = seen[question.id] = seen.get(question.id, 0) + 1
-            named = question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}")
+            count = counts[question.id] = counts.get(question.id, 0) + 1
+            named = question if count == 1 else structs.replace(question, id=f"{question.id}#{count}")
             yield sample(named, prompts.compose(how, task, question, source.shown(question)))
 
     return made
@@ -77,7 +77,7 @@ def digest(task: Task, part: str = "") -> Callable[[Data], str]:
 def gold(task: Task, part: str = "") -> Callable[[Data, str], str]:
     """The benchmark's `gold`: the revision of its gold answers by the recorded digest, else by the answers in the data."""
 
-    def found(data: Data, recorded: str) -> str:
+    def revision_name(data: Data, recorded: str) -> str:
         correction = revisions.corrections().get(task.name)
         if correction is None:
             return ""
@@ -86,10 +86,12 @@ def gold(task: Task, part: str = "") -> Callable[[Data, str], str]:
             with suppress(DataError):  # the data may have moved since the run
                 source = locate.source(task, part, data)
                 if source.content() in recorded:
-                    revision = correction.by_rows(one for _, one in source.questions() if isinstance(one, Question))
+                    revision = correction.by_rows(
+                        question for _, question in source.questions() if isinstance(question, Question)
+                    )
         return "" if revision is None else correction.name(revision)
 
-    return found
+    return revision_name
 
 
 def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
@@ -97,40 +99,40 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
     that nobody knows, and what the source says of itself. The whole set is gone through once, and no picture is read.
     """
 
-    def found(data: Data) -> list[str]:
+    def data_notices(data: Data) -> list[str]:
         source = locate.source(task, part, data)
         if isinstance(source, carried.KeptQuestions):
             return source.remarks()  # what it lacks it lacks by nature
-        readable, forms, seen = 0, 0, _Seen()
+        readable, forms, faults = 0, 0, _Seen()
         corrected = revisions.corrections().get(task.name)
         group_rows: list[Question] = []
         for place, question in source.questions():
             if isinstance(question, DataError):
-                seen.add("rows cannot be read", place)
+                faults.add("rows cannot be read", place)
                 continue
             readable += 1
             forms += "-" in question.groups.get("qid", "")
             group = question.groups.get(task.by, "")
             if not _known(task, group):
-                seen.add(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
+                faults.add(f"questions are of {task.by} {group[:60]!r}, which is not known", place)
             if corrected is not None and group == corrected.group:
                 group_rows.append(question)
             if any(isinstance(blob, Unreadable) for blob in _blobs(source.shown(question))):
-                seen.add(MISSING, place)
-        said = [*source.remarks(), *seen.lines(source.file)]
-        if MISSING in seen:
+                faults.add(MISSING, place)
+        lines = [*source.remarks(), *faults.lines(source.file)]
+        if MISSING in faults:
             among = f" ({', '.join(task.media)})" if task.media else ""
-            said.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
+            lines.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
         if corrected is not None and revisions.of_data(task.name, source.content(), group_rows) == "before":
-            said.append(
+            lines.append(
                 f"{source.file}: these are {corrected.name('before')}. {corrected.sentence()}. Fetch the data again: figures "
                 "over these answers are comparable only with figures over the same ones"
             )
         if task.name == "3dsrbench" and readable and not forms:
-            said.append(f"{source.file}: no question is there in a rotated or flipped form; 3dsr_circular has them")
-        return said if part else [*said, *short(task, source.file, readable)]
+            lines.append(f"{source.file}: no question is there in a rotated or flipped form; 3dsr_circular has them")
+        return lines if part else [*lines, *short(task, source.file, readable)]
 
-    return found
+    return data_notices
 
 
 def short(task: Task, file: str, readable: int) -> list[str]:
@@ -144,14 +146,14 @@ def short(task: Task, file: str, readable: int) -> list[str]:
 def both(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
     """`notices` of a set in halves: their questions together against the whole set's."""
 
-    def found(data: Data) -> list[str]:
+    def size_notice(data: Data) -> list[str]:
         sources = [locate.source(task, part, data) for part in parts]
-        if any(isinstance(one, carried.KeptQuestions) for one in sources):
+        if any(isinstance(source, carried.KeptQuestions) for source in sources):
             return []
-        readable = sum(1 for one in sources for _, question in one.questions() if isinstance(question, Question))
+        readable = sum(1 for source in sources for _, question in source.questions() if isinstance(question, Question))
         return short(task, str(data.path), readable)
 
-    return found
+    return size_notice
 
 
 class _Seen:
@@ -160,17 +162,17 @@ class _Seen:
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
 
-    def __contains__(self, what: str) -> bool:
-        return what in self._found
+    def __contains__(self, fault: str) -> bool:
+        return fault in self._found
 
-    def add(self, what: str, place: str) -> None:
+    def add(self, fault: str, place: str) -> None:
         """One more row."""
-        count, first = self._found.get(what, (0, place))
-        self._found[what] = (count + 1, first)
+        count, first = self._found.get(fault, (0, place))
+        self._found[fault] = (count + 1, first)
 
     def lines(self, file: str) -> list[str]:
         """One line a thing; of many, the first few."""
-        lines = [f"{file}: {count:,} {what} ({first} the first)" for what, (count, first) in self._found.items()]
+        lines = [f"{file}: {count:,} {fault} ({first} the first)" for fault, (count, first) in self._found.items()]
         return [*lines[:MOST_LINES], *([f"{file}: {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
 
 
@@ -179,8 +181,8 @@ def _known(task: Task, group: str) -> bool:
     return group in task.groups or any(group in made for made in MADE_OF.values())
 
 
-def _blobs(shown: prompts.Shown) -> Iterator[Blob]:
-    yield from shown.images
-    yield from (frame for clip in shown.segments for frame in clip)
-    if shown.video is not None:
-        yield shown.video
+def _blobs(media: prompts.Shown) -> Iterator[Blob]:
+    yield from media.images
+    yield from (frame for clip in media.segments for frame in clip)
+    if media.video is not None:
+        yield media.video

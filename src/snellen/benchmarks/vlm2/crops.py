@@ -55,11 +55,11 @@ class Boxes(Struct, frozen=True):
         """
         box = self.by_image.get(plain(name))
         if box is None:
-            near = difflib.get_close_matches(plain(name), self.by_image, 1)
+            similar = difflib.get_close_matches(plain(name), self.by_image, 1)
             return Unreadable(
                 f"{blob.key}#no-box",
                 f"{self.file}: no box for the image {name}"
-                + (f"; the nearest name in it is {near[0]}" if near else ""),
+                + (f"; the nearest name in it is {similar[0]}" if similar else ""),
                 "Add its box, under the path that the question file gives.",
             )
         corners = ",".join(f"{value!r}" for value in (box.x0, box.y0, box.x1, box.y1))
@@ -68,20 +68,20 @@ class Boxes(Struct, frozen=True):
 
     def notices(self, names: Iterable[str]) -> list[str]:
         """What does not fit together: boxes for images that no question shows, images without a box."""
-        asked = {plain(name) for name in names}
-        unknown, missing = sorted(self.by_image.keys() - asked), sorted(asked - self.by_image.keys())
-        found = []
+        images = {plain(name) for name in names}
+        unknown, missing = sorted(self.by_image.keys() - images), sorted(images - self.by_image.keys())
+        lines = []
         if unknown:
-            found.append(
+            lines.append(
                 f"{self.file}: {len(unknown):,} of {len(self.by_image):,} images in it are shown by no question "
                 f"(the first is {unknown[0]})"
             )
         if missing:
-            found.append(
-                f"{self.file}: {len(missing):,} of {len(asked):,} images have no box; their questions fail "
+            lines.append(
+                f"{self.file}: {len(missing):,} of {len(images):,} images have no box; their questions fail "
                 f"(the first is {missing[0]})"
             )
-        return found
+        return lines
 
 
 def plain(name: str) -> str:
@@ -126,9 +126,9 @@ def read_boxes(path: Path) -> Boxes:
         if name not in best or score > best[name][0]:
             best[name] = score, box
     if faults:
-        more = f"; {len(faults) - 1:,} more rows are at fault" if len(faults) > 1 else ""
+        others = f"; {len(faults) - 1:,} more rows are at fault" if len(faults) > 1 else ""
         raise DataError(
-            faults[0] + more,
+            faults[0] + others,
             "A row is {image, box: [x0, y0, x1, y1]} or has columns x0 to y1: pixels of the upright picture, "
             "x0 < x1 and y0 < y1.",
         )
@@ -142,20 +142,20 @@ def _row(row: Mapping[str, Any], where: str) -> tuple[str, Box, float]:
     name = row.get("image")
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"image is {name!r}; the path of an image was expected")
-    given = row.get("box")
-    if given is None:
+    box = row.get("box")
+    if box is None:
         missing = [corner for corner in CORNERS if row.get(corner) in (None, "")]
         if missing:
             raise ValueError(f"neither box nor {', '.join(missing)}")
-        given = [row[corner] for corner in CORNERS]
-    if isinstance(given, str):
+        box = [row[corner] for corner in CORNERS]
+    if isinstance(box, str):
         try:
-            given = msgspec.json.decode(given)
+            box = msgspec.json.decode(box)
         except (msgspec.DecodeError, RecursionError):
-            raise ValueError(f"box is {given!r}; [x0, y0, x1, y1] was expected") from None
-    if not isinstance(given, list) or len(given) != len(CORNERS):
-        raise ValueError(f"box is {given!r}; four numbers, x0, y0, x1, y1, were expected")
-    x0, y0, x1, y1 = (_number(value, corner) for value, corner in zip(given, CORNERS, strict=True))
+            raise ValueError(f"box is {box!r}; [x0, y0, x1, y1] was expected") from None
+    if not isinstance(box, list) or len(box) != len(CORNERS):
+        raise ValueError(f"box is {box!r}; four numbers, x0, y0, x1, y1, were expected")
+    x0, y0, x1, y1 = (_number(value, corner) for value, corner in zip(box, CORNERS, strict=True))
     if x1 <= x0 or y1 <= y0:
         raise ValueError(f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} is empty (were width and height given?)")
     if max(map(abs, (x0, y0, x1, y1))) <= 1:
@@ -164,13 +164,13 @@ def _row(row: Mapping[str, Any], where: str) -> tuple[str, Box, float]:
     return plain(name), Box(x0, y0, x1, y1, where), -math.inf if score in (None, "") else _number(score, "score")
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, label: str) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{what} is {value!r}; a finite number was expected")
+        raise ValueError(f"{label} is {value!r}; a finite number was expected")
     return number
 
 

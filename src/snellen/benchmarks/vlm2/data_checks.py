@@ -45,15 +45,15 @@ class Survey:
     unpaired: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
-    def lines(self, subtask: Subtask, found: Questions) -> list[str]:
+    def lines(self, subtask: Subtask, questions: Questions) -> list[str]:
         """One line for each thing that is odd, and none where nothing is."""
-        whole = {pair for pair, halves in self.halves.items() if {"p", "n"} <= halves}
-        broken = [pair for pair in self.halves if pair not in whole]
+        complete = {pair for pair, halves in self.halves.items() if {"p", "n"} <= halves}
+        broken = [pair for pair in self.halves if pair not in complete]
         if subtask.family != "pair":
             units = self.rows
         else:
-            units = len(self.halves) if subtask.cue == "gc" else len(whole)
-        lines = [*found.remarks]
+            units = len(self.halves) if subtask.cue == "gc" else len(complete)
+        lines = [*questions.remarks]
         if units != subtask.units:
             lines.append(f"{units:,} {UNITS[subtask.family]}; published figures are of {subtask.units}")
         if broken:
@@ -68,28 +68,28 @@ class Survey:
                 f"{_many(self.texts, 'gold answer')} given as text, at which the authors' scripts stop: "
                 f"{_first(self.texts)}"
             )
-        for what, reasons in (
+        for problem, reasons in (
             ("cannot be read", self.unreadable),
             ("cannot be asked", self.faulty),
             ("with a picture that cannot be had", self.unshown),
         ):
             if reasons:
-                lines.append(f"{_many(reasons, 'row')} {what}: {_first(reasons, '; ')}")
+                lines.append(f"{_many(reasons, 'row')} {problem}: {_first(reasons, '; ')}")
         return lines
 
 
-def survey(subtask: Subtask, found: Questions) -> Survey:
+def survey(subtask: Subtask, questions: Questions) -> Survey:
     """Go over the questions once. Pictures are looked for and not read."""
     about = Survey()
-    for line, row in found.rows():
+    for line, row in questions.rows():
         about.rows += 1
         if isinstance(row, DataError):
             about.unreadable.append(row.message)
             continue
         about.names.update(locate.names(subtask, row))
         if fault := row_fault(subtask, row):
-            about.faulty.append(f"{found.file}, line {line:,}: {fault}")
-        elif lost := next((blob for blob in found.shown(line, row) if isinstance(blob, Unreadable)), None):
+            about.faulty.append(f"{questions.file}, line {line:,}: {fault}")
+        elif lost := next((blob for blob in questions.shown(line, row) if isinstance(blob, Unreadable)), None):
             about.unshown.append(lost.message)
         name = parse_row.row_id(subtask, row)
         if subtask.family == "pair":
@@ -115,7 +115,7 @@ def row_fault(subtask: Subtask, row: Row) -> str:
         vid = row.get("vid")
         return "" if isinstance(vid, str) and vid else f"'vid' is {_brief(vid)}; the name of a video was expected"
     images = row.get("images")
-    if not isinstance(images, list) or not all(isinstance(one, str) for one in images):
+    if not isinstance(images, list) or not all(isinstance(name, str) for name in images):
         return f"'images' is {_brief(images)}; a list of paths was expected"
     if len(images) < LEAST_IMAGES:
         return f"{len(images)} image{'' if len(images) == 1 else 's'} in the row; {LEAST_IMAGES} or more were expected"
@@ -123,13 +123,13 @@ def row_fault(subtask: Subtask, row: Row) -> str:
 
 
 def _brief(value: Any) -> str:
-    shown = ascii(value)
-    return "missing" if value is None else shown if len(shown) <= 80 else shown[:80] + "..."
+    text = ascii(value)
+    return "missing" if value is None else text if len(text) <= 80 else text[:80] + "..."
 
 
-def _many(found: Sequence[str], what: str) -> str:
-    return f"{len(found):,} {what}{'' if len(found) == 1 else 's'}"
+def _many(items: Sequence[str], noun: str) -> str:
+    return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def _first(found: Sequence[str], mark: str = ", ") -> str:
-    return mark.join(found[:NAMED]) + (f"{mark}..." if len(found) > NAMED else "")
+def _first(items: Sequence[str], mark: str = ", ") -> str:
+    return mark.join(items[:NAMED]) + (f"{mark}..." if len(items) > NAMED else "")

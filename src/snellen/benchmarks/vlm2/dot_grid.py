@@ -54,12 +54,12 @@ class Grid(Struct, frozen=True):
 def grid_of(options: Mapping[str, str]) -> Grid:
     """`-o grid` and `-o grid-color`. Raises UsageError."""
     text = options.get("grid", "6x6")
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or not all(1 <= int(number) <= MOST_DOTS for number in found.groups()):
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or not all(1 <= int(number) <= MOST_DOTS for number in match.groups()):
         raise UsageError(
             f"grid={text!r}: columns x rows was expected, each from 1 to {MOST_DOTS}", "The default is 6x6."
         )
-    return Grid(int(found[1]), int(found[2]), *_colours(options.get("grid-color", "white/black")))
+    return Grid(int(match[1]), int(match[2]), *_colours(options.get("grid-color", "white/black")))
 
 
 def _colours(text: str) -> tuple[Colour, Colour]:
@@ -68,19 +68,19 @@ def _colours(text: str) -> tuple[Colour, Colour]:
 
     names = [name.strip() for name in text.split("/")]
     try:
-        found = [ImageColor.getrgb(name)[:3] for name in names]
+        colours = [ImageColor.getrgb(name)[:3] for name in names]
     except ValueError as error:
-        found, why = [], str(error)
+        colours, why = [], str(error)
     else:
-        why = f"{len(found)} colours"
-    if len(found) not in (1, 2):
+        why = f"{len(colours)} colours"
+    if len(colours) not in (1, 2):
         raise UsageError(
             f"grid-color={text!r}: a colour, or colour/outline, was expected: {why}",
             "Colours are names (yellow) or #rrggbb.",
         )
-    if len(found) == 1:
-        found.append(max(((0, 0, 0), (255, 255, 255)), key=lambda outline: contrast(found[0], outline)))
-    colour, outline = found
+    if len(colours) == 1:
+        colours.append(max(((0, 0, 0), (255, 255, 255)), key=lambda outline: contrast(colours[0], outline)))
+    colour, outline = colours
     if contrast(colour, outline) < LEAST_CONTRAST:
         raise UsageError(
             f"grid-color={text!r}: colour and outline have a contrast of {contrast(colour, outline):.1f} to 1; "
@@ -90,9 +90,9 @@ def _colours(text: str) -> tuple[Colour, Colour]:
     return colour, outline
 
 
-def contrast(one: Colour, other: Colour) -> float:
+def contrast(first: Colour, second: Colour) -> float:
     """Contrast ratio of two colours, 1 to 21 (Web Content Accessibility Guidelines 2.2)."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
+    dark, light = sorted((_luminance(first), _luminance(second)))
     return (light + 0.05) / (dark + 0.05)
 
 

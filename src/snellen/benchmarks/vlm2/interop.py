@@ -69,7 +69,7 @@ def place(subtask: Subtask, model: str, stamp: str) -> Path:
     return folder / f"{model}_{stamp}_answers.jsonl"
 
 
-def row(subtask: Subtask, asked: Mapping[str, Any], answer: str) -> dict[str, Any]:
+def row(subtask: Subtask, question: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """One line of a result file.
 
     General cues: q_id, task, question, edit_prompt (`edited_prompt` of the question), model_answer, gt_answer. Object
@@ -77,13 +77,17 @@ def row(subtask: Subtask, asked: Mapping[str, Any], answer: str) -> dict[str, An
     gt_answer, empty where there is none.
     """
     if subtask.family == "video":
-        return {**asked, "model_answer": answer, "gt_answer": asked.get("gt_answer", "")}
-    given = (
-        {"task": asked.get("task"), "question": asked.get("question"), "edit_prompt": asked.get("edited_prompt")}
+        return {**question, "model_answer": answer, "gt_answer": question.get("gt_answer", "")}
+    shared = (
+        {
+            "task": question.get("task"),
+            "question": question.get("question"),
+            "edit_prompt": question.get("edited_prompt"),
+        }
         if subtask.cue == "gc"
-        else {"type": asked.get("type"), "question": asked.get("question")}
+        else {"type": question.get("type"), "question": question.get("question")}
     )
-    return {"q_id": asked.get("q_id"), **given, "model_answer": answer, "gt_answer": asked.get("gt_answer")}
+    return {"q_id": question.get("q_id"), **shared, "model_answer": answer, "gt_answer": question.get("gt_answer")}
 
 
 def _notes(counted: Counter[str]) -> Iterator[str]:
@@ -193,13 +197,13 @@ def _lengths(subtask: Subtask, data: Data, path: Path) -> tuple[dict[int, tuple[
             f"Give it: --data {subtask.questions} (or the zip, or the folder that holds it).",
         )
     pool: dict[tuple[int, int], tuple[int, int]] = {}
-    found: dict[int, tuple[int, int]] = {}
+    by_id: dict[int, tuple[int, int]] = {}
     questions = where_questions(subtask, data)
     for _, row in questions.rows():
         if not isinstance(row, DataError):
             both = parse_row.lengths(row)
-            found[_key(subtask, row, type(row.get("q_id")) is str)] = pool.setdefault(both, both)
-    return found, path.suffix.lower() in JSON and not questions.file.lower().endswith(".tsv")
+            by_id[_key(subtask, row, type(row.get("q_id")) is str)] = pool.setdefault(both, both)
+    return by_id, path.suffix.lower() in JSON and not questions.file.lower().endswith(".tsv")
 
 
 def _kit(subtask: Subtask, path: Path, problems: Problems) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
@@ -226,22 +230,22 @@ def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
     be written as text.
     """
     images = _listed(row.get("image_path")) or _listed(row.get("image"))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "q_id": vlmevalkit_tsv.q_id(subtask, str(row.get("index"))),
         "question": row.get("question"),
         "gt_answer": row.get("answer"),
         "images": images,
     }
-    if isinstance(found["gt_answer"], str):
-        found["gt_answer"] = vlmevalkit_tsv.gold(subtask, found["gt_answer"])
+    if isinstance(fields["gt_answer"], str):
+        fields["gt_answer"] = vlmevalkit_tsv.gold(subtask, fields["gt_answer"])
     length = row.get("image_seq_len")
     if isinstance(length, str) and length.isdecimal():
         length = int(length)
     if isinstance(length, (int, float)) and length == length:
-        found["image_seq_len"] = length
+        fields["image_seq_len"] = length
     elif images:
-        found["image_seq_len"] = len(images)
-    return found
+        fields["image_seq_len"] = len(images)
+    return fields
 
 
 def _listed(value: Any) -> list[Any]:
@@ -342,8 +346,8 @@ def _every_category(path: Path, data: Data, problems: Problems) -> Answered:
             strange += 1
             problems.add(where, f"category {str(row.get('category'))[:40]!r} is none of VLM2-Bench's")
             continue
-        one = iter([(where, kit_row(subtask, row), row.get("prediction"))])
-        for sample, record in _scored(subtask, one, problems, data):
+        rows = iter([(where, kit_row(subtask, row), row.get("prediction"))])
+        for sample, record in _scored(subtask, rows, problems, data):
             turn = seen[(subtask.name, sample.id)] = seen.get((subtask.name, sample.id), -1) + 1
             name = f"{subtask.name}/{sample.id}" + (f"#{turn + 1}" if turn else "")
             meta = {**sample.meta, "task": subtask.name, **({"turn": turn} if turn else {})}

@@ -99,8 +99,8 @@ def question_file(tree: Tree, subtask: Subtask) -> str | None:
 
 
 def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
-    found = [name for name in tree.names() if name.endswith(endings)]
-    return min(found, key=lambda name: (name.count("/"), name), default=None)
+    names = [name for name in tree.names() if name.endswith(endings)]
+    return min(names, key=lambda name: (name.count("/"), name), default=None)
 
 
 def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
@@ -109,7 +109,7 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
     own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
     prefixes = [own]
     if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
-        others = {one[: one.index(inner)] + inner for one in tree.names() if f"/{inner}" in f"/{one}"}
+        others = {member[: member.index(inner)] + inner for member in tree.names() if f"/{inner}" in f"/{member}"}
         prefixes += [] if own in others else sorted(others)
     return Pictures(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
 
@@ -133,7 +133,7 @@ def above_file(path: Path, subtask: Subtask) -> Pictures:
 
 def check_right_file(path: Path, subtask: Subtask) -> None:
     """Raises DataError where a file has the name of another subtask's question file."""
-    other = {one.questions: one.name for one in SUBTASKS}.get(path.name)
+    other = {known.questions: known.name for known in SUBTASKS}.get(path.name)
     if other is not None and other != subtask.name:
         raise DataError(
             f"{path} holds the questions of vlm2/{other}; those of vlm2/{subtask.name} were expected",
@@ -143,5 +143,5 @@ def check_right_file(path: Path, subtask: Subtask) -> None:
 
 def inside(folder: Path, endings: tuple[str, ...], containing: str) -> Path | None:
     """The first file right in a folder whose name contains and ends with these, in lower case."""
-    found = (path for path in folder.iterdir() if containing in path.name.lower())
-    return min((path for path in found if path.name.lower().endswith(endings)), default=None)
+    paths = (path for path in folder.iterdir() if containing in path.name.lower())
+    return min((path for path in paths if path.name.lower().endswith(endings)), default=None)

@@ -134,10 +134,10 @@ def _lines(blob: Blob) -> int:
 
 
 def _left_out(tree: Tree) -> str:
-    shown = "; ".join(error.message for error in islice(tree.left_out.values(), NAMED))
+    reasons = "; ".join(error.message for error in islice(tree.left_out.values(), NAMED))
     count = len(tree.left_out)
     many = "1 member is" if count == 1 else f"{count:,} members are"
-    return f"{tree.path}: {many} not read: {shown}{'; ...' if count > NAMED else ''}"
+    return f"{tree.path}: {many} not read: {reasons}{'; ...' if count > NAMED else ''}"
 
 
 def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
@@ -153,21 +153,21 @@ def digest(subtask: Subtask, data: Data) -> str:
     Raises:
         UsageError, DataError: as `questions`; the question file cannot be read.
     """
-    found = questions(subtask, data)
+    source = questions(subtask, data)
     pictures = (
         (name, blob)
-        for line, row in found.rows()
+        for line, row in source.rows()
         if not isinstance(row, DataError)
-        for name, blob in zip(names(subtask, row), found.shown(line, row), strict=False)
+        for name, blob in zip(names(subtask, row), source.shown(line, row), strict=False)
         if not isinstance(blob, KitPicture)
     )
-    return content_digest(found.content(), pictures, f"{found.file}\0{subtask.name}")
+    return content_digest(source.content(), pictures, f"{source.file}\0{subtask.name}")
 
 
 def names(subtask: Subtask, row: Row) -> list[str]:
     """Paths of a row's pictures, or the name of its video, as the row gives them; what is no text is left out."""
-    found: Any = [row.get("vid")] if subtask.family == "video" else row.get("images")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    values: Any = [row.get("vid")] if subtask.family == "video" else row.get("images")
+    return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
 
 
 def _shown(subtask: Subtask, file: str, pictures: Pictures, line: int, row: Row) -> list[Blob]:
@@ -198,8 +198,8 @@ def _sha256(blob: Blob) -> str:
 
 
 def _once(path: Path) -> str:
-    found = regular_file(path)
-    return _file_digest(path, found.st_mtime_ns, found.st_size)
+    status = regular_file(path)
+    return _file_digest(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=2)

@@ -80,22 +80,22 @@ def pairs(subtask: Subtask, scores: Scores, profile: str) -> dict[str, Units]:
     count = len(keys)
     half, right = half[known], right[known]
 
-    def of(which: str, weights: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.bincount(index, weights=weights & (half == which), minlength=count).astype(np.float64)
+    def of(side: str, weights: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.bincount(index, weights=weights & (half == side), minlength=count).astype(np.float64)
 
     everything = np.ones(len(half), dtype=bool)
-    there = {which: of(which, everything) for which in "pn"}
-    good = {which: of(which, right) for which in "pn"}
+    present = {side: of(side, everything) for side in "pn"}
+    good = {side: of(side, right) for side in "pn"}
     if profile == "strict":
-        halves = {which: (there[which] > 0) & (good[which] == there[which]) for which in "pn"}
+        halves = {side: (present[side] > 0) & (good[side] == present[side]) for side in "pn"}
     else:
-        halves = {which: good[which] > 0 for which in "pn"}
-    kept = np.ones(count, dtype=bool)
+        halves = {side: good[side] > 0 for side in "pn"}
+    selected = np.ones(count, dtype=bool)
     if subtask.cue != "gc" and profile != "strict":
-        kept = (there["p"] > 0) & (there["n"] > 0)
-    found = {"pair": halves["p"] & halves["n"], "positive": halves["p"], "negative": halves["n"]}
-    group = keys[kept] // repeats
-    return {f"{name}_accuracy": Units(one[kept].astype(np.float64), group) for name, one in found.items()}
+        selected = (present["p"] > 0) & (present["n"] > 0)
+    results = {"pair": halves["p"] & halves["n"], "positive": halves["p"], "negative": halves["n"]}
+    group = keys[selected] // repeats
+    return {f"{name}_accuracy": Units(values[selected].astype(np.float64), group) for name, values in results.items()}
 
 
 def counts(scores: Scores, profile: str) -> dict[str, Units]:
@@ -109,30 +109,32 @@ def counts(scores: Scores, profile: str) -> dict[str, Units]:
     without = _strings(scores, "no_gold")
     gold = ~scores.has("unscored") & ((without == "") if profile in KIT else (without != "yes"))
     if profile in KIT or profile == "strict":
-        found = {
+        units = {
             "count_score_all": Units(value[gold], scores.group[gold]),
             "count_exact": Units(right[gold], scores.group[gold]),
         }
         if profile == "strict":
             usable = (gold & ~scores.has("invalid") & ~scores.has("error"))[gold]
-            found["usable_rate"] = Units(usable.astype(np.float64), scores.group[gold])
-        return found
+            units["usable_rate"] = Units(usable.astype(np.float64), scores.group[gold])
+        return units
     usable = gold & ~scores.has("invalid") & ~scores.has("error")
-    found = {
+    units = {
         "count_score_usable": Units(value[usable], scores.group[usable]),
         "count_score_all": Units(value, scores.group),
         "count_exact": Units(right, scores.group),
         "usable_rate": Units(usable.astype(np.float64), scores.group),
     }
     if profile == "paper":
-        found = {"count_score_all": found.pop("count_score_all"), **found}
-    return found
+        units = {"count_score_all": units.pop("count_score_all"), **units}
+    return units
 
 
 def groupings(scores: Scores, profile: str) -> dict[str, Units]:
     """`grouping_accuracy`: right rows of all rows."""
-    kept = ~scores.has("unscored")
-    return {"grouping_accuracy": Units(scores.has("correct").astype(np.float64)[kept], scores.group[kept])}
+    scored_rows = ~scores.has("unscored")
+    return {
+        "grouping_accuracy": Units(scores.has("correct").astype(np.float64)[scored_rows], scores.group[scored_rows])
+    }
 
 
 def videos(scores: Scores, profile: str) -> dict[str, Units]:
@@ -142,8 +144,10 @@ def videos(scores: Scores, profile: str) -> dict[str, Units]:
     if profile == "strict":
         judged &= scores.value <= 1.0
     return {
-        f"video_{which.lower()}": Units(scores.value[judged & (form == which)], scores.group[judged & (form == which)])
-        for which in ("AB", "ABA")
+        f"video_{clip_form.lower()}": Units(
+            scores.value[judged & (form == clip_form)], scores.group[judged & (form == clip_form)]
+        )
+        for clip_form in ("AB", "ABA")
     }
 
 
@@ -158,12 +162,12 @@ def figures(subtask: Subtask, scores: Scores, profile: str) -> dict[str, Units]:
     return {} if profile in KIT else videos(scores, profile)
 
 
-def headline(subtask: Subtask, found: Mapping[str, Units]) -> list[tuple[float, Units]]:
+def headline(subtask: Subtask, by_name: Mapping[str, Units]) -> list[tuple[float, Units]]:
     """What a subtask's headline is the weighted mean of; empty where it cannot be told."""
     if subtask.family == "video":
         # An empty class counts as 0 in the authors' script; nothing judged at all is no score.
-        return [(0.5, units) for units in found.values()] if any(len(u.value) for u in found.values()) else []
-    first = next(iter(found.values()), None)
+        return [(0.5, units) for units in by_name.values()] if any(len(u.value) for u in by_name.values()) else []
+    first = next(iter(by_name.values()), None)
     return [] if first is None or not len(first.value) else [(1.0, first)]
 
 
@@ -200,11 +204,11 @@ def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
     """The summary of one subtask: its figures, then how many replies could not be read, and how many failed."""
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
-        found = figures(subtask, scores, profile)
+        by_name = figures(subtask, scores, profile)
         guess = chances(subtask, scores)
-        metrics = [metric(name, units, scores, guess.get(name)) for name, units in found.items()]
-        if subtask.family == "video" and found:
-            metrics.insert(0, weighted("video_score", headline(subtask, found), scores))
+        metrics = [metric(name, units, scores, guess.get(name)) for name, units in by_name.items()]
+        if subtask.family == "video" and by_name:
+            metrics.insert(0, weighted("video_score", headline(subtask, by_name), scores))
         return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
     return summarize
@@ -229,21 +233,23 @@ def of_suite(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Met
             own = of_subtask(subtask)(part, profile)
             if own and own[0].chance is not None:
                 guesses[name] = own[0].chance
-            rest += [structs.replace(one, name=f"{name}/{one.name}") for one in own]
-        found = []
+            rest += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]
+        overall = []
         for title, wanted in (
             ("overall_8", [n for n, s in members.items() if s.family != "video"]),
             ("overall_9", list(members)),
         ):
             if profile in KIT and title == "overall_9":
                 continue
-            whole = all(heads.get(name) for name in wanted)
-            parts = [(w / len(wanted), units) for name in wanted for w, units in heads.get(name, ())] if whole else []
+            complete = all(heads.get(name) for name in wanted)
+            parts = (
+                [(w / len(wanted), units) for name in wanted for w, units in heads.get(name, ())] if complete else []
+            )
             known = [guesses[name] for name in wanted if name in guesses]
             chance = sum(known) / len(wanted) if len(known) == len(wanted) else None
-            mine = scores.select(np.isin(_strings(scores, "task"), wanted))
-            found.append(weighted(title, parts, mine, chance))
-        return found + rest
+            selected = scores.select(np.isin(_strings(scores, "task"), wanted))
+            overall.append(weighted(title, parts, selected, chance))
+        return overall + rest
 
     return summarize
 
@@ -262,12 +268,12 @@ def chances(subtask: Subtask, scores: Scores) -> dict[str, float]:
     if subtask.family != "count" or column is None:
         return {}
     lengths = {code: int(name) for code, name in enumerate(column.names)}
-    seen = np.bincount(column.codes[column.codes >= 0], minlength=len(lengths))
-    if not seen.sum() or any(length < 1 for length in lengths.values()):
+    occurrences = np.bincount(column.codes[column.codes >= 0], minlength=len(lengths))
+    if not occurrences.sum() or any(length < 1 for length in lengths.values()):
         return {}
     expected = {code: _guessed(length) for code, length in lengths.items()}
-    score = float(sum(seen[code] * expected[code] for code in lengths) / seen.sum())
-    exact = float(sum(seen[code] / length for code, length in lengths.items()) / seen.sum())
+    score = float(sum(occurrences[code] * expected[code] for code in lengths) / occurrences.sum())
+    exact = float(sum(occurrences[code] / length for code, length in lengths.items()) / occurrences.sum())
     return {"count_score_usable": score, "count_score_all": score, "count_exact": exact}
 
 

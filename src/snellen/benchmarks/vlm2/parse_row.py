@@ -35,35 +35,34 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         meta: more meta, such as the prompting variant; `images` and `shown` where the row itself does not tell.
     """
     gold = row.get("gt_answer")
-    found: dict[str, Any] = meta  # a dict of this call's own
     if isinstance(gold, str) and subtask.family != "video":
-        found["gold"] = gold
-    for ours, theirs in BROKEN_DOWN_BY:
-        value = row.get(theirs)
+        meta["gold"] = gold
+    for field, column in BROKEN_DOWN_BY:
+        value = row.get(column)
         if value and isinstance(value, str):
-            found[ours] = value
+            meta[field] = value
     name = row_id(subtask, row)
     group = ""
     options: Mapping[str, str] = {}
     if subtask.family == "pair":
         places = place(subtask, row.get("q_id"), gold)
-        found |= places
+        meta |= places
         group = places.get("pair", "")
         if subtask.cue == "gc":
             name = f"{name}_{places['half']}" if "half" in places else f"{name}_?"
     elif subtask.family == "count":
-        if "images" not in found:
-            found["images"], found["shown"] = lengths(row)
+        if "images" not in meta:
+            meta["images"], meta["shown"] = lengths(row)
         if type(gold) is not int and kit_count(gold) is None:
-            found["no_gold"] = "yes" if _counted(gold) is None else "vlmevalkit"
+            meta["no_gold"] = "yes" if _counted(gold) is None else "vlmevalkit"
     elif subtask.family == "group":
         options = choices(row.get("question"))
     elif subtask.family == "video":
-        found["form"] = "ABA" if "ABA" in name else "AB"
+        meta["form"] = "ABA" if "ABA" in name else "AB"
     if prompt.parts:
-        found["row"] = {key: value for key, value in row.items() if key not in NOT_OF_THE_ROW}
+        meta["row"] = {key: value for key, value in row.items() if key not in NOT_OF_THE_ROW}
     if turn:
-        found["turn"] = turn
+        meta["turn"] = turn
         name = f"{name}#{turn + 1}"
     return Sample(
         id=name,
@@ -72,7 +71,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
         kind=KINDS[subtask.family],
         options=options,
         group=group,
-        meta=found,
+        meta=meta,
     )
 
 
@@ -131,21 +130,21 @@ def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
     """
     if subtask.cue == "gc":
         whole = isinstance(q_id, float) and q_id.is_integer()
-        found = {"pair": "" if q_id is None else str(int(q_id) if whole else q_id)}
+        places = {"pair": "" if q_id is None else str(int(q_id) if whole else q_id)}
         if isinstance(gold, str) and gold in HALVES:
-            found["half"] = HALVES[gold]
-        return found
+            places["half"] = HALVES[gold]
+        return places
     if not isinstance(q_id, str):
         return {}
-    found = {}
+    places = {}
     kit, mark, _ = q_id.rpartition("_")
     name = q_id.removeprefix("tf_") if subtask.cue == "pc" else q_id
     main, split, half = name.partition("_")
     if split and half in ("p", "n"):
-        found |= {"pair": main, "half": half}
-    if mark and kit != found.get("pair"):
-        found["kit_pair"] = kit
-    return found
+        places |= {"pair": main, "half": half}
+    if mark and kit != places.get("pair"):
+        places["kit_pair"] = kit
+    return places
 
 
 def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -154,9 +153,9 @@ def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
     The authors': `image_seq_len`, else the length of the list `image_seq`, else 2; `images` is not looked at.
     VLMEvalKit: `image_seq_len`, else the number of images, else 2.
     """
-    given = row.get("image_seq_len")
-    if type(given) is int or (isinstance(given, float) and isfinite(given)):
-        return int(given), int(given)
+    length = row.get("image_seq_len")
+    if type(length) is int or (isinstance(length, float) and isfinite(length)):
+        return int(length), int(length)
     sequence, images = row.get("image_seq"), row.get("images")
     return (
         len(sequence) if isinstance(sequence, list) else DEFAULT_LENGTH,

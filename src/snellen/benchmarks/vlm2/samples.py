@@ -61,36 +61,36 @@ def digest(subtask: Subtask) -> Callable[[Data], str]:
 def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
     """The benchmark's `notices`: counts that differ from the published ones, incomplete pairs, what cannot be read."""
 
-    def found(data: Data) -> list[str]:
+    def data_notices(data: Data) -> list[str]:
         how = prompts.of(data, subtask)
         read = locate.questions(subtask, data)
         about = survey(subtask, read)
         return [*about.lines(subtask, read), *prompts.notices(how, about.names)]
 
-    return found
+    return data_notices
 
 
 def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
     how = prompts.of(data, subtask)
-    found = locate.questions(subtask, data)
-    seen: dict[str, int] = {}
-    for line, row in found.rows():
+    questions = locate.questions(subtask, data)
+    counts: dict[str, int] = {}
+    for line, row in questions.rows():
         if isinstance(row, DataError):
-            yield _named(partial(_lost, subtask, found.file, line, row), seen)
+            yield _named(partial(_lost, subtask, questions.file, line, row), counts)
         else:
-            yield _named(partial(_asked, subtask, found, how, line, row), seen)
+            yield _named(partial(_question_sample, subtask, questions, how, line, row), counts)
 
 
 def _named(make: Callable[[int], Sample], seen: dict[str, int]) -> Sample:
     """The sample that `make` makes of a turn, with the first turn from 0 on whose id is not taken yet."""
-    one = make(0)
-    first, turn = one.id, seen.get(one.id, 0)
-    while one.id in seen:
-        one = make(turn)
+    sample = make(0)
+    first, turn = sample.id, seen.get(sample.id, 0)
+    while sample.id in seen:
+        sample = make(turn)
         turn += 1
-    seen[one.id] = 1
+    seen[sample.id] = 1
     seen[first] = max(turn, 1)
-    return one
+    return sample
 
 
 def _lost(subtask: Subtask, file: str, line: int, error: DataError, turn: int) -> Sample:
@@ -105,19 +105,19 @@ def _lost(subtask: Subtask, file: str, line: int, error: DataError, turn: int) -
     )
 
 
-def _asked(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row, turn: int) -> Sample:
+def _question_sample(subtask: Subtask, questions: Questions, how: Prompting, line: int, row: Row, turn: int) -> Sample:
     variant: dict[str, Any] = {} if how.variant == "vanilla" else {"prompting": how.variant}
-    return parse_row.sample(subtask, row, _prompt(subtask, found, how, line, row), turn, **variant)
+    return parse_row.sample(subtask, row, _prompt(subtask, questions, how, line, row), turn, **variant)
 
 
-def _prompt(subtask: Subtask, found: Questions, how: Prompting, line: int, row: Row) -> Prompt:
+def _prompt(subtask: Subtask, questions: Questions, how: Prompting, line: int, row: Row) -> Prompt:
     question = row.get("question")
     fault = row_fault(subtask, row)
     if fault:
-        at = f"{found.file}, line {line:,}"
+        at = f"{questions.file}, line {line:,}"
         text = (Text(question),) if isinstance(question, str) and question else ()
         return Prompt((_part(subtask, Unreadable(at, f"{at}: {fault}", MEND)), *text))
-    parts = [_part(subtask, blob) for blob in found.shown(line, row)]
+    parts = [_part(subtask, blob) for blob in questions.shown(line, row)]
     return prompts.compose(how, subtask, parts, locate.names(subtask, row), str(question))
 
 

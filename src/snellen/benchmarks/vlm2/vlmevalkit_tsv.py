@@ -43,8 +43,8 @@ def table(path: Path) -> Table:
     Raises:
         DataError: it cannot be opened, is empty, or lacks a column. A row that cannot be read is kept as the reason.
     """
-    found = regular_file(path)
-    return _gone_through(path, found.st_mtime_ns, found.st_size)
+    status = regular_file(path)
+    return _gone_through(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=2)
@@ -53,26 +53,26 @@ def _gone_through(path: Path, changed: int, size: int) -> Table:
     made = Table(path, opened.header)
     lost: list[KitRow] = []
     before = ""
-    for found in opened.rows:
-        if isinstance(found.cells, DataError):
+    for row in opened.rows:
+        if isinstance(row.cells, DataError):
             # The line's own beginning says which subtask it belonged to, else the row before it does.
-            before = _subtask_of(vlmevalkit_tsv.beginning(path, found.place)) or before
+            before = _subtask_of(vlmevalkit_tsv.beginning(path, row.place)) or before
             if not before:
-                lost.append(found)
+                lost.append(row)
                 continue
         else:
-            category = found.cells["category"].strip().replace("_", "-")
+            category = row.cells["category"].strip().replace("_", "-")
             if category not in BY_NAME:
                 made.strangers[category] = made.strangers.get(category, 0) + 1
                 continue
             before = category
-            made.by_index.setdefault(found.cells["index"], found)
-        made.by_subtask.setdefault(before, []).append(found)
-        made.by_line[found.place.line] = found
+            made.by_index.setdefault(row.cells["index"], row)
+        made.by_subtask.setdefault(before, []).append(row)
+        made.by_line[row.place.line] = row
     if lost:
         first = next(iter(made.by_subtask), SUBTASKS[0].name)
         made.by_subtask[first] = lost + made.by_subtask.get(first, [])
-        made.by_line.update({found.place.line: found for found in lost})
+        made.by_line.update({row.place.line: row for row in lost})
     return made
 
 
@@ -82,16 +82,16 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
     `q_id` is the index without the subtask in front of it, and for gc without the half behind it: the two questions of
     a pair carry one q_id there. `images` has a name for each picture, `image_seq_len` how many there are.
     """
-    whole = table(path)
-    for found in whole.by_subtask.get(subtask.name, ()):
-        if isinstance(found.cells, DataError):
-            yield found.place.line, found.cells
+    questions = table(path)
+    for row in questions.by_subtask.get(subtask.name, ()):
+        if isinstance(row.cells, DataError):
+            yield row.place.line, row.cells
             continue
-        cells = found.cells
-        names = _names(whole, found)
+        cells = row.cells
+        names = _names(questions, row)
         length = cells.get("image_seq_len", "")
         yield (
-            found.place.line,
+            row.place.line,
             {
                 **{name: cell for name, cell in cells.items() if name not in (*NEEDED, "image_path")},
                 "q_id": q_id(subtask, cells["index"]),
@@ -105,25 +105,25 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
 
 def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
     """The pictures of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
-    whole = table(path)
+    questions = table(path)
     at = f"{path}, line {line:,}"
-    found = whole.by_line[line]
-    own = vlmevalkit_tsv.owner(found, whole.by_index)
+    row = questions.by_line[line]
+    own = vlmevalkit_tsv.owner(row, questions.by_index)
     if own is None:
-        return [vlmevalkit_tsv.no_owner(found, at)]
+        return [vlmevalkit_tsv.no_owner(row, at)]
     if paths := _paths(own):
         return [vlmevalkit_tsv.by_end_of_path(name, at, files.find) for name in paths]
-    return vlmevalkit_tsv.pictures(path, whole.header, own)
+    return vlmevalkit_tsv.pictures(path, questions.header, own)
 
 
 def remarks(subtask: Subtask, path: Path) -> list[str]:
     """What is odd about the table: rows of categories that nobody knows; that it has no videos."""
-    found = [
+    lines = [
         f"{path}: rows of the unknown category {name!r}: {count:,}" for name, count in table(path).strangers.items()
     ]
     if subtask.family == "video" and subtask.name not in table(path).by_subtask:
-        found.append(f"{path}: VLMEvalKit's table has no videos; give the official zip for {subtask.name}")
-    return found
+        lines.append(f"{path}: VLMEvalKit's table has no videos; give the official zip for {subtask.name}")
+    return lines
 
 
 def _paths(row: KitRow) -> list[str]:
@@ -131,10 +131,10 @@ def _paths(row: KitRow) -> list[str]:
     return [] if row.filled or isinstance(row.cells, DataError) else listed(row.cells.get("image_path", ""))
 
 
-def _names(whole: Table, found: KitRow) -> list[str]:
-    own = vlmevalkit_tsv.owner(found, whole.by_index)
+def _names(questions: Table, row: KitRow) -> list[str]:
+    own = vlmevalkit_tsv.owner(row, questions.by_index)
     if own is None or isinstance(own.cells, DataError):
-        return [found.reference]
+        return [row.reference]
     return _paths(own) or [f"{own.cells['index']}_{number}.jpg" for number in range(1, own.pictures + 1)]
 
 

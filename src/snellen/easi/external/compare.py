@@ -124,7 +124,7 @@ def _theirs(job: Job, answers: Answers) -> Iterator[tuple[str, float | None, str
     given: dict[str, tuple[float | None, str]] = {}
     for where, row in table_rows(answers.path, Problems()):
         given[where] = (lmms_eval_rows.score_of(row), "") if answers.form == "lmms" else _kit_score(row)
-    for where, question, _ in results.asked(job.task, answers.path, answers.form, Problems()):
+    for where, question, _ in results.question_rows(job.task, answers.path, answers.form, Problems()):
         name = f"{answers.part}/{question.id}" if job.name == "site" else question.id
         value, read = given[where]
         yield name, value, read

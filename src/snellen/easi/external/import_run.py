@@ -171,7 +171,7 @@ def aside(folder: Path) -> Path | None:
 def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[Kept, list[Record]]]:
     suite = job.name == "site"
     inner = results.InFile(problems, one.path.name)
-    for where, question, replies in results.asked(job.task, one.path, one.form, inner):
+    for where, question, replies in results.question_rows(job.task, one.path, one.form, inner):
         asked = sample(question)
         named = structs.replace(asked, id=f"{one.part}/{asked.id}") if suite else asked
         records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]

@@ -35,7 +35,7 @@ from snellen.types import Record, Sample, Score, Text
 def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
     """The row that lmms-eval has of it."""
     meta, options = sample.meta, dict(sample.options)
-    question, gold = asked(sample), str(meta["gold"])
+    question, gold = prompt_text(sample), str(meta["gold"])
     texts = list(options.values())
     name = task.name.replace("vsi-debiased", "vsi-bench")
     if name == "vsi-bench":
@@ -58,25 +58,25 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
         listed = "\n".join(lettered(options))
         return {"question": question, "choices": listed, "answer": gold, "question_type": meta["question_type"]}
     if name == "site":
-        told = {"category": meta["category"], "dataset": meta.get("dataset", "")}
-        return {"question": question, "options": texts, "answer": gold, **told}
+        extra = {"category": meta["category"], "dataset": meta.get("dataset", "")}
+        return {"question": question, "options": texts, "answer": gold, **extra}
     if name == "blink":
-        told = {"sub_task": meta["category"], "choices": texts, "answer": f"({gold})"}
-        return {"idx": sample.id, "question": question, "prompt": question, **told}
+        extra = {"sub_task": meta["category"], "choices": texts, "answer": f"({gold})"}
+        return {"idx": sample.id, "question": question, "prompt": question, **extra}
     if name == "3dsrbench":
         return {"qid": meta["qid"], "question": question, **options, "answer": gold, "category": meta["category"]}
     if name == "embspatial":
-        told = {"relation": meta.get("relation", ""), "data_source": meta["source"]}
-        return {"question_id": own_id(sample), "question": question, "answer_options": texts, "answer": gold, **told}
+        extra = {"relation": meta.get("relation", ""), "data_source": meta["source"]}
+        return {"question_id": own_id(sample), "question": question, "answer_options": texts, "answer": gold, **extra}
     if name == "mmsi-video-bench":
         main, sub = str(meta["task_type"]), str(meta.get("sub_task_type") or "")
         kind = main if sub in ("", main) else f"({main}) {sub}"
         return {"id": own_id(sample), "type": kind, "user_prompt": question, "ground_truth": gold}
     if name == "omnispatial":
-        told = {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
-        return {"id": own_id(sample), "question": question, "options": texts, "gt": gold, **told}
-    told = {"source": meta.get("source", ""), "answer": gold}
-    return {"id": own_id(sample), "task": meta["question_type"], "question": question, **told}
+        extra = {"task_type": meta["task_type"], "sub_task_type": meta.get("sub_task_type", "")}
+        return {"id": own_id(sample), "question": question, "options": texts, "gt": gold, **extra}
+    extra = {"source": meta.get("source", ""), "answer": gold}
+    return {"id": own_id(sample), "task": meta["question_type"], "question": question, **extra}
 
 
 def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
     name = task.name.replace("vsi-debiased", "vsi-bench")
     if name == "3dsrbench":
         row["qid"] = meta["qid"]
-    row["question"] = asked(sample)
+    row["question"] = prompt_text(sample)
     if name in ("blink", "3dsrbench"):
         row |= {letter: options.get(letter) for letter in ("A", "B", "C", "D")}
     elif name in ("vsi-bench", "omnispatial", "mmsi-video-bench"):
@@ -113,10 +113,10 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
     return row
 
 
-def asked(sample: Sample) -> str:
+def prompt_text(sample: Sample) -> str:
     """The words of a prompt, one part a line."""
     parts = [part.text if isinstance(part, Text) else "" for part in sample.prompt.parts]
-    return "\n".join(one for one in parts if one)
+    return "\n".join(text for text in parts if text)
 
 
 def lettered(options: dict[str, str]) -> list[str]:
@@ -126,8 +126,8 @@ def lettered(options: dict[str, str]) -> list[str]:
 
 def own_id(sample: Sample) -> str | int:
     """The sample's id without the half of SITE; a number where it was one."""
-    found: str | int = _index(sample.id, sample.id)
-    return found
+    identifier: str | int = _index(sample.id, sample.id)
+    return identifier
 
 
 def long(task: Task, sample: Sample) -> str:
@@ -179,17 +179,17 @@ def exports(task: Task, part: str = "") -> Mapping[str, Writer]:
 
 def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> dict[str, list[Answer]]:
     """Answers by half ("" where there are no halves), repeats of one sample together."""
-    found: dict[str, list[Answer]] = {}
+    halves: dict[str, list[Answer]] = {}
     for sample, record in answers:
         half = part or (str(sample.meta["task"]) if task.name == "site" else "")
         ok = record.status in ("ok", "refused") and record.response is not None
         reply = record.response.text if ok and record.response is not None else None
-        some = found.setdefault(half, [])
+        some = halves.setdefault(half, [])
         if some and some[-1].sample.id == sample.id:
             some[-1] = Answer(sample, (*some[-1].replies, reply))
         else:
             some.append(Answer(sample, (reply,)))
-    return found
+    return halves
 
 
 def _score(task: Task, profile: str, sample: Sample, reply: str | None) -> Score:
@@ -223,7 +223,7 @@ def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str,
             files.append(write_lines(folder / f"{stamp}_samples_{name}.jsonl", some))
             counts[name] = len(some)
         results |= lmms_metrics(task, rows, half)
-    whole = {
+    document = {
         "results": {
             name: {"alias": name, **{f"{metric},none": value for metric, value in metrics.items()}}
             for name, metrics in results.items()
@@ -236,7 +236,7 @@ def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str,
         "date": stamp,
     }
     path = folder / f"{stamp}_results.json"
-    path.write_text(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     note = f"{lost:,} answers are missing: their resps are null, and they count as wrong"
     return Exported((path, *files), (note,) if lost else ())
 
@@ -284,11 +284,11 @@ def _kit(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str) 
             counted["lost"] += reply is None
             counted["repeats"] += len(answer.replies) - 1
             at = sample.meta.get("row")
-            asked = kit_row(task, sample, at if isinstance(at, int) else number)
-            asked["prediction"] = FAILED if reply is None else reply
+            question_row = kit_row(task, sample, at if isinstance(at, int) else number)
+            question_row["prediction"] = FAILED if reply is None else reply
             score = _score(task, "vlmevalkit", sample, reply)
-            predictions.append(asked)
-            matches.append({**asked, **_matched(task, sample, score)})
+            predictions.append(question_row)
+            matches.append({**question_row, **_matched(task, sample, score)})
             rows.append(_row(task, sample, score.value))
             other = "task_type" if task.by == "sub_task_type" else "sub_task_type"
             finer.append(str(sample.meta.get(other) or ""))

@@ -28,32 +28,38 @@ def values(task: Task, rows: Sequence[ScoredRow], profile: str) -> dict[str, flo
 
 def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[str, dict[str, float]]:
     """Task of lmms-eval's to metric to figure: of BLINK the group and its subtasks, of SITE the half."""
-    found = values(task, rows, "lmms-eval")
-    if not found:
+    figures = values(task, rows, "lmms-eval")
+    if not figures:
         return {}
-    overall = found.pop("overall")
+    overall = figures.pop("overall")
     if task.name == "site":
         name = task.lmms.split(", ")[part == "video"]
         right = micro(rows) or 0.0
-        per = {f"{group}_caa": round(100 * value, 5) for group, value in found.items()}
+        per = {f"{group}_caa": round(100 * value, 5) for group, value in figures.items()}
         return {name: {"accuracy": round(100 * right, 5), "chance_adjusted_acc": round(100 * overall, 5), **per}}
     if task.name == "blink":
-        each = {f"blink_{task.groups.get(group, group.lower())}": {"blink_acc": one} for group, one in found.items()}
+        each = {
+            f"blink_{task.groups.get(group, group.lower())}": {"blink_acc": value} for group, value in figures.items()
+        }
         return {"blink": {"blink_acc": overall}, **each}
     if task.name == "3dsrbench":
         mains: dict[str, list[float]] = {}
         for row in rows:
             if row.value is not None and row.groups.get(task.by) in MAIN:
                 mains.setdefault(MAIN[row.groups[task.by]], []).append(row.value)
-        parts = {f"{name}_accuracy": one for name, one in found.items()}
+        parts = {f"{name}_accuracy": value for name, value in figures.items()}
         return {
-            task.lmms: three_dsr.settings(rows) | {f"{main}_accuracy": mean(one) for main, one in mains.items()} | parts
+            task.lmms: three_dsr.settings(rows)
+            | {f"{main}_accuracy": mean(value) for main, value in mains.items()}
+            | parts
         }
     scale = 100.0 if task.name in ("mmsi-video-bench",) else 1.0
     overall *= 100.0 if task.name in ("mmsi-video-bench", "spar-bench") else 1.0
     digits = 2 if task.name == "mmsi-video-bench" else 6 if vsi_like(task) else 12
-    named = {LMMS_OVERALL[task.name][0]: overall} | {_lmms_name(task, name): one * scale for name, one in found.items()}
-    return {task.lmms: {name: round(one, digits) for name, one in named.items()}}
+    named = {LMMS_OVERALL[task.name][0]: overall} | {
+        _lmms_name(task, name): value * scale for name, value in figures.items()
+    }
+    return {task.lmms: {name: round(value, digits) for name, value in named.items()}}
 
 
 def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
@@ -64,8 +70,8 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
         rows: scored by VLMEvalKit's rule.
         subgroups: the finer group of each row, for the two benchmarks that the kit breaks down twice.
     """
-    found = values(task, rows, "vlmevalkit")
-    if not found:
+    figures = values(task, rows, "vlmevalkit")
+    if not figures:
         return []
     if task.name == "3dsrbench":
         table: list[dict[str, float | str]] = []
@@ -76,20 +82,22 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
                     {"setting": name, "Overall": micro(some) or 0.0, **dict(sorted(means(some, task.by).items()))}
                 )
         return table
-    overall = found.pop("overall")
+    overall = figures.pop("overall")
     if task.name == "site":
-        named = {"overall": overall, "accuracy": micro(rows) or 0.0} | {f"{one}_caa": found[one] for one in found}
+        named = {"overall": overall, "accuracy": micro(rows) or 0.0} | {
+            f"{name}_caa": value for name, value in figures.items()
+        }
         return [{"metric": name, "value": value} for name, value in named.items()]
     if task.name == "blink":
-        return [{"split": "none", "Overall": overall, **dict(sorted(found.items()))}]
+        return [{"split": "none", "Overall": overall, **dict(sorted(figures.items()))}]
     scale = 1.0 if task.name in IN_FRACTIONS else 100.0
     line: dict[str, float | str] = {"overall": overall * scale}
     prefix = f"{task.by}." if task.name in ("mmsi-video-bench", "omnispatial") else ""
-    line |= {prefix + _kit_name(task, name): one * scale for name, one in found.items()}
+    line |= {prefix + _kit_name(task, name): value * scale for name, value in figures.items()}
     if prefix:
         other = "sub_task_type" if task.by == "task_type" else "task_type"
         finer = [ScoredRow(row.value, {other: sub}) for row, sub in zip(rows, subgroups, strict=True) if sub]
-        line |= {f"{other}.{name}_accuracy": one * scale for name, one in means(finer, other).items()}
+        line |= {f"{other}.{name}_accuracy": value * scale for name, value in means(finer, other).items()}
     return [line]
 
 

@@ -88,7 +88,7 @@ def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Coll
     fraction = 100.0
     if task.name in IN_PERCENT:
         fraction = 100.0 if "mmsi-video-times-100" in faults and task.name == "mmsi-video-bench" else 1.0
-    name = next((one for one in LMMS_OVERALL.get(task.name, ()) if one in metrics), None)
+    name = next((metric for metric in LMMS_OVERALL.get(task.name, ()) if metric in metrics), None)
     parts_scale = 1.0 if task.name == "mmsi-video-bench" else 100.0
     if name is not None and name.startswith("vsibench_score"):
         nested = {key: value for key, value in metrics.items() if key.startswith("vsibench_score.")}
@@ -113,7 +113,7 @@ def of_kit(task: Task, acc: Mapping[str, float]) -> Theirs:
     parts = {key: _part(task, key, acc, scale, notes) for key in task.keys}
     if task.name == "3dsrbench":
         parts["overall"] = overall
-        circular = {key.removeprefix("circ_eval."): one for key, one in acc.items() if key.startswith("circ_eval.")}
+        circular = {key.removeprefix("circ_eval."): value for key, value in acc.items() if key.startswith("circ_eval.")}
         parts["circ_eval_overall"] = _scaled(circular, ("Overall", "overall"), scale, "circ_eval_overall", notes)
         for key in task.keys:
             parts[f"circ_eval_{key}"] = _part(task, key, circular, scale, notes)
@@ -153,9 +153,9 @@ def pooled_site(paths: Sequence[Path], problems: Problems) -> Theirs:
 def _lmms_site(path: Path, problems: Problems) -> Iterator[tuple[str, float, float]]:
     """(category, hit - 1/n, 1 - 1/n) of each line."""
     for where, row in table_rows(path, problems):
-        given = row.get("chance_adjusted_acc")
-        gained = _figure(given, "overall")
-        possible = _figure(given, "total")
+        adjusted = row.get("chance_adjusted_acc")
+        gained = _figure(adjusted, "overall")
+        possible = _figure(adjusted, "total")
         doc = row.get("doc")
         category = doc.get("category") if isinstance(doc, dict) else None
         if gained is None or possible is None:
@@ -163,7 +163,7 @@ def _lmms_site(path: Path, problems: Problems) -> Iterator[tuple[str, float, flo
             continue
         if not isinstance(category, str):
             # Lines logged without their questions: the object names overall, total, the category and the data set.
-            category = next((key for key in given if key in TASKS["site"].groups), "") if given else ""
+            category = next((key for key in adjusted if key in TASKS["site"].groups), "") if adjusted else ""
         yield category, gained, possible
 
 
@@ -173,8 +173,8 @@ def _kit_site(path: Path, problems: Problems) -> Iterator[tuple[str, float, floa
         listed = row.get("options") if row.get("options") is not None else row.get("candidates")
         n = len(listed) if isinstance(listed, list) else site.count_options(str(listed))
         if hit is None or not n:
-            what = "hit is no number" if hit is None else "the options are no list"
-            problems.add(where, f"{what}; the row is left out, as EASI does")
+            fault = "hit is no number" if hit is None else "the options are no list"
+            problems.add(where, f"{fault}; the row is left out, as EASI does")
             continue
         yield str(row.get("category") or ""), hit - 1 / n, 1 - 1 / n
 
@@ -196,11 +196,13 @@ def _lmms_task(task: Task, results: Mapping[str, Mapping[str, float]]) -> Mappin
     if task.lmms in results or task.name == "blink":  # whose other tasks are parts of it
         return results.get(task.lmms)
     wanted = LMMS_OVERALL.get(task.name, ())
-    near = (
-        name for name in sorted(results) if is_variant(name, task.lmms) and any(one in results[name] for one in wanted)
+    variants = (
+        name
+        for name in sorted(results)
+        if is_variant(name, task.lmms) and any(metric in results[name] for metric in wanted)
     )
-    found = next(near, None)
-    return None if found is None else results[found]
+    variant = next(variants, None)
+    return None if variant is None else results[variant]
 
 
 def _part(task: Task, key: str, metrics: Mapping[str, float], scale: float, notes: list[str]) -> float | None:
@@ -218,19 +220,19 @@ def _part(task: Task, key: str, metrics: Mapping[str, float], scale: float, note
 
 
 def _scaled(
-    metrics: Mapping[str, float], names: Sequence[str], scale: float, what: str, notes: list[str]
+    metrics: Mapping[str, float], names: Sequence[str], scale: float, label: str, notes: list[str]
 ) -> float | None:
-    name = next((one for one in names if one in metrics), None)
-    return None if name is None else _percent(metrics[name], scale, what, notes)
+    name = next((candidate for candidate in names if candidate in metrics), None)
+    return None if name is None else _percent(metrics[name], scale, label, notes)
 
 
-def _percent(value: float, scale: float, what: str, notes: list[str], faults: Collection[str] = ()) -> float | None:
+def _percent(value: float, scale: float, label: str, notes: list[str], faults: Collection[str] = ()) -> float | None:
     """The figure in percent; None, with a note, where it lies beyond -100 to 100 and no fault that was asked for says so."""
-    found = round(value * scale, DIGITS)
-    if abs(found) > 100 and not faults:
-        notes.append(f"{what} is {found:g} %, which no score can be; it is left out")
+    percent = round(value * scale, DIGITS)
+    if abs(percent) > 100 and not faults:
+        notes.append(f"{label} is {percent:g} %, which no score can be; it is left out")
         return None
-    return found
+    return percent
 
 
 BYTES = 64 << 20
@@ -249,16 +251,16 @@ def read_lmms_results(path: Path) -> dict[str, dict[str, float]]:
         DataError: there is no such file, it is longer than 64 MB, no JSON, or has no object `results`.
     """
     try:
-        whole = json.loads(_bytes(path).decode("utf-8-sig"))
+        document = json.loads(_bytes(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path}: not JSON: {str(error)[:200]}",
             "lmms-eval's <time>_results.json was expected; is it whole?",
         ) from error
-    tables = whole.get("results") if isinstance(whole, dict) else None
+    tables = document.get("results") if isinstance(document, dict) else None
     if not isinstance(tables, dict):
         raise DataError(f"{path}: there is no object 'results' in it", "lmms-eval's <time>_results.json was expected.")
-    grouped = whole.get("groups")
+    grouped = document.get("groups")
     merged = {**(grouped if isinstance(grouped, dict) else {}), **tables}
     return {task: dict(_metrics(table)) for task, table in merged.items() if isinstance(table, dict)}
 
@@ -268,13 +270,13 @@ def read_all_lmms_results(paths: Iterable[Path], problems: Problems) -> dict[str
 
     A file that cannot be read goes to the problems, and the others are read.
     """
-    found: dict[str, dict[str, float]] = {}
-    for path in sorted(paths, key=lambda one: one.name):
+    results: dict[str, dict[str, float]] = {}
+    for path in sorted(paths, key=lambda file: file.name):
         try:
-            found.update(read_lmms_results(path))
+            results.update(read_lmms_results(path))
         except DataError as error:
             problems.add(str(path), error.message.removeprefix(f"{path}: "))
-    return found
+    return results
 
 
 def read_kit_acc(path: Path) -> dict[str, float]:
@@ -294,27 +296,27 @@ def read_kit_acc(path: Path) -> dict[str, float]:
         at, value = names.index("metric"), names.index("value")
         listed = ((row[at].strip(), _number(row[value])) for row in rows)
         return {name: figure for name, figure in listed if name and figure is not None}
-    label = next((names.index(one) for one in LABELS if one in names), None)
-    found: dict[str, float] = {}
+    label = next((names.index(candidate) for candidate in LABELS if candidate in names), None)
+    figures: dict[str, float] = {}
     if label is None:
         for row in rows:
             for name, figure in _figures(header, row, label):
-                found.setdefault(name, figure)
-        return found
+                figures.setdefault(name, figure)
+        return figures
     plain = next((row for row in rows if row[label].strip() == VANILLA), rows[0])
-    found.update(_figures(header, plain, label))
+    figures.update(_figures(header, plain, label))
     for row in rows:
         for name, figure in _figures(header, row, label):
-            found.setdefault(f"{row[label].strip()}.{name}", figure)
-    return found
+            figures.setdefault(f"{row[label].strip()}.{name}", figure)
+    return figures
 
 
 def _metrics(table: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for key, value in table.items():
         name = key.partition(",")[0].strip()
         if isinstance(value, dict):
-            for part, one in value.items():
-                if (figure := _number(one)) is not None:
+            for part, item in value.items():
+                if (figure := _number(item)) is not None:
                     yield f"{name}.{part}", figure
         elif (figure := _number(value)) is not None and not isinstance(value, str):
             yield name, figure
@@ -348,7 +350,7 @@ def _table(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     lines = _bytes(path).decode("utf-8-sig", errors="replace").splitlines()
     head = next((line for line in lines if line.strip()), "")
-    mark = max("\t,;", key=lambda one: head.count(one))
+    mark = max("\t,;", key=lambda separator: head.count(separator))
     try:
         # No limit of the module's is touched: a cell of more than 131,072 characters is no figure.
         rows = [row for row in csv.reader(lines, delimiter=mark) if any(cell.strip() for cell in row)]

@@ -95,7 +95,9 @@ def is_variant(name: str, task: str) -> bool:
     `vsibench_multiimage` with videos in place of frames, while the debiased and the tiny sets are others. Parts of BLINK are
     its variants."""
     stem = re.sub(r"_(multiimage|circular|u50|test)$", "", task)
-    return (name == stem or name.startswith(f"{stem}_")) and all((one in name) == (one in task) for one in OTHER_SETS)
+    return (name == stem or name.startswith(f"{stem}_")) and all(
+        (other_set in name) == (other_set in task) for other_set in OTHER_SETS
+    )
 
 
 def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
@@ -124,9 +126,9 @@ def _samples(task: str, files: list[Path], problems: Problems) -> list[Path]:
 def _tables(data: str, files: list[Path]) -> list[Path]:
     stem = re.sub(r"_\d+frame$", "", data)
     named = re.compile(rf"(?:.*_)?{re.escape(stem)}{_FRAMES}(?P<rest>|_.*)\.(?:xlsx|csv|tsv)", re.IGNORECASE)
-    found = [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))]
+    matches = [(hit["rest"], path) for path in files if (hit := named.fullmatch(path.name))]
     for wanted in ("", *SCORED):
-        some = [path for rest, path in found if (rest.startswith(wanted) if wanted else not rest)]
+        some = [path for rest, path in matches if (rest.startswith(wanted) if wanted else not rest)]
         if len(some) > 1:
             raise DataError(
                 f"{some[0].parent}: {', '.join(path.name for path in some[:6])} all hold answers to {data}",
@@ -171,12 +173,12 @@ def of_task(task: Task, part: str = "") -> ResultReader:
         if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
             return None
         require_own(task, path)
-        if part and (other := _told_half(path, form)) not in (part, ""):
+        if part and (other := _stated_half(path, form)) not in (part, ""):
             raise DataError(
                 f"{path}: these are answers to SITE's {other}s, not to its {part}s",
                 f"Score it with --benchmark site/{other}.",
             )
-        return _answered(_checked(task, path, asked(task, path, form, problems), problems), problems)
+        return _answered(_checked(task, path, question_rows(task, path, form, problems), problems), problems)
 
     return read
 
@@ -191,12 +193,12 @@ def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
         require_own(task, path)
         part = part_of(path, form)
         problems.add(str(path), _alone(part))
-        return _half(part, _answered(asked(task, path, form, problems), problems))
+        return _half(part, _answered(question_rows(task, path, form, problems), problems))
     halves = {part: of_folder(task, part, path, problems) for part in HALVES}
-    there = [part for part, files in halves.items() if files]
-    if len(there) == 1:
-        problems.add(str(path), _alone(there[0]))
-    parts = [_half(part, _of_files(task, halves[part], problems)) for part in there]
+    present = [part for part, files in halves.items() if files]
+    if len(present) == 1:
+        problems.add(str(path), _alone(present[0]))
+    parts = [_half(part, _of_files(task, halves[part], problems)) for part in present]
     return itertools.chain.from_iterable(parts) if parts else None
 
 
@@ -234,7 +236,7 @@ def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
                 )
             yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
 
-    return _answered(_checked(task, files[0].parent, _told_apart(rows(), problems), problems), problems)
+    return _answered(_checked(task, files[0].parent, _with_unique_ids(rows(), problems), problems), problems)
 
 
 def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
@@ -255,11 +257,11 @@ def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) ->
 
 def _half(part: str, answered: Answered) -> Answered:
     """Rows of one half of SITE under the names that the suite gives them."""
-    for one, record in answered:
-        name = f"{part}/{one.id}"
-        group = f"{part}/{one.group}" if one.group else ""
+    for member, record in answered:
+        name = f"{part}/{member.id}"
+        group = f"{part}/{member.group}" if member.group else ""
         yield (
-            structs.replace(one, id=name, group=group, meta={**one.meta, "task": part}),
+            structs.replace(member, id=name, group=group, meta={**member.meta, "task": part}),
             structs.replace(record, sample_id=name),
         )
 
@@ -270,7 +272,7 @@ def part_of(path: Path, form: str) -> str:
     Raises:
         DataError: neither says.
     """
-    if half := _told_half(path, form):
+    if half := _stated_half(path, form):
         return half
     raise DataError(
         f"{path}: neither its name nor its rows say whether it is SITE's images or videos",
@@ -282,53 +284,53 @@ def _alone(part: str) -> str:
     return f"there are answers to the {part}s alone; the figures are of this half"
 
 
-def _told_half(path: Path, form: str) -> str:
+def _stated_half(path: Path, form: str) -> str:
     """The half that a file says it is of, or empty."""
     lower = path.name.lower()
     named = [part for part in HALVES if part in lower.replace("multiimage", "")]
     if len(named) == 1:
         return named[0]
     for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
-        given = row["doc"] if form == "lmms" and isinstance(row.get("doc"), dict) else row
-        shown = str(given.get("visual") or given.get("video_path") or given.get("video") or "")
-        if given.get("video_path") or any(ending in shown.lower() for ending in VIDEOS):
+        fields = row["doc"] if form == "lmms" and isinstance(row.get("doc"), dict) else row
+        media_path = str(fields.get("visual") or fields.get("video_path") or fields.get("video") or "")
+        if fields.get("video_path") or any(ending in media_path.lower() for ending in VIDEOS):
             return "video"
-        if shown or given.get("image_path") or given.get("image"):
+        if media_path or fields.get("image_path") or fields.get("image"):
             return "image"
     return ""
 
 
 def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
     for where, question, replies in rows:
-        one = sample(question)
-        if trouble := unscorable(one):
+        answered = sample(question)
+        if trouble := unscorable(answered):
             problems.add(where, trouble)
         for repeat, reply in enumerate(replies):
-            yield one, record_of(one, reply, repeat, where, problems)
+            yield answered, record_of(answered, reply, repeat, where, problems)
 
 
-def unscorable(one: Sample) -> str:
+def unscorable(sample: Sample) -> str:
     """What is wrong with the gold answer of a row, in words; nothing where it can be compared."""
-    gold = str(one.meta["gold"])[:60]
-    if one.kind == "number" and not (isinstance(one.target, float) and math.isfinite(one.target)):
+    gold = str(sample.meta["gold"])[:60]
+    if sample.kind == "number" and not (isinstance(sample.target, float) and math.isfinite(sample.target)):
         return f"the gold answer {gold!r} is no number; the row is not scored"
-    if one.kind == "choice" and not (isinstance(one.target, str) and len(one.target) == 1):
+    if sample.kind == "choice" and not (isinstance(sample.target, str) and len(sample.target) == 1):
         return f"the gold answer {gold!r} is no letter; what that is worth is the profile's business"
     return ""
 
 
-def asked(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
+def question_rows(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
     """(where, question, replies, one a repeat) of each row; a row of an id that was there already gets `#2` behind it."""
-    return _told_apart(_rows(task, path, form, problems), problems)
+    return _with_unique_ids(_rows(task, path, form, problems), problems)
 
 
-def _told_apart(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
-    seen: dict[str, int] = {}
+def _with_unique_ids(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    counts: dict[str, int] = {}
     for where, question, replies in rows:
-        turn = seen[question.id] = seen.get(question.id, 0) + 1
-        if turn > 1:
+        count = counts[question.id] = counts.get(question.id, 0) + 1
+        if count > 1:
             problems.add(where, f"{question.id!r} is answered once more; every row of it is scored")
-        yield where, question if turn == 1 else structs.replace(question, id=f"{question.id}#{turn}"), replies
+        yield where, question if count == 1 else structs.replace(question, id=f"{question.id}#{count}"), replies
 
 
 def _rows(task: Task, path: Path, form: str, problems: Problems) -> Iterator[Row]:
@@ -340,8 +342,8 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     for number, (where, row) in enumerate(table_rows(path, problems)):
         doc, at = _doc(row.get("doc")), row.get("doc_id")
         try:
-            given = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
-            question = official_rows.QUESTIONS[task.name](given, at if isinstance(at, int) else number)
+            fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
+            question = official_rows.QUESTIONS[task.name](fields, at if isinstance(at, int) else number)
         except DataError as error:
             problems.add(where, error.message)
             continue
@@ -384,7 +386,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
         yield where, question, [reply]
 
 
-def record_of(one: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
+def record_of(sample: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
     """A reply that is no text costs its own row."""
     why = "the reply is null or missing"
     try:
@@ -393,5 +395,5 @@ def record_of(one: Sample, reply: Any, repeat: int, where: str, problems: Proble
         text, why = None, str(error)
     if text is None:
         problems.add(where, f"{why}; scored as no answer")
-        return Record(one.id, "error", repeat, None, missing(one.id, where, why).failure)
-    return Record(one.id, "ok", repeat, Response(text))
+        return Record(sample.id, "error", repeat, None, missing(sample.id, where, why).failure)
+    return Record(sample.id, "ok", repeat, Response(text))

@@ -72,24 +72,28 @@ def of(data: Data, task: Task) -> Prompting:
         UsageError: a form that nobody knows, a number of frames that is none, a rate where there is no formula for it.
         DataError: the user's file of words cannot be used.
     """
-    asked = data.options.get("prompting")
-    if asked not in (None, *FORMS):
-        raise UsageError(f"prompting={asked!r} is not known", f"One of these: {', '.join(FORMS)}.")
-    given = data.options.get("prompts")
-    form, words = words_for(task, asked, None if given is None else Path(given).expanduser())
-    said = data.options.get("sample-frames", "")
-    rate = _RATE.fullmatch(said)
+    prompting = data.options.get("prompting")
+    if prompting not in (None, *FORMS):
+        raise UsageError(f"prompting={prompting!r} is not known", f"One of these: {', '.join(FORMS)}.")
+    file = data.options.get("prompts")
+    form, words = words_for(task, prompting, None if file is None else Path(file).expanduser())
+    sample_frames = data.options.get("sample-frames", "")
+    rate = _RATE.fullmatch(sample_frames)
     if rate is not None:
         if form != "vlmevalkit" or task.name == "mmsi-video-bench" or not float(rate[1]):
             why = (
                 "MMSI-Video's clips are frames already" if form == "vlmevalkit" and float(rate[1]) else f"not by {form}"
             )
-            raise UsageError(f"sample-frames={said!r}: frames are not taken by time here ({why})", "Give a number.")
-    elif said and not (said.isascii() and said.isdecimal() and 1 <= int(said[:9]) <= MOST_FRAMES):
+            raise UsageError(
+                f"sample-frames={sample_frames!r}: frames are not taken by time here ({why})", "Give a number."
+            )
+    elif sample_frames and not (
+        sample_frames.isascii() and sample_frames.isdecimal() and 1 <= int(sample_frames[:9]) <= MOST_FRAMES
+    ):
         raise UsageError(
-            f"sample-frames={said!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
+            f"sample-frames={sample_frames!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
         )
-    return Prompting(form, words, 0 if rate else int(said or 0), float(rate[1]) if rate else 0.0)
+    return Prompting(form, words, 0 if rate else int(sample_frames or 0), float(rate[1]) if rate else 0.0)
 
 
 def digest(data: Data, task: Task) -> str:
@@ -97,55 +101,55 @@ def digest(data: Data, task: Task) -> str:
     return sha256(msgspec.json.encode(of(data, task))).hexdigest()
 
 
-def compose(how: Prompting, task: Task, question: Question, shown: Shown) -> Prompt:
+def compose(how: Prompting, task: Task, question: Question, media: Shown) -> Prompt:
     """The prompt of a question: what is shown and the text, in the harness's order.
 
     A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
     in place of them: its sample fails with the reason, for asked without pictures it would be another question.
     """
-    said = how.words
-    text = filled(said, _template(said, task, question, shown), _values(said, task, question))
+    words = how.words
+    text = filled(words, _template(words, task, question, media), _values(words, task, question))
     generation = None
-    if said.max_tokens or said.temperature is not None:
-        generation = Generation(max_tokens=said.max_tokens or None, temperature=said.temperature)
-    return Prompt(tuple(_arranged(how, task, question, text, shown)), generation=generation)
+    if words.max_tokens or words.temperature is not None:
+        generation = Generation(max_tokens=words.max_tokens or None, temperature=words.temperature)
+    return Prompt(tuple(_arranged(how, task, question, text, media)), generation=generation)
 
 
-def _template(said: Words, task: Task, question: Question, shown: Shown) -> str:
-    if task.name == "site" and shown.video is not None:
+def _template(words: Words, task: Task, question: Question, media: Shown) -> str:
+    if task.name == "site" and media.video is not None:
         return "video"
-    if said.boxes and question.groups.get("question_type") in BOXED:
+    if words.boxes and question.groups.get("question_type") in BOXED:
         return "boxes"
     return question.kind if question.kind in ("number", "short") else "choice"
 
 
-def _values(said: Words, task: Task, question: Question) -> dict[str, str]:
+def _values(words: Words, task: Task, question: Question) -> dict[str, str]:
     """What the places of a template stand for; columns that a row lacks are made up for by its question and options."""
-    asked = question.text.strip() if task.name in STRIPPED else question.text
-    options = listed(said, question.options)
+    question_text = question.text.strip() if task.name in STRIPPED else question.text
+    options = listed(words, question.options)
     in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
     pieces = {name: text for name, text in question.pieces.items() if text}
     if not pieces.keys() & {"task_prompt", "user_prompt", "format_prompt"}:
-        pieces["user_prompt"] = asked
+        pieces["user_prompt"] = question_text
     return {
-        "question": asked,
+        "question": question_text,
         "options": "" if in_text else options,
         "letters": ", ".join(question.options) or "A, B, C, D",
-        "input_prompt": asked,
-        "prompt": f"{asked}\n{options}",
+        "input_prompt": question_text,
+        "prompt": f"{question_text}\n{options}",
         "choices": "\n".join(f"{letter}. {text}" for letter, text in question.options.items()),
         **pieces,
     }
 
 
-def _arranged(how: Prompting, task: Task, question: Question, text: str, shown: Shown) -> list[Part]:
-    if shown.video is not None:
-        return [Video(shown.video, pick=_pick(how, task)), Text(text)]
-    images: list[Part] = [Image(blob) for blob in shown.images]
-    if any(isinstance(blob, Unreadable) for blob in shown.images):
+def _arranged(how: Prompting, task: Task, question: Question, text: str, media: Shown) -> list[Part]:
+    if media.video is not None:
+        return [Video(media.video, pick=_pick(how, task)), Text(text)]
+    images: list[Part] = [Image(blob) for blob in media.images]
+    if any(isinstance(blob, Unreadable) for blob in media.images):
         return [*images, Text(text)]  # none is dropped, so that the sample fails
     if task.name == "mmsi-video-bench":
-        parts = _clips(how, question, text, shown)
+        parts = _clips(how, question, text, media)
     elif task.name == "mindcube-tiny" and (question.pieces.get("input_prompt") or "<image>" in text):
         parts = _interleaved(text, images)
     elif task.name == "site" and "<image>" in text:
@@ -154,7 +158,7 @@ def _arranged(how: Prompting, task: Task, question: Question, text: str, shown: 
         parts = [*images, Text(text.strip())]
     else:
         return [*images, Text(text)]
-    if all(isinstance(part, Text) for part in parts) and (images or any(shown.segments)):
+    if all(isinstance(part, Text) for part in parts) and (images or any(media.segments)):
         fault = f"question {question.id}: it has pictures, and no mark in its text says where they belong"
         return [Image(Unreadable(question.id, fault, "Mend the row, or leave it out.")), *parts]
     return parts
@@ -186,21 +190,21 @@ def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
     return [*parts, Text(last.strip())] if last.strip() else parts
 
 
-def _clips(how: Prompting, question: Question, text: str, shown: Shown) -> list[Part]:
+def _clips(how: Prompting, question: Question, text: str, media: Shown) -> list[Part]:
     """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
     `<image>` the next reference picture. Where marks and pictures differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
     """
     count = how.count or frames.MMSI_VIDEO
     rule = frames.mmsi_video_lmms_eval if how.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
-    lengths = [len(clip) for clip in shown.segments]
+    lengths = [len(clip) for clip in media.segments]
     chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]
-    clips = [[Image(clip[at]) for at in places] for clip, places in zip(shown.segments, chosen, strict=True)]
-    references = [Image(blob) for blob in shown.images]
+    clips = [[Image(clip[at]) for at in places] for clip, places in zip(media.segments, chosen, strict=True)]
+    references = [Image(blob) for blob in media.images]
     system = question.pieces.get("system_prompt", "")
     parts: list[Part] = [Text(system)] if system.strip() else []
-    found = _MARK.split(text)
-    marks = (found.count("<video>"), found.count("<image>"))
+    pieces = _MARK.split(text)
+    marks = (pieces.count("<video>"), pieces.count("<image>"))
     if how.form == "vlmevalkit" and marks != (len(clips), len(references)):
         fault = (
             f"question {question.id}: its text marks {marks[0]} clips and {marks[1]} pictures, and it has {len(clips)} and "
@@ -208,7 +212,7 @@ def _clips(how: Prompting, question: Question, text: str, shown: Shown) -> list[
         )
         hint = "Mend the row; or ask with --prompting lmms-eval, which leaves out what is too many."
         return [*parts, Image(Unreadable(question.id, fault, hint)), Text(text)]
-    for piece in found:
+    for piece in pieces:
         if piece == "<video>":
             parts += clips.pop(0) if clips else []
         elif piece == "<image>":

@@ -29,8 +29,8 @@ def uniform(total: int, count: int = VIDEO) -> list[int]:
 
 def uniform_tail(total: int, count: int = VIDEO) -> list[int]:
     """VLMEvalKit's form for VSI-Bench: as `uniform`, and the last frame once more where it is not the last already."""
-    found = _even(total, count)
-    return found if found[-1] == total - 1 else [*found, total - 1]
+    chosen = _even(total, count)
+    return chosen if chosen[-1] == total - 1 else [*chosen, total - 1]
 
 
 def chunk_centre(total: int, count: int = VIDEO) -> list[int]:
@@ -48,8 +48,8 @@ def by_rate(total: int, video_fps: float, fps: float, *, tail: bool = False) -> 
         fps: frames a second to show.
         tail: add the last frame where it is not the last already, as for VSI-Bench.
     """
-    found = [int(place * video_fps / fps) for place in range(int(_frames(total) / video_fps * fps))]
-    return [*found, total - 1] if tail and (not found or found[-1] != total - 1) else found
+    chosen = [int(place * video_fps / fps) for place in range(int(_frames(total) / video_fps * fps))]
+    return [*chosen, total - 1] if tail and (not chosen or chosen[-1] != total - 1) else chosen
 
 
 def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
@@ -63,7 +63,7 @@ def mmsi_video_lmms_eval(lengths: Sequence[int], count: int = MMSI_VIDEO) -> lis
         return [list(range(length)) for length in lengths]
     step = (total - 1) / max(count - 1, 1)
     chosen = [int(place * step) for place in range(count)]
-    return [found or [0][:length] for found, length in zip(_split(chosen, lengths), lengths, strict=True)]
+    return [part or [0][:length] for part, length in zip(_split(chosen, lengths), lengths, strict=True)]
 
 
 def mmsi_video_vlmevalkit(lengths: Sequence[int], count: int = MMSI_VIDEO) -> list[list[int]]:
@@ -87,4 +87,6 @@ def _frames(total: int) -> int:
 def _split(chosen: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
     ends = list(accumulate(lengths))
     starts = [end - length for end, length in zip(ends, lengths, strict=True)]
-    return [[one - start for one in chosen if start <= one < end] for start, end in zip(starts, ends, strict=True)]
+    return [
+        [index - start for index in chosen if start <= index < end] for start, end in zip(starts, ends, strict=True)
+    ]

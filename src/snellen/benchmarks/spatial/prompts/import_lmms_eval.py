@@ -106,20 +106,20 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     """
     package = installed() if path is None else path
     tasks = _tasks(package)
-    found = _files(tasks)
+    files = _files(tasks)
     keyed = model_key == DEFAULT
     words: dict[str, Words] = {}
     missing: list[str] = []
     remarks: list[str] = []
     for name, parts in _TEXTS.items():
-        lacking = [task for task, _ in parts if task not in found]
+        lacking = [task for task, _ in parts if task not in files]
         if lacking:
             missing.append(name)
             remarks.append(f"{name}: lmms-eval has no task {', '.join(lacking)} here; {_instead(name)}")
             continue
         words[name] = ours("lmms-eval", name)
         for task, texts in parts:
-            config = _config(found[task], tasks)
+            config = _config(files[task], tasks)
             words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)
             keyed = keyed or model_key in (config.get("lmms_eval_specific_kwargs") or ())
         if name in OURS:
@@ -135,14 +135,14 @@ def _instead(name: str) -> str:
     return "VSI-Bench's words are used" if name == "vsi-debiased" else "the file has no words for it"
 
 
-def _source(package: Path, given: Path | None) -> str:
-    if given is None:
+def _source(package: Path, path: Path | None) -> str:
+    if path is None:
         try:
             return f"lmms-eval {version('lmms-eval')}"
         except PackageNotFoundError:
             return "lmms-eval"
-    for near in (package, package.parent):
-        for folder in sorted(near.glob("lmms_eval-*.dist-info")):
+    for parent in (package, package.parent):
+        for folder in sorted(parent.glob("lmms_eval-*.dist-info")):
             release = folder.name.removeprefix("lmms_eval-").removesuffix(".dist-info")
             if re.fullmatch(r"[\w.+-]+", release):
                 return f"lmms-eval {release}"
@@ -163,15 +163,15 @@ def _files(tasks: Path) -> dict[str, Path]:
         DataError: two files say that they are one task.
     """
     wanted = {task for parts in _TEXTS.values() for task, _ in parts}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in _yaml_files(tasks):
         for name in _TASK.findall(_text(path)):
             if name not in wanted:
                 continue
-            if name in found:
-                raise DataError(f"{tasks}: {found[name].name} and {path.name} both say that they are the task {name}")
-            found[name] = path
-    return found
+            if name in files:
+                raise DataError(f"{tasks}: {files[name].name} and {path.name} both say that they are the task {name}")
+            files[name] = path
+    return files
 
 
 def _yaml_files(tasks: Path) -> Iterator[Path]:
@@ -225,12 +225,12 @@ def _yaml(path: Path) -> dict[str, Any]:
 
     Plain.add_constructor(None, lambda loader, node: None)
     try:
-        found = yaml.load(_text(path), Plain)  # a SafeLoader that knows even less
+        settings = yaml.load(_text(path), Plain)  # a SafeLoader that knows even less
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: settings by name were expected, and it holds {type(found).__name__}")
-    return found
+    if not isinstance(settings, dict):
+        raise DataError(f"{path}: settings by name were expected, and it holds {type(settings).__name__}")
+    return settings
 
 
 def _with(
@@ -250,7 +250,7 @@ def _with(
             if getattr(words, field):
                 remarks.append(f"{place}: it has no {key}; ours remains")
             continue
-        if not isinstance(text, str) or any("\ud800" <= one <= "\udfff" for one in text):
+        if not isinstance(text, str) or any("\ud800" <= character <= "\udfff" for character in text):
             raise DataError(f"{place}: its {key} is no text that can be written: {text!r:.80}")
         new[field] = text.replace("{}", "{letters}") if place.startswith("blink") else text
     generation = config.get("generation_kwargs")
@@ -259,10 +259,10 @@ def _with(
         new["max_tokens"] = limits["max_new_tokens"]
     if isinstance(limits.get("temperature"), int | float) and 0 <= limits["temperature"] <= 100:
         new["temperature"] = float(limits["temperature"])
-    shown = settings.get("num_frames", settings.get("max_frame"))
+    frame_count = settings.get("num_frames", settings.get("max_frame"))
     usual = frames.MMSI_VIDEO if place.startswith("mmsi-video") else frames.VIDEO
-    if isinstance(shown, int) and shown != usual:
-        remarks.append(f"{place}: it shows {shown} frames; add --sample-frames {shown}")
+    if isinstance(frame_count, int) and frame_count != usual:
+        remarks.append(f"{place}: it shows {frame_count} frames; add --sample-frames {frame_count}")
     if settings.get("interleave_visuals") is False:
         remarks.append(f"{place}: it does not interleave, while we put pictures at their marks")
     return structs.replace(words, **new)
@@ -270,28 +270,28 @@ def _with(
 
 def _settings(config: Mapping[str, Any], model_key: str, place: str) -> dict[str, Any]:
     """What lmms-eval takes of `lmms_eval_specific_kwargs`: the model's own settings, else all, with the default's over them."""
-    given = config.get("lmms_eval_specific_kwargs") or {}
-    if not isinstance(given, dict):
-        raise DataError(f"{place}: lmms_eval_specific_kwargs holds no settings by name: {given!r:.80}")
-    own = given.get(model_key) if model_key != DEFAULT else None
+    settings = config.get("lmms_eval_specific_kwargs") or {}
+    if not isinstance(settings, dict):
+        raise DataError(f"{place}: lmms_eval_specific_kwargs holds no settings by name: {settings!r:.80}")
+    own = settings.get(model_key) if model_key != DEFAULT else None
     if isinstance(own, dict):
         return own
-    default = given.get(DEFAULT)
-    return {**given, **(default if isinstance(default, dict) else {})}
+    default = settings.get(DEFAULT)
+    return {**settings, **(default if isinstance(default, dict) else {})}
 
 
-def toml(found: Imported) -> str:
+def toml(imported: Imported) -> str:
     """The file for `--prompts`."""
     lines = [
-        f"# Words of {found.source}, read by `snellen prompts import`. They belong to its authors.",
-        *(f"# {line}" for line in found.remarks),
+        f"# Words of {imported.source}, read by `snellen prompts import`. They belong to its authors.",
+        *(f"# {line}" for line in imported.remarks),
         'prompting = "lmms-eval"',
     ]
     empty = Words(choice="")
-    for name in (name for name in TASKS if name in found.words):
+    for name in (name for name in TASKS if name in imported.words):
         lines += ["", f"[{name}]"]
         for field in empty.__struct_fields__:
-            value = getattr(found.words[name], field)
+            value = getattr(imported.words[name], field)
             if value != getattr(empty, field):
                 lines.append(f"{field} = {_value(value)}")
     return "\n".join(lines) + "\n"
@@ -300,7 +300,7 @@ def toml(found: Imported) -> str:
 def _value(value: str | float) -> str:
     if not isinstance(value, str):
         return repr(value)
-    return '"' + "".join(_ESCAPED.get(one) or one for one in value) + '"'
+    return '"' + "".join(_ESCAPED.get(character) or character for character in value) + '"'
 
 
-_ESCAPED = {chr(one): f"\\u{one:04x}" for one in (*range(32), 127)} | {'"': '\\"', "\\": "\\\\", "\n": "\\n"}
+_ESCAPED = {chr(code): f"\\u{code:04x}" for code in (*range(32), 127)} | {'"': '\\"', "\\": "\\\\", "\n": "\\n"}

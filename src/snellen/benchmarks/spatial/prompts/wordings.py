@@ -85,16 +85,18 @@ def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Wor
     if file is None:
         form = form or FORMS[0]
         return form, ours(form, task.name)
-    found = _of_file(file)
-    if form not in (None, found.prompting):
+    loaded = _of_file(file)
+    if form not in (None, loaded.prompting):
         raise DataError(
-            f"prompts={file} has words as {found.prompting} puts questions, and prompting={form} was asked for",
+            f"prompts={file} has words as {loaded.prompting} puts questions, and prompting={form} was asked for",
             "Leave prompting away, or give another file.",
         )
     for name in (task.name, "vsi-bench" if task.name == "vsi-debiased" else task.name):
-        if name in found.words:
-            return found.prompting, found.words[name]
-    raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(found.words) or 'none at all'}", _HINT)
+        if name in loaded.words:
+            return loaded.prompting, loaded.words[name]
+    raise DataError(
+        f"{file}: it has no words for {task.name}; it has {', '.join(loaded.words) or 'none at all'}", _HINT
+    )
 
 
 _HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md says what it holds."
@@ -130,9 +132,9 @@ def read(text: str, place: str) -> File:
             option's line without its letter and its text.
     """
     try:
-        whole = tomllib.loads(text)
-        form = whole.pop("prompting", None)
-        table = msgspec.convert(whole, dict[str, Words])
+        document = tomllib.loads(text)
+        form = document.pop("prompting", None)
+        table = msgspec.convert(document, dict[str, Words])
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}", _HINT) from error
     if form not in FORMS:
@@ -176,10 +178,10 @@ def filled(words: Words, kind: str, values: Mapping[str, str]) -> str:
     own = {name: getattr(words, name).replace("{letters}", values.get("letters", "")) for name in _OWN}
     every = {**values, **own}
 
-    def kept(part: re.Match[str]) -> str:
+    def filled_or_empty(part: re.Match[str]) -> str:
         return part[1] if any(every.get(place) for place in _PLACE.findall(part[1])) else ""
 
-    template = _OPTIONAL.sub(kept, getattr(words, kind))
+    template = _OPTIONAL.sub(filled_or_empty, getattr(words, kind))
     return _PLACE.sub(lambda place: every.get(place[1], ""), template)
 
 

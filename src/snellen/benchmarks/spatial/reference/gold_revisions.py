@@ -79,7 +79,11 @@ class Correction(Struct, frozen=True, forbid_unknown_fields=True):
         Rows go by the number at the end of their ids where all of them have one, as those of the hub have, else by their
         order. Other answers may be the corrected ones or anybody's own. None where there are too few rows.
         """
-        letters = [(_NUMBER.search(one.id), one.gold) for one in questions if self.group in one.groups.values()]
+        letters = [
+            (_NUMBER.search(question.id), question.gold)
+            for question in questions
+            if self.group in question.groups.values()
+        ]
         if len(letters) < len(self.first):
             return None
         if all(number for number, _ in letters):
@@ -92,7 +96,7 @@ def corrections() -> Mapping[str, Correction]:
     """By the benchmark's name."""
     text = resources.files(__package__).joinpath("gold.toml").read_text(encoding="utf-8")
     several = msgspec.convert(tomllib.loads(text)["correction"], tuple[Correction, ...])
-    return {one.benchmark: one for one in several}
+    return {correction.benchmark: correction for correction in several}
 
 
 def of_data(benchmark: str, digest: str, questions: Iterable[Question]) -> Revision | None:

@@ -63,8 +63,10 @@ def _nan_parts(figures: Figures) -> Figures:
 
 
 def _no_categories(figures: Figures) -> Figures:
-    kept = ("overall", "circ_eval_overall")
-    return Figures(figures.overall, {key: value if key in kept else None for key, value in figures.parts.items()})
+    overall_keys = ("overall", "circ_eval_overall")
+    return Figures(
+        figures.overall, {key: value if key in overall_keys else None for key, value in figures.parts.items()}
+    )
 
 
 _CHANGES: Mapping[str, Callable[[Figures], Figures]] = {
@@ -112,18 +114,18 @@ def with_faults(figures: Mapping[str, Figures], harness: str, names: Collection[
         UsageError: see `check`.
     """
     check(names)
-    found = dict(figures)
+    changed = dict(figures)
     for name in names:
         fault = FAULTS[name]
         if fault.harness not in (harness, "both"):
             continue
         if name == "site-half":
-            halves = [half for half in HALVES if half in found]
-            if len(halves) == 1 and "site" not in found:
-                found["site"] = found.pop(halves[0])
+            halves = [half for half in HALVES if half in changed]
+            if len(halves) == 1 and "site" not in changed:
+                changed["site"] = changed.pop(halves[0])
             continue
         for benchmark in fault.benchmarks:
             key = TASKS[benchmark].id
-            if key in found:
-                found[key] = _CHANGES[name](found[key])
-    return found
+            if key in changed:
+                changed[key] = _CHANGES[name](changed[key])
+    return changed

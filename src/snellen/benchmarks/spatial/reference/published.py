@@ -25,8 +25,8 @@ def table() -> Published:
 
     Source: the README of SenseNova-SI; its models and others, evaluated with EASI.
     """
-    (found,) = load(__package__)
-    return found
+    (published,) = load(__package__)
+    return published
 
 
 def of_benchmark(name: str) -> tuple[Published, ...]:

@@ -126,10 +126,10 @@ def of_data(benchmark: str, frames: int | None) -> Sequence[Check]:
     ]
 
 
-def same_model(asked: str, listed: str) -> bool:
+def same_model(typed: str, listed: str) -> bool:
     """Whether a model as a user names it (`local:org/Model`, `api:model`, a path) is the one of a table.
 
     The last part of the path decides, whatever its case. `-Instruct` is part of a name.
     """
-    name = asked.partition(":")[2] or asked
+    name = typed.partition(":")[2] or typed
     return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].casefold() == listed.casefold()

@@ -74,11 +74,11 @@ class KeptQuestions:
             head = self._head(file.readline())
             for number, line in enumerate(file, 2):
                 try:
-                    kept = msgspec.json.decode(line, type=Kept)
+                    carried = msgspec.json.decode(line, type=Kept)
                 except (msgspec.DecodeError, RecursionError) as error:
                     raise DataError(f"{self.path}, line {number}: {error}", "Restore the file.") from error
-                if kept.part == self.part:
-                    yield f"line {number}", kept.question
+                if carried.part == self.part:
+                    yield f"line {number}", carried.question
         for number in range(head.missing.get(self.part, 0)):
             why = f"{self.path}: {head.harness} left no answer to this question, and nothing tells what it is"
             yield f"unanswered {number + 1}", DataError(why, "Run the harness again.")

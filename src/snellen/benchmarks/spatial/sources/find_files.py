@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.benchmarks.spatial.sources.media import ARCHIVES, archives, near
+from snellen.benchmarks.spatial.sources.media import ARCHIVES, archives, nearby_files
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import kept_tree
@@ -31,22 +31,22 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     Raises:
         DataError: there is none.
     """
-    names = {path.relative_to(folder).as_posix(): path for path in near(folder, TABLES)}
+    names = {path.relative_to(folder).as_posix(): path for path in nearby_files(folder, TABLES)}
     own = folder.absolute().name
     for config in configs(task, part) if own not in configs(task, part) else ("",):
         for split in task.splits:
-            found = _of_one_kind([name for name in names if _is_shard(name, config, split)])
-            if found:
-                alike = [name for name in names if name not in found and _is_alike(name, config, split)]
-                return tuple(names[name] for name in found), _said(folder, found, alike)
+            matches = _of_one_kind([name for name in names if _is_shard(name, config, split)])
+            if matches:
+                alike = [name for name in names if name not in matches and _is_alike(name, config, split)]
+                return tuple(names[name] for name in matches), _remarks(folder, matches, alike)
     for wanted in task.files:
         for name, path in names.items():
             if name == wanted or name.endswith(f"/{wanted}"):
                 return (path,), ()
     if part:
-        found = _of_one_kind([name for name in names if part in Path(name).name.lower()])
-        if found:
-            return tuple(names[name] for name in found), ()
+        matches = _of_one_kind([name for name in names if part in Path(name).name.lower()])
+        if matches:
+            return tuple(names[name] for name in matches), ()
     packed = _packed(task, folder)
     if packed is not None:
         return (packed,), ()
@@ -68,11 +68,11 @@ def packed_table(task: Task, path: Path) -> Blob:
     Raises:
         DataError: the archive cannot be opened, or has none.
     """
-    found = _packed(task, path)
-    if found is None:
+    table = _packed(task, path)
+    if table is None:
         wanted = ", ".join(task.files) or "no name of one is known"
         raise DataError(f"{path}: no questions of {task.name} in it ({wanted})", "Give the folder that holds them.")
-    return found
+    return table
 
 
 def _packed(task: Task, root: Path) -> Blob | None:
@@ -93,7 +93,7 @@ def _packed(task: Task, root: Path) -> Blob | None:
 
 def configs(task: Task, part: str) -> list[str]:
     """The folders that a split may lie in, `*` being any and the empty one the root."""
-    return [one for one in task.configs if not part or one.startswith(part)]
+    return [config for config in task.configs if not part or config.startswith(part)]
 
 
 def _of_another(task: Task, part: str, folder: Path) -> bool:
@@ -103,15 +103,15 @@ def _of_another(task: Task, part: str, folder: Path) -> bool:
 
 def patterns(task: Task, part: str = "") -> list[str]:
     """Names of the files with the questions, as the hub's client takes them."""
-    found: list[str] = []
+    globs: list[str] = []
     for config in configs(task, part):
         tops = {"": ("", "data/"), "*": ("*/",)}.get(config, (f"{config}/", f"*/{config}/"))
         for top in tops:
             for split in task.splits:
-                found += [f"{top}{split}{mark}{suffix}" for mark in ("", "-*-of-*") for suffix in TABLES]
-    found += [pattern for name in task.files for pattern in (name, f"*/{name}")]
-    found += [f"*{part}*{suffix}" for suffix in TABLES if part]
-    return [*found, *kit_tables(task, part)]
+                globs += [f"{top}{split}{mark}{suffix}" for mark in ("", "-*-of-*") for suffix in TABLES]
+    globs += [pattern for name in task.files for pattern in (name, f"*/{name}")]
+    globs += [f"*{part}*{suffix}" for suffix in TABLES if part]
+    return [*globs, *kit_tables(task, part)]
 
 
 def _of_one_kind(names: list[str]) -> list[str]:
@@ -122,10 +122,10 @@ def _of_one_kind(names: list[str]) -> list[str]:
     return []
 
 
-def _said(folder: Path, found: list[str], alike: list[str]) -> tuple[str, ...]:
+def _remarks(folder: Path, files: list[str], alike: list[str]) -> tuple[str, ...]:
     if not alike:
         return ()
-    taken = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"
+    taken = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     some = ", ".join(alike[:3]) + (" ..." if len(alike) > 3 else "")
     return (f"{folder}: {taken} is read; {len(alike)} files of like names ({some}) repeat or part it, and are not",)
 

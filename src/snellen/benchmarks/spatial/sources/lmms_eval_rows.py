@@ -46,23 +46,23 @@ def score_of(logged: Logged) -> float | None:
 
     Of several metrics the first that names a score counts: `score`, `is_correct`, `accuracy`, an MRA, `overall`.
     """
-    for kept in _kept(logged):
-        for key, value in kept.items():
+    for metric in _metrics(logged):
+        for key, value in metric.items():
             named = key in ("score", "is_correct", "accuracy", "overall", "vci_metric") or key.upper().startswith("MRA")
             if named and isinstance(value, (bool, int, float)) and value == value and -1 <= value <= 1:
                 return float(value)
     return None
 
 
-def _kept(logged: Logged) -> Iterator[dict[str, Any]]:
-    return (one for one in logged.values() if isinstance(one, dict))
+def _metrics(logged: Logged) -> Iterator[dict[str, Any]]:
+    return (value for value in logged.values() if isinstance(value, dict))
 
 
 def _with(logged: Logged, *columns: str) -> dict[str, Any]:
     """The first metric's object that has all of these columns."""
-    for kept in _kept(logged):
-        if all(column in kept for column in columns):
-            return kept
+    for metric in _metrics(logged):
+        if all(column in metric for column in columns):
+            return metric
     raise DataError(
         f"there is no doc, and no metric kept {' and '.join(columns)}, so that nobody can say what was asked"
     )
@@ -76,8 +76,8 @@ def _target(logged: Logged) -> str:
 
 
 def _input(logged: Logged) -> str:
-    asked = logged.get("input")
-    return asked if isinstance(asked, str) else ""
+    text = logged.get("input")
+    return text if isinstance(text, str) else ""
 
 
 def _options(logged: Logged) -> dict[str, str]:
@@ -90,12 +90,12 @@ def _whole(*columns: str) -> Callable[[Logged], dict[str, Any]]:
 
 
 def _mmsi(logged: Logged) -> dict[str, Any]:
-    kept = _with(logged, "question_id")
+    metric = _with(logged, "question_id")
     known = [name for name in logged if name.replace(".-", ".–") in TASKS["mmsi-bench"].groups]
     if not known:
         raise DataError("there is no doc, and no metric is named for a category of MMSI-Bench")
     return {
-        "id": kept["question_id"],
+        "id": metric["question_id"],
         "question": _input(logged),
         "question_type": known[0],
         "answer": _target(logged),
@@ -103,13 +103,13 @@ def _mmsi(logged: Logged) -> dict[str, Any]:
 
 
 def _mindcube(logged: Logged) -> dict[str, Any]:
-    kept, target = _with(logged, "score", "type"), _target(logged).strip()
+    metric, target = _with(logged, "score", "type"), _target(logged).strip()
     if len(target) != 1 or target not in LETTERS:
         raise DataError(
             "there is no doc, and the target is no letter (lmms-eval logs MindCube's grounded output there), so that "
             "nobody can say what is right; give the data: --data"
         )
-    return {"id": f"{kept['type']}_{logged.get('doc_id')}", "question": _input(logged), "gt_answer": target}
+    return {"id": f"{metric['type']}_{logged.get('doc_id')}", "question": _input(logged), "gt_answer": target}
 
 
 def _viewspatial(logged: Logged) -> dict[str, Any]:
@@ -122,16 +122,16 @@ def _site(logged: Logged) -> dict[str, Any]:
     adjusted = logged.get("chance_adjusted_acc")
     if not isinstance(adjusted, dict) or not isinstance(adjusted.get("total"), (int, float)):
         raise DataError("there is no doc, and no chance_adjusted_acc that says how many options there were")
-    left = 1.0 - adjusted["total"]
-    count = round(1.0 / left) if left > 0 else 0
+    share = 1.0 - adjusted["total"]
+    count = round(1.0 / share) if share > 0 else 0
     if not 2 <= count <= MOST_OPTIONS:
         raise DataError(f"chance_adjusted_acc has total {adjusted['total']!r}, which no number of options gives")
     names = [key for key in adjusted if key not in ("overall", "total")]
     category = next((key for key in names if key in TASKS["site"].groups), names[0] if names else "")
-    told = _options(logged)
+    options = _options(logged)
     return {
         "question": _input(logged),
-        "options": [told.get(letter, "") for letter in LETTERS[:count]],
+        "options": [options.get(letter, "") for letter in LETTERS[:count]],
         "answer": _target(logged),
         "category": category,
         "dataset": next((key for key in names if key != category), ""),
@@ -139,37 +139,37 @@ def _site(logged: Logged) -> dict[str, Any]:
 
 
 def _blink(logged: Logged) -> dict[str, Any]:
-    kept = _with(logged, "id", "gt_content", "sub_task")
+    metric = _with(logged, "id", "gt_content", "sub_task")
     return {
-        "idx": kept["id"],
+        "idx": metric["id"],
         "question": _input(logged),
         "prompt": _input(logged),
-        "answer": kept["gt_content"],
-        "sub_task": kept["sub_task"],
+        "answer": metric["gt_content"],
+        "sub_task": metric["sub_task"],
         "choices": list(_options(logged).values()),
     }
 
 
 def _three_dsr(logged: Logged) -> dict[str, Any]:
-    kept = _with(logged, "qid", "category")
+    metric = _with(logged, "qid", "category")
     return {
-        "qid": kept["qid"],
+        "qid": metric["qid"],
         "question": _input(logged),
         "answer": _target(logged),
-        "category": kept["category"],
+        "category": metric["category"],
         **_options(logged),
     }
 
 
 def _embspatial(logged: Logged) -> dict[str, Any]:
-    kept = _with(logged, "id", "gt_content", "data_source")
+    metric = _with(logged, "id", "gt_content", "data_source")
     return {
-        "question_id": kept["id"],
+        "question_id": metric["id"],
         "question": _input(logged),
-        "answer": kept["gt_content"],
+        "answer": metric["gt_content"],
         "answer_options": list(_options(logged).values()),
-        "data_source": kept["data_source"],
-        "relation": kept.get("sub_task"),
+        "data_source": metric["data_source"],
+        "relation": metric.get("sub_task"),
     }
 
 
@@ -177,7 +177,7 @@ def _mmsi_video(logged: Logged) -> dict[str, Any]:
     """Its type is told by the metric that counts the row; of a type that lmms-eval does not know no metric but the overall one
     does, and the row is of the type `unknown`."""
     _with({"overall_accuracy": logged.get("overall_accuracy")}, "score")
-    counts = {name for name, kept in logged.items() if isinstance(kept, dict) and kept.get("total") in (1, 1.0)}
+    counts = {name for name, metric in logged.items() if isinstance(metric, dict) and metric.get("total") in (1, 1.0)}
     types = [
         (kind, name.removeprefix(f"{stem}_").removesuffix("accuracy"))
         for name in sorted(counts)
@@ -185,21 +185,21 @@ def _mmsi_video(logged: Logged) -> dict[str, Any]:
         if name.startswith(stem)
     ]
     kind, sub = types[0] if types else ("unknown", "")
-    shown = f"({kind}) {sub.replace('_', ' ')}" if sub and sub != kind.lower() else kind
-    return {"type": shown, "user_prompt": _input(logged), "ground_truth": _target(logged)}
+    type_text = f"({kind}) {sub.replace('_', ' ')}" if sub and sub != kind.lower() else kind
+    return {"type": type_text, "user_prompt": _input(logged), "ground_truth": _target(logged)}
 
 
 def _omnispatial(logged: Logged) -> dict[str, Any]:
-    kept = _with(logged, "id", "gt_content", "sub_task")
-    said = str(kept["sub_task"]).lower().removeprefix(STEM)
+    metric = _with(logged, "id", "gt_content", "sub_task")
+    subtype = str(metric["sub_task"]).lower().removeprefix(STEM)
     known = {name.lower(): name for name in TASKS["omnispatial"].groups}
     return {
-        "id": kept["id"],
-        "question": kept.get("query") or _input(logged),
-        "gt": kept["gt_content"],
+        "id": metric["id"],
+        "question": metric.get("query") or _input(logged),
+        "gt": metric["gt_content"],
         "options": list(_options(logged).values()),
-        "task_type": kept.get("task") or "",
-        "sub_task_type": known.get(said, said),
+        "task_type": metric.get("task") or "",
+        "sub_task_type": known.get(subtype, subtype),
     }
 
 

@@ -87,7 +87,7 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
 
 
 @lru_cache(maxsize=32)
-def questions_on_disk(given: str, name: str, part: str) -> Path:
+def questions_on_disk(place: str, name: str, part: str) -> Path:
     """The path, or the folder of the hub's files: asked of the hub once a process.
 
     The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
@@ -96,19 +96,19 @@ def questions_on_disk(given: str, name: str, part: str) -> Path:
     Raises:
         DataError: as `snellen.sources.download`; no questions of the benchmark are in the repository.
     """
-    if not given.startswith(HUB):
-        return Path(given)
+    if not place.startswith(HUB):
+        return Path(place)
     task = TASKS[name]
     wanted = patterns(task, part)
     try:
-        folder = locate(given, patterns=wanted)
+        folder = locate(place, patterns=wanted)
     except DataError:
         if not task.media:
             raise
-        folder = locate(given, patterns=[*wanted, *task.media])  # OmniSpatial's questions lie in its archive
+        folder = locate(place, patterns=[*wanted, *task.media])  # OmniSpatial's questions lie in its archive
     if not any(folder.glob("*.tsv")):
         chosen(task, part, folder)
     if not task.media:
         return folder
-    repo = given.partition("@")[0]
+    repo = place.partition("@")[0]
     return locate(f"{repo}@{folder.name}", patterns=[*wanted, *task.media])

@@ -39,17 +39,17 @@ class MediaFiles:
         """The file that a row at `at` (file and line, for messages) calls `name`; Unreadable where there is none."""
         try:
             wanted = member_name(name.removeprefix("/").replace("\\", "/"), at)
-            found = self._found(wanted)
+            file = self._find(wanted)
         except DataError as error:
             return Unreadable(f"{at}: {name[:200]!r}", error.message, "Mend the row, or leave it out.")
-        if found is not None:
-            return found
+        if file is not None:
+            return file
         many = len(self._archives())
         looked = f"nor in {many} archive{'s' if many > 1 else ''} there" if many else "and no archive is there"
         hint = "Was the data fetched whole? Give the folder of the media, or the archive, as --images."
         return Unreadable(f"{at}: {wanted}", f"{at}: {wanted} is not under {self.root}, {looked}", hint)
 
-    def _found(self, wanted: str) -> Blob | None:
+    def _find(self, wanted: str) -> Blob | None:
         parts = wanted.split("/")
         if self._folder is not None and (file := self._folder.file(parts)) is not None:
             return file
@@ -134,15 +134,15 @@ class _Folder:
         """
         try:
             with os.scandir(self._tree.path / folder) as entries:
-                found = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
+                plain = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
         except OSError:
             return {}
         if folder:
             try:
                 within(self._tree.path, folder)
             except DataError:  # by a link; the hub's cache has some that are allowed, and each file is looked at
-                return dict.fromkeys(found, False)
-        return found
+                return dict.fromkeys(plain, False)
+        return plain
 
 
 def _stem(path: Path) -> str:
@@ -154,20 +154,24 @@ def _subfolders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))[:64]
 
 
-def near(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
+def nearby_files(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """Files of these suffixes in a folder and a few folders down, sorted; hidden folders are passed over.
 
     Not the whole tree: media that were unpacked beside may be a million files.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     top = len(root.parts)
     for folder, inner, files in os.walk(root):
         where = Path(folder)
-        inner[:] = [] if len(where.parts) - top >= DEPTH else sorted(one for one in inner if not one.startswith("."))
-        found += [where / name for name in files if name.lower().endswith(suffixes) and not name.startswith(".")]
-    return sorted(path for path in found if path.is_file())
+        inner[:] = (
+            []
+            if len(where.parts) - top >= DEPTH
+            else sorted(subfolder for subfolder in inner if not subfolder.startswith("."))
+        )
+        paths += [where / name for name in files if name.lower().endswith(suffixes) and not name.startswith(".")]
+    return sorted(path for path in paths if path.is_file())
 
 
 def archives(root: Path) -> list[Path]:
     """The archive itself, or those in a folder and a few folders down, sorted by name."""
-    return near(root, ARCHIVES) if root.is_dir() else [root]
+    return nearby_files(root, ARCHIVES) if root.is_dir() else [root]

@@ -36,7 +36,7 @@ class OfficialFiles:
         path: what the user gave.
         files: the files, or one member of an archive, in order.
         media: the root of the paths in the rows.
-        said: what was said when the files were chosen.
+        choice_remarks: remarks from when the files were chosen.
     """
 
     task: Task
@@ -44,10 +44,10 @@ class OfficialFiles:
     path: Path
     files: tuple[Path | Blob, ...]
     media: Path
-    said: tuple[str, ...] = ()
+    choice_remarks: tuple[str, ...] = ()
     _last: tuple[int, str, tuple[Blob, ...]] = (-1, "", ())
     _dropped: int = 0
-    _found: MediaFiles | None = field(default=None)
+    _media_files: MediaFiles | None = field(default=None)
 
     @property
     def file(self) -> str:
@@ -57,7 +57,7 @@ class OfficialFiles:
     def questions(self) -> Iterator[tuple[str, Question | DataError]]:
         """(place, question), rows of an id that was there already left out where ids are the set's own."""
         at = -1
-        seen: set[str] = set()
+        ids: set[str] = set()
         self._dropped = 0
         for file in self.files:
             for number, row, cells in _rows(file):
@@ -82,10 +82,10 @@ class OfficialFiles:
                     yield place, DataError(why, f"Give the folder with both halves, or the file of the {self.part}s.")
                     continue
                 if self.task.name in OWN_IDS:
-                    if question.id in seen:
+                    if question.id in ids:
                         self._dropped += 1
                         continue
-                    seen.add(question.id)
+                    ids.add(question.id)
                 self._last = (at, place, cells)
                 yield place, question
 
@@ -107,9 +107,9 @@ class OfficialFiles:
         row, place, cells = self._last if self._last[0] == question.row else (question.row, "", ())
         self._last = (-1, "", ())
         at = f"{self.file}, {place or f'row {row + 1:,}'}"
-        if self._found is None:
-            self._found = MediaFiles(self.media)
-        files = self._found
+        if self._media_files is None:
+            self._media_files = MediaFiles(self.media)
+        files = self._media_files
         images = cells or tuple(files.find(name, at) for name in question.media)
         if question.segments:
             clips = tuple(tuple(files.find(name, at) for name in clip) for clip in question.segments)
@@ -122,18 +122,18 @@ class OfficialFiles:
 
     def content(self) -> str:
         """SHA-256 over the digests of the files."""
-        told = [
+        digests = [
             digest(file) if isinstance(file, Path) else f"sha256:{sha256(file.read()).hexdigest()}"
             for file in self.files
         ]
-        return sha256("\n".join(told).encode()).hexdigest()
+        return sha256("\n".join(digests).encode()).hexdigest()
 
     def remarks(self) -> list[str]:
         """What was said when the files were chosen, how many rows had an id again, which archives cannot be opened."""
-        said = list(self.said)
+        lines = list(self.choice_remarks)
         if self._dropped:
-            said.append(f"{self.file}: {self._dropped:,} rows have an id that was there already; they are left out")
-        return said + (self._found.faults if self._found is not None else [])
+            lines.append(f"{self.file}: {self._dropped:,} rows have an id that was there already; they are left out")
+        return lines + (self._media_files.faults if self._media_files is not None else [])
 
 
 def _other_half(part: str, name: str) -> bool:
@@ -171,7 +171,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
     rows = pictured_rows(file)
     while True:
         try:
-            number, found, counts = next(rows)
+            number, parsed_row, counts = next(rows)
         except StopIteration:
             return
         except DataError as error:
@@ -180,14 +180,14 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
             yield number + 1, error, ()
             return
         named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
-        for column in _written(found):
-            value = found.pop(column)
+        for column in _written(parsed_row):
+            value = parsed_row.pop(column)
             named[column] = len(value) if isinstance(value, list) else -1
         cells: list[Blob] = []
         for column, count in named.items():
             items = range(count) if count >= 0 else (-1,)
             cells += [ParquetCell(file, number - 1, column, item) for item in items]
-        yield number, found, tuple(cells)
+        yield number, parsed_row, tuple(cells)
 
 
 def _written(row: Mapping[str, Any]) -> list[str]:
@@ -197,7 +197,7 @@ def _written(row: Mapping[str, Any]) -> list[str]:
 
 def _is_base64(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(_is_base64(one) for one in value)
+        return bool(value) and all(_is_base64(item) for item in value)
     if not isinstance(value, str):
         return False
     return value.startswith("data:image/") or (len(value) >= LEAST_BASE64 and "." not in value[:4096])

@@ -48,7 +48,7 @@ def texts(value: Any) -> list[str]:
     if not isinstance(value, Sequence):
         return []
     # Options such as 3 and 4 may have become numbers; pictures are structs or bytes.
-    return [str(one) for one in value if isinstance(one, (str, int, float))]
+    return [str(item) for item in value if isinstance(item, (str, int, float))]
 
 
 def one_of(row: Row, name: str, known: Collection[str]) -> str:
@@ -57,10 +57,10 @@ def one_of(row: Row, name: str, known: Collection[str]) -> str:
     Raises:
         DataError: it is missing, or none of these.
     """
-    found = text(row, name)
-    if found not in known:
-        raise DataError(f"{name} is {found[:60]!r}; expected one of {', '.join(known)}")
-    return found
+    value = text(row, name)
+    if value not in known:
+        raise DataError(f"{name} is {value[:60]!r}; expected one of {', '.join(known)}")
+    return value
 
 
 def placed(row: Row, name: str, options: int) -> str:
@@ -87,7 +87,7 @@ def paths(value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         value = [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
-        value = [one.get("path") if isinstance(one, Mapping) else one for one in value]
+        value = [item.get("path") if isinstance(item, Mapping) else item for item in value]
     return tuple(texts(value))
 
 
@@ -141,7 +141,7 @@ def _mindcube(row: Row, at: int) -> Question:
 
 
 def _viewspatial(row: Row, at: int) -> Question:
-    choices, shown = text(row, "choices"), paths(row.get("image_path"))
+    choices, images = text(row, "choices"), paths(row.get("image_path"))
     return Question(
         id=str(at),
         text=text(row, "question"),
@@ -149,15 +149,15 @@ def _viewspatial(row: Row, at: int) -> Question:
         kind="choice",
         options=lettered(choices.splitlines()),
         groups={"question_type": text(row, "question_type")},
-        cluster=shown[0] if shown else "",
+        cluster=images[0] if images else "",
         pieces={"choices": choices},
-        media=shown,
+        media=images,
         row=at,
     )
 
 
 def _site(row: Row, at: int) -> Question:
-    shown = paths(row.get("visual"))
+    media = paths(row.get("visual"))
     return Question(
         id=str(at),
         text=text(row, "question"),
@@ -165,8 +165,8 @@ def _site(row: Row, at: int) -> Question:
         kind="choice",
         options=dict(zip(LETTERS, texts(row.get("options")), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
-        cluster=shown[0] if shown else "",
-        media=shown,
+        cluster=media[0] if media else "",
+        media=media,
         row=at,
     )
 
@@ -201,8 +201,8 @@ def _three_dsr(row: Row, at: int) -> Question:
 
 def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
     """Letter to text of the columns A, B ... that are not empty."""
-    found = {letter: maybe(row, letter) for letter in letters}
-    return {letter: one for letter, one in found.items() if one and one.lower() != "nan"}
+    cells = {letter: maybe(row, letter) for letter in letters}
+    return {letter: cell for letter, cell in cells.items() if cell and cell.lower() != "nan"}
 
 
 def _embspatial(row: Row, at: int) -> Question:
@@ -243,9 +243,9 @@ def segments(value: Any) -> tuple[tuple[str, ...], ...]:
         value = listed(value)
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
-    if all(isinstance(one, str) for one in value):
+    if all(isinstance(clip, str) for clip in value):
         return (tuple(texts(value)),) if value else ()
-    return tuple(tuple(texts(one)) for one in value)
+    return tuple(tuple(texts(clip)) for clip in value)
 
 
 def _omnispatial(row: Row, at: int) -> Question:
@@ -253,7 +253,7 @@ def _omnispatial(row: Row, at: int) -> Question:
     options = lettered(texts(row.get("options")))
     if not gold:
         gold = placed(row, "answer", len(options))
-    shown = maybe(row, "image_path")
+    image = maybe(row, "image_path")
     return Question(
         id=text(row, "id"),
         text=text(row, "question"),
@@ -261,8 +261,8 @@ def _omnispatial(row: Row, at: int) -> Question:
         kind="choice",
         options=options,
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
-        cluster=shown,
-        media=(shown,) if shown else (),
+        cluster=image,
+        media=(image,) if image else (),
         row=at,
     )
 

@@ -76,15 +76,15 @@ class KitFile:
         task, part: the benchmark; image or video for a half of SITE.
         path: the table.
         media: the root of the paths in its rows.
-        said: what was said when the table was chosen.
+        choice_remarks: remarks from when the table was chosen.
     """
 
     task: Task
     part: str
     path: Path
     media: Path
-    said: tuple[str, ...] = ()
-    _found: MediaFiles | None = field(default=None)
+    choice_remarks: tuple[str, ...] = ()
+    _media_files: MediaFiles | None = field(default=None)
 
     @property
     def file(self) -> str:
@@ -126,8 +126,8 @@ class KitFile:
             return Shown(images=(Unreadable(f"{at}: image_path", fault, "Mend the row, or fetch the table again."),))
         names = question.media or tuple(vlmevalkit_rows.listed(cells, *PATHS))
         if not names:
-            there = [column for column in SHOWN if column in whole.header]
-            fault = f"{at}: there is nothing to show: {', '.join(there)} {'is' if len(there) == 1 else 'are'} empty"
+            columns = [column for column in SHOWN if column in whole.header]
+            fault = f"{at}: there is nothing to show: {', '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
             return Shown(images=(Unreadable(f"{at}: nothing to show", fault, "Mend the row, or leave it out."),))
         if self.part == "video" or names[0].lower().endswith(VIDEOS):
             return Shown(video=self._file(names[0], at))
@@ -144,12 +144,12 @@ class KitFile:
         )
 
     def _file(self, name: str, at: str) -> Blob:
-        if self._found is None:
-            self._found = MediaFiles(self.media)
+        if self._media_files is None:
+            self._media_files = MediaFiles(self.media)
         # Where the kit wrote large tables' pictures to files, paths are those of that machine.
         if name.startswith("/"):
-            return vlmevalkit_tsv.by_end_of_path(name, at, self._found.find, least=2)
-        return self._found.find(name, at)
+            return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
+        return self._media_files.find(name, at)
 
     def content(self) -> str:
         """The digest of the table's bytes."""
@@ -157,23 +157,23 @@ class KitFile:
 
     def remarks(self) -> list[str]:
         """Rows that were left out, bytes other than the kit's, archives that cannot be opened."""
-        said = list(self.said)
+        lines = list(self.choice_remarks)
         if dropped := table(self.path, self.task, self.part).dropped:
-            said.append(f"{self.path}: {dropped:,} rows have no image and are left out, as VLMEvalKit leaves them out")
-        return [*said, *self._other_bytes(), *(self._found.faults if self._found is not None else ())]
+            lines.append(f"{self.path}: {dropped:,} rows have no image and are left out, as VLMEvalKit leaves them out")
+        return [*lines, *self._other_bytes(), *(self._media_files.faults if self._media_files is not None else ())]
 
     def _other_bytes(self) -> list[str]:
         md5, known = with_md5(self.path)[1], _known().md5
         expected = {name: known[name] for name in names(self.task, self.part) if name in known}
         if md5 in expected.values():
             return []
-        if same := [name for name, one in known.items() if one == md5]:
+        if same := [name for name, digest in known.items() if digest == md5]:
             return [f"{self.path}: this is VLMEvalKit's {same[0]}"]
         correction = corrections().get(self.task.name)
         if correction is not None and correction.by_digest(md5) == "before":
             return []  # the notice about its gold answers names it
-        theirs = " or ".join(f"{one} ({name})" for name, one in expected.items())
-        return [f"{self.path}: its MD5 is {md5}, VLMEvalKit's table has {theirs}: rows may have been changed"]
+        expected_text = " or ".join(f"{digest} ({name})" for name, digest in expected.items())
+        return [f"{self.path}: its MD5 is {md5}, VLMEvalKit's table has {expected_text}: rows may have been changed"]
 
 
 def names(task: Task, part: str = "") -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def in_folder(task: Task, part: str, folder: Path) -> Path | None:
 
 def beside(path: Path) -> tuple[str, ...]:
     """What is to be said of tables of other kinds in a table's folder: that the questions are not from them."""
-    others = sorted(one.name for one in path.parent.iterdir() if one.name.lower().endswith(TABLES))
+    others = sorted(other.name for other in path.parent.iterdir() if other.name.lower().endswith(TABLES))
     if not others:
         return ()
     some = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
@@ -203,8 +203,8 @@ def table(path: Path, task: Task, part: str = "") -> Rows:
     Raises:
         DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has a picture in no row.
     """
-    found = regular_file(path)
-    return _gone_through(path, found.st_mtime_ns, found.st_size, task.name, part)
+    status = regular_file(path)
+    return _gone_through(path, status.st_mtime_ns, status.st_size, task.name, part)
 
 
 @lru_cache(maxsize=2)
@@ -236,16 +236,16 @@ def _check_name(path: Path, name: str, part: str) -> None:
     for other in TASKS.values():
         for half in SITE_PARTS if other.name == "site" else ("",):
             if path.name in names(other, half):
-                theirs, ours = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
+                named, wanted = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
                 raise DataError(
-                    f"{path} holds the questions of {theirs}; those of {ours} were expected",
-                    f"Run {theirs}, or give {names(TASKS[name], part)[0]}, or the folder that holds both.",
+                    f"{path} holds the questions of {named}; those of {wanted} were expected",
+                    f"Run {named}, or give {names(TASKS[name], part)[0]}, or the folder that holds both.",
                 )
 
 
 def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) -> None:
-    shown = SHOWN if not part else tuple(one for one in SHOWN if one.startswith(part))
-    for some in (*_known().needed[name], shown):
+    media_columns = SHOWN if not part else tuple(column for column in SHOWN if column.startswith(part))
+    for some in (*_known().needed[name], media_columns):
         if not any(column in header for column in some):
             raise DataError(
                 f"{path}: no column {' or '.join(some)}; it has {', '.join(header)[:400]}",

@@ -34,14 +34,14 @@ def listed(row: Row, *names: str) -> list[str]:
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and value.strip():
-            found = constants.listed(value)
-            return [value] if found is None else [str(one) for one in found]
-        if found := texts(value):
-            return found
+            items = constants.listed(value)
+            return [value] if items is None else [str(item) for item in items]
+        if items := texts(value):
+            return items
     return []
 
 
-def _asked(row: Row, at: int) -> Question:
+def _common(row: Row, at: int) -> Question:
     """What the rows of all benchmarks have; each reader puts its own columns to it."""
     index = text(row, "index")
     return Question(id=index, text=maybe(row, "question"), gold=text(row, "answer"), kind="choice", row=at, index=index)
@@ -50,7 +50,7 @@ def _asked(row: Row, at: int) -> Question:
 def _vsi(row: Row, at: int) -> Question:
     question_type, video = one_of(row, "question_type", VSI_TYPES), maybe(row, "video")
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         kind="number" if question_type in vsi.NUMBER else "choice",
         options={} if question_type in vsi.NUMBER else lettered(listed(row, "candidates", "options")),
         groups={"question_type": question_type},
@@ -60,15 +60,15 @@ def _vsi(row: Row, at: int) -> Question:
 
 
 def _mmsi(row: Row, at: int) -> Question:
-    found = _lettered_columns(row, at)
-    return structs.replace(found, options=found.options or options_in(found.text), count=4)
+    question = _lettered_columns(row, at)
+    return structs.replace(question, options=question.options or options_in(question.text), count=4)
 
 
 def _mindcube(row: Row, at: int) -> Question:
     prompt = maybe(row, "input_prompt")
     question = maybe(row, "question") or prompt
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         text=question,
         options=options_in(question) or options_in(prompt),
         groups={"type": text(row, "category")},
@@ -78,32 +78,32 @@ def _mindcube(row: Row, at: int) -> Question:
 
 
 def _viewspatial(row: Row, at: int) -> Question:
-    choices, shown = maybe(row, "candidates") or maybe(row, "choices"), tuple(listed(row, "image_path"))
+    choices, images = maybe(row, "candidates") or maybe(row, "choices"), tuple(listed(row, "image_path"))
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         options=lettered(choices.splitlines()) if choices else {},
         groups={"question_type": text(row, "question_type")},
-        cluster=shown[0] if shown else "",
+        cluster=images[0] if images else "",
         pieces={"choices": choices} if choices else {},
-        media=shown,
+        media=images,
     )
 
 
 def _site(row: Row, at: int) -> Question:
-    shown = tuple(listed(row, "image_path", "video_path", "video"))
+    media = tuple(listed(row, "image_path", "video_path", "video"))
     options = constants.listed(maybe(row, "options") or maybe(row, "candidates")) or texts(row.get("options"))
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         options=dict(zip(ALPHABET, map(str, options), strict=False)),
         groups={"category": text(row, "category"), "dataset": maybe(row, "dataset")},
-        cluster=shown[0] if shown else "",
-        media=shown,
+        cluster=media[0] if media else "",
+        media=media,
     )
 
 
 def _lettered_columns(row: Row, at: int) -> Question:
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         options=columns_as_options(row, LETTERS),
         groups={"category": text(row, "category")},
         pieces={"hint": maybe(row, "hint")} if maybe(row, "hint") else {},
@@ -113,7 +113,7 @@ def _lettered_columns(row: Row, at: int) -> Question:
 def _three_dsr(row: Row, at: int) -> Question:
     name = text(row, "qid", "index")
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         id=name,
         options=columns_as_options(row),
         groups={"category": text(row, "category"), "qid": name},
@@ -123,7 +123,7 @@ def _three_dsr(row: Row, at: int) -> Question:
 
 def _embspatial(row: Row, at: int) -> Question:
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         options=lettered(listed(row, "options", "candidates")),
         groups={"source": text(row, "data_source"), "relation": maybe(row, "relation")},
     )
@@ -133,7 +133,7 @@ def _mmsi_video(row: Row, at: int) -> Question:
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
     frames = constants.listed(maybe(row, "image_path")) or row.get("image_path")
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         text=pieces["user_prompt"] or maybe(row, "question"),
         options=lettered(listed(row, "options", "candidates")) or options_in("\n".join(pieces.values())),
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
@@ -144,13 +144,13 @@ def _mmsi_video(row: Row, at: int) -> Question:
 
 
 def _omnispatial(row: Row, at: int) -> Question:
-    shown = tuple(listed(row, "image_path"))
+    images = tuple(listed(row, "image_path"))
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         options=lettered(listed(row, "options", "candidates")) or columns_as_options(row),
         groups={"task_type": text(row, "task_type"), "sub_task_type": maybe(row, "sub_task_type")},
-        cluster=shown[0] if shown else "",
-        media=shown,
+        cluster=images[0] if images else "",
+        media=images,
     )
 
 
@@ -158,7 +158,7 @@ def _spar(row: Row, at: int) -> Question:
     question, task = maybe(row, "question"), one_of(row, "task" if maybe(row, "task") else "question_type", SPAR_TASKS)
     kind = kind_of_spar(task)
     return structs.replace(
-        _asked(row, at),
+        _common(row, at),
         text=question,
         kind=kind,
         options=options_in(question) if kind == "choice" else {},

@@ -140,7 +140,7 @@ def compose(
     if how.grid is not None:
         values |= {"columns": str(how.grid.columns), "rows": str(how.grid.rows)}
     known = wording(how.variant)
-    text = _PLACE.sub(lambda found: values[found[1]], known.text)
+    text = _PLACE.sub(lambda match: values[match[1]], known.text)
     parts = [
         _shown(how, part, number, name) for number, (part, name) in enumerate(zip(images, names, strict=True), start=1)
     ]
