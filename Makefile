@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo test test-alone test-rest test-browser test-agents bench lint docs chromium sandbox clean
+.PHONY: demo test test-alone test-rest test-browser test-agents bench lint figures docs chromium sandbox clean
 
 # The second half is the way of one's own data: pictures in folders and a taxonomy, questions at each of its levels, and
 # a report that says at which level the model stops seeing.
@@ -68,6 +68,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Figures of the code base, for the reader of a change: nothing fails on them. BEFORE names a commit to compare with.
+figures: $(VENV)/.installed-dev
+	$(BIN)/python scripts/code_figures.py $(if $(BEFORE),--before $(BEFORE))
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict
