@@ -1,0 +1,127 @@
+"""Ready-made scorers and a summary for benchmarks: `choice`, `truth`, `count`, `number`, `short` and `accuracy`.
+
+A scorer compares the answer that `snellen.scoring.extract` reads from a reply with the sample's gold answer (`target`).
+A reply without exactly one answer is `invalid`, is worth 0 and stays in the denominator; its reason says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from snellen.scoring import metrics
+from snellen.scoring.extract import correct, read
+from snellen.scoring.scores import Scores
+from snellen.types import Metric, Sample, Score, Text
+
+Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
+
+
+def choice(sample: Sample, reply: str) -> Score:
+    """Score a multiple-choice reply by the option that it names, by letter, text or position.
+
+    `sample.options` maps letters to texts; `sample.target` is the gold letter, or a sequence of accepted letters.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> question = Prompt((Text("Which bird is this?"),))
+    >>> sample = Sample("1", question, "B", "choice", {"A": "robin", "B": "wren"})
+    >>> choice(sample, "It has a short tail, so it must be the wren.")
+    Score(value=1.0, extracted='B', verdict='correct', reason=None, detail={})
+    >>> choice(sample, "A or B").verdict, choice(sample, "A or B").reason
+    ('invalid', 'two answers: A, B')
+
+    Raises:
+        DataError: if the sample has no options.
+    """
+    return _score("choice", sample, reply)
+
+
+def truth(sample: Sample, reply: str) -> Score:
+    """Score a yes/no or true/false reply; `sample.target` is a bool, or a word such as `yes`.
+
+    Meta `form` (`yes/no` or `T/F`) names the answer format, if the question asks for one.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("Is this a robin?"),)), False, "truth")
+    >>> truth(sample, "No, it is a wren.").verdict
+    'correct'
+    """
+    return _score("truth", sample, reply)
+
+
+def count(sample: Sample, reply: str) -> Score:
+    """Score a count, in digits or words; `sample.target` is an int.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("How many birds are there?"),)), 3, "count")
+    >>> count(sample, "There are three birds on the wire.").extracted
+    3
+    """
+    return _score("count", sample, reply)
+
+
+def number(sample: Sample, reply: str) -> Score:
+    """Score a measurement; it is correct within 1 % of `sample.target`, or if it is the target rounded to its digits.
+
+    Meta `unit` (`m`, `kg`, `deg` …) names the target's unit: a reply in a compatible unit is converted.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("How tall is the door?"),)), 2.0, "number", meta={"unit": "m"})
+    >>> number(sample, "The door is about 200 cm tall.").verdict
+    'correct'
+    """
+    return _score("number", sample, reply)
+
+
+def short(sample: Sample, reply: str) -> Score:
+    """Score a short answer, such as a name; `sample.target` is the gold text, or a tuple of accepted texts.
+
+    Names are compared by whole words, without case, diacritics, articles and plurals. Meta `aliases` (a text or a
+    sequence) names further accepted answers.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> sample = Sample("1", Prompt((Text("Which bird is this?"),)), "barn owl", "short")
+    >>> short(sample, "This looks like a Barn Owl to me.").verdict
+    'correct'
+    """
+    return _score("short", sample, reply)
+
+
+def _score(kind: str, sample: Sample, reply: str) -> Score:
+    meta = sample.meta
+    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+    reading = read(kind, reply, question=question, options=sample.options, form=meta.get("form"), unit=meta.get("unit"))
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    aliases = meta.get("aliases") or ()
+    right = correct(kind, reading, sample.target, (aliases,) if isinstance(aliases, str) else aliases)
+    return Score(float(right), reading.value, "correct" if right else "wrong", reading.reason)
+
+
+def accuracy(*by: str | tuple[str, ...]) -> Summary:
+    """Return a summary: accuracy, its slices, and the shares of replies that are unparseable or failed.
+
+    Args:
+        by: meta columns to slice by. `"colour"` gives `accuracy/red` and so on for each value of meta `colour`. A
+            tuple slices by several columns at once: `("kind", "level")` gives `accuracy/short/species`.
+
+    Returns:
+        A function for `Benchmark.summarize`. Its metrics are `accuracy`, the slices, `invalid` (no answer could be
+        read) and `error` (no reply). Each has n, coverage and a 95 % interval; chance is the mean of meta `chance`.
+
+    >>> from snellen import Prompt, Sample, Text
+    >>> from snellen.scoring.scores import ScoreBuilder
+    >>> builder = ScoreBuilder()
+    >>> for name, reply in [("robin", "A"), ("wren", "A"), ("wren", "B")]:
+    ...     sample = Sample(name + reply, Prompt((Text("Which bird?"),)), "AB"[name == "wren"], "choice",
+    ...                     {"A": "robin", "B": "wren"}, meta={"bird": name})
+    ...     builder.add(sample, choice(sample, reply))
+    >>> [(metric.name, metric.value) for metric in accuracy("bird")(builder.build(), "strict")][1:]
+    [('accuracy/robin', 1.0), ('accuracy/wren', 0.5), ('invalid', 0.0), ('error', 0.0)]
+    """
+    columns = [(name,) if isinstance(name, str) else tuple(name) for name in by]
+
+    def summarize(scores: Scores, profile: str) -> list[Metric]:
+        return metrics.standard(scores, columns)
+
+    return summarize
