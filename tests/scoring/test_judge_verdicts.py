@@ -43,7 +43,7 @@ NUMBER = Schema("score", {}, (0.0, 10.0), "")
     ],
 )
 def test_one_object_and_nothing_else_is_a_verdict(reply, found):
-    assert read_verdict(reply, LABELS).found == found
+    assert read_verdict(reply, LABELS).answer == found
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_number_out_of_range_is_kept_as_it_is_and_flagged(range_, said, value)
 def test_reading_behind_a_marker_never_crashes_and_finds_what_stands_there(text, number):
     score_verdict(text, MARKED)
     before = text.replace("Score:", "")
-    assert read_verdict(f"{before}|Score: {number}", MARKED).found == number
-    assert read_verdict(marked_or_object(number, MARKED), MARKED).found == number
+    assert read_verdict(f"{before}|Score: {number}", MARKED).answer == number
+    assert read_verdict(marked_or_object(number, MARKED), MARKED).answer == number
 
 
 SAMPLE = Sample("s", Prompt((Text("Which one?"),)), "B", "choice", options={"A": "cat", "B": "dog"})

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from snellen.errors import DataError, StorageError
-from snellen.scoring.extract.batch import Counter, Tally, extract_lines
+from snellen.scoring.extract.batch import RowCounter, Tally, extract_lines
 
 
 def extract(
@@ -35,7 +35,7 @@ def extract(
     """
     from snellen.engine.output_file import JSON_LINES, require_output_file
 
-    counter = Counter()
+    counter = RowCounter()
     if out is not None:
         require_output_file(out, "--out", JSON_LINES, [file])
     if out is None:
@@ -49,7 +49,7 @@ def extract(
         _print_table(tallies, to_stderr=out is None)
 
 
-def _rows(file: Path, counter: Counter) -> Iterator[dict[str, Any]]:
+def _rows(file: Path, counter: RowCounter) -> Iterator[dict[str, Any]]:
     if str(file) == "-":
         yield from _counted(extract_lines(sys.stdin.buffer, "standard input"), counter)
         return
@@ -62,7 +62,7 @@ def _rows(file: Path, counter: Counter) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def _counted(rows: Iterator[dict[str, Any]], counter: Counter) -> Iterator[dict[str, Any]]:
+def _counted(rows: Iterator[dict[str, Any]], counter: RowCounter) -> Iterator[dict[str, Any]]:
     for row in rows:
         counter.add(row)
         yield row

@@ -136,7 +136,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
         verdict = read_verdict(reply, schema)
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
-    detail = {"judge_verdict": verdict.found, SOURCE: verdict.source}
+    detail = {"judge_verdict": verdict.answer, SOURCE: verdict.source}
     if verdict.found == NO_ANSWER:
         return Score(0.0, None, "invalid", "the judge found no answer in it", detail)
     if sample.kind == "choice":

@@ -46,20 +46,20 @@ class Problems:
     count: int = 0
     first: list[str] = field(default_factory=list)
 
-    def add(self, where: str, what: str) -> None:
+    def add(self, where: str, problem: str) -> None:
         """Note one row."""
         self.count += 1
         if len(self.first) < SHOWN:
             # Names in other people's files may hold control characters, and this goes to a terminal.
-            line = f"{where}: {what}"
+            line = f"{where}: {problem}"
             self.first.append(line if line.isprintable() else repr(line)[1:-1])
 
-    def lines(self, what: str, shown: int = 5) -> list[str]:
+    def lines(self, predicate: str, limit: int = 5) -> list[str]:
         """How many rows `what` (a verb and its object), and the first of them; nothing where there is none."""
         if not self.count:
             return []
-        lines = [f"{self.count:,} rows {what}:", *(f"  {one}" for one in self.first[:shown])]
-        return [*lines, f"  … and {self.count - shown:,} more"] if self.count > shown else lines
+        lines = [f"{self.count:,} rows {predicate}:", *(f"  {line}" for line in self.first[:limit])]
+        return [*lines, f"  … and {self.count - limit:,} more"] if self.count > limit else lines
 
 
 @dataclass(frozen=True)
@@ -106,45 +106,47 @@ def survey(file: AnswerFile) -> Survey:
     An answer replaces an earlier failure of the same question (a journal with retries); of two answers the first
     counts and the other is reported.
     """
-    found = Survey()
+    result = Survey()
     first: set[int] = set()
     later: set[int] = set()
-    for number, answer in enumerate(file.read(found.problems)):
-        found.rows = number + 1
+    for number, answer in enumerate(file.read(result.problems)):
+        result.rows = number + 1
         key = (answer.sample_id, answer.repeat)
         if answer.repeat:
-            seen, code = later, hash(key)
-            found.repeats = max(found.repeats, answer.repeat + 1)
+            known, code = later, hash(key)
+            result.repeats = max(result.repeats, answer.repeat + 1)
         else:
-            seen, code = first, hash(answer.sample_id)
-        if code not in seen:
-            seen.add(code)
+            known, code = first, hash(answer.sample_id)
+        if code not in known:
+            known.add(code)
             if answer.text is None:
-                found._counting[key] = number
+                result._counting[key] = number
             if answer.repeat:
-                found.ids.add(hash(answer.sample_id))
-        elif key in found._counting and key not in found._twice:
-            found._counting[key] = number
+                result.ids.add(hash(answer.sample_id))
+        elif key in result._counting and key not in result._twice:
+            result._counting[key] = number
             if answer.text is not None and answer.status == "ok":
-                found._twice.add(key)
+                result._twice.add(key)
         else:
-            found._twice.add(key)
-            found.problems.add(answer.where, f"{answer.sample_id!r} is answered a second time; the first answer counts")
-    found.ids |= first
-    return found
+            result._twice.add(key)
+            result.problems.add(
+                answer.where, f"{answer.sample_id!r} is answered a second time; the first answer counts"
+            )
+    result.ids |= first
+    return result
 
 
-def final(file: AnswerFile, found: Survey) -> Iterator[Answer]:
+def final(file: AnswerFile, result: Survey) -> Iterator[Answer]:
     """The rows that count, in the order of the file: each question (and repeat) once."""
-    given: set[tuple[str, int]] = set()
+    yielded: set[tuple[str, int]] = set()
     for number, answer in enumerate(file.read(Problems())):
         key = (answer.sample_id, answer.repeat)
-        if key in found._counting:
-            if found._counting[key] == number:
+        if key in result._counting:
+            if result._counting[key] == number:
                 yield answer
-        elif key in found._twice:
-            if key not in given:
-                given.add(key)
+        elif key in result._twice:
+            if key not in yielded:
+                yielded.add(key)
                 yield answer
         else:
             yield answer

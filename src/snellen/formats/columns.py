@@ -62,24 +62,24 @@ def choose(names: Sequence[str], place: str, id_field: str | None, reply_field: 
 
 
 def _one(
-    names: Sequence[str], tiers: Sequence[Sequence[str]], place: str, given: str | None, what: str, option: str
+    names: Sequence[str], tiers: Sequence[Sequence[str]], place: str, chosen: str | None, role: str, option: str
 ) -> str:
-    shown = ", ".join(sorted(names)[:30])
-    if given is not None:
-        if given not in names:
-            raise DataError(f"{place}: there is no field {given!r}; it has {shown}", f"Give another {option}.")
-        return given
+    available = ", ".join(sorted(names)[:30])
+    if chosen is not None:
+        if chosen not in names:
+            raise DataError(f"{place}: there is no field {chosen!r}; it has {available}", f"Give another {option}.")
+        return chosen
     for tier in tiers:
-        found = [name for name in tier if name in names]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = [name for name in tier if name in names]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise DataError(
-                f"{place}: the {what} of a row could be in {' or '.join(found)}, of the fields {shown}",
-                f"Say which: {' or '.join(f'{option} {name}' for name in found)}.",
+                f"{place}: the {role} of a row could be in {' or '.join(matches)}, of the fields {available}",
+                f"Say which: {' or '.join(f'{option} {name}' for name in matches)}.",
             )
     raise DataError(
-        f"{place}: no field that holds the {what} of a row was recognised among {shown}", f"Name it: {option} NAME."
+        f"{place}: no field that holds the {role} of a row was recognised among {available}", f"Name it: {option} NAME."
     )
 
 

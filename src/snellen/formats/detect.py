@@ -73,10 +73,10 @@ def read_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
 def _inside(folder: Path) -> Path:
     if (folder / "results.jsonl").is_file():
         return folder / "results.jsonl"
-    found = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in (".jsonl", ".eval", ".xlsx", ".csv", ".tsv"))
+    names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in (".jsonl", ".eval", ".xlsx", ".csv", ".tsv"))
     raise DataError(
         f"{folder}: there is no results.jsonl in this folder",
-        f"Name one file of it: {', '.join(found[:10])}." if found else "Give a run's folder, or a file of answers.",
+        f"Name one file of it: {', '.join(names[:10])}." if names else "Give a run's folder, or a file of answers.",
     )
 
 

@@ -56,7 +56,7 @@ class MediaCache:
         """
         self.settings = check_settings(settings)
         self.limit = pixel_limit() if limit is None else limit
-        self._pictures: _Once[Encoded] = _Once(budget_bytes, lambda one: len(one.data_uri))
+        self._pictures: _Once[Encoded] = _Once(budget_bytes, lambda picture: len(picture.data_uri))
         self._clips: _Once[tuple[Image, ...]] = _Once(budget_bytes // 4, _clip_bytes)
         self._threads = threads or min(8, os.cpu_count() or 1)
         self._pool: ThreadPoolExecutor | None = None
@@ -84,9 +84,9 @@ class MediaCache:
         """
         blob = image.blob
         key = blob.key
-        held = self._pictures.held_now(key)
-        if held is not None:
-            return held
+        cached = self._pictures.held_now(key)
+        if cached is not None:
+            return cached
         if not getattr(blob, "quick", False) or self._pictures.under_way(key):
             return await self._in_thread(self._pictures, key, lambda: encode(blob, self.settings, self.limit))
         data = blob.read()
@@ -109,9 +109,9 @@ class MediaCache:
         if blob is None:
             return drawn_frames(video, self.settings)
         key = _clip_key(blob, video.pick)
-        held = self._clips.held_now(key)
-        if held is not None:
-            return held
+        cached = self._clips.held_now(key)
+        if cached is not None:
+            return cached
         return await self._in_thread(self._clips, key, lambda: self._extracted(blob, video.pick))
 
     async def fetch_video(self, video: Video) -> Encoded:
@@ -120,9 +120,9 @@ class MediaCache:
         key = "" if video.blob is None else f"video:{video.blob.key}"
         if not key:
             return encode_video(video)  # raises: a drawn clip has no file
-        held = self._pictures.held_now(key)
-        if held is not None:
-            return held
+        cached = self._pictures.held_now(key)
+        if cached is not None:
+            return cached
         return await self._in_thread(self._pictures, key, lambda: encode_video(video))
 
     def _extracted(self, blob: Blob, pick: Pick | None) -> tuple[Image, ...]:
@@ -134,8 +134,8 @@ class MediaCache:
             return extract(data, key, pick, self.settings, self.limit)
 
         store = self._store
-        found = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
-        return tuple(as_images(key, self.settings, found))
+        frames = make() if store is None else store.get(entry_name(data, pick, self.settings, self.limit), make)
+        return tuple(as_images(key, self.settings, frames))
 
     def close(self) -> None:
         """Let the threads go. Pictures under way are finished, those not begun are dropped."""
@@ -144,8 +144,8 @@ class MediaCache:
             self._pool = None
 
     async def _in_thread(self, store: _Once[T], key: str, make: Callable[[], T]) -> T:
-        future, mine = store.claim(key)
-        if mine:
+        future, is_maker = store.claim(key)
+        if is_maker:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="media")
             self._pool.submit(store.fulfil, key, future, make)
@@ -180,11 +180,11 @@ class _Once(Generic[T]):
             self._keep(key, value)
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        held = self.held_now(key)
-        if held is not None:
-            return held
-        future, mine = self.claim(key)
-        if mine:
+        cached = self.held_now(key)
+        if cached is not None:
+            return cached
+        future, is_maker = self.claim(key)
+        if is_maker:
             self.fulfil(key, future, make)
         return future.result()
 

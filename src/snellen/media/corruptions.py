@@ -64,17 +64,17 @@ def operations(spec: str) -> tuple[Operation, ...]:
     Raises:
         UsageError: an operation that is unknown, or a strength that is out of range.
     """
-    return tuple(_operation(one.strip()) for one in spec.split(",")) if spec.strip() else ()
+    return tuple(_operation(text.strip()) for text in spec.split(",")) if spec.strip() else ()
 
 
 def canonical(spec: str) -> str:
     """The setting as it goes into the fingerprint: `blur: 3.0` is `blur:3`. Raises UsageError."""
-    return ",".join(str(one) for one in operations(spec))
+    return ",".join(str(operation) for operation in operations(spec))
 
 
 def changes(spec: str) -> bool:
     """Whether a picture under this setting is another one: a kernel of one pixel changes nothing."""
-    return any(one != Operation("blur", 1.0) for one in operations(spec))
+    return any(operation != Operation("blur", 1.0) for operation in operations(spec))
 
 
 def content(data: bytes, frame: int | None = None) -> bytes:
@@ -90,9 +90,9 @@ def corrupted(picture: Picture, spec: str, seed: bytes) -> Picture:
         spec: the setting, e.g. `blur:3,grey`.
         seed: `content` of the picture.
     """
-    for one in operations(spec):
+    for operation in operations(spec):
         rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
-        picture = _APPLIED[one.name](rgb, one.strength, seed)
+        picture = _APPLIED[operation.name](rgb, operation.strength, seed)
     return picture
 
 
@@ -107,7 +107,7 @@ def kernel(size: int) -> list[int]:
 
 
 def _operation(text: str) -> Operation:
-    name, sign, given = text.partition(":")
+    name, sign, number = text.partition(":")
     name = name.strip()
     if name not in _APPLIED:
         raise UsageError(f"--corrupt {text or '(nothing)'}: there is no such corruption.", f"There are {_known()}.")
@@ -116,11 +116,11 @@ def _operation(text: str) -> Operation:
             raise UsageError(f"--corrupt {text}: grey takes no number.", "Write grey.")
         return Operation(name)
     try:
-        value = Decimal(given.strip())
+        value = Decimal(number.strip())
     except InvalidOperation:
         value = Decimal("NaN")
-    most = {"blur": WIDEST, "salt-pepper": 100, "jitter": 1}[name]
-    if not value.is_finite() or not 0 < value <= most or (name == "blur" and value % 2 != 1):
+    maximum = {"blur": WIDEST, "salt-pepper": 100, "jitter": 1}[name]
+    if not value.is_finite() or not 0 < value <= maximum or (name == "blur" and value % 2 != 1):
         raise UsageError(
             f"--corrupt {text}: the number behind the colon is not one of these.", f"There are {_known()}."
         )
@@ -163,8 +163,8 @@ def _blur(picture: Picture, size: float, seed: bytes) -> Picture:
 
 def _weighted(weights: list[int], shifted: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     total = shifted[0] * weights[0]
-    for weight, one in zip(weights[1:], shifted[1:], strict=True):
-        total += one * weight
+    for weight, pixels in zip(weights[1:], shifted[1:], strict=True):
+        total += pixels * weight
     return total
 
 
@@ -200,22 +200,23 @@ def _grey(picture: Picture, strength: float, seed: bytes) -> Picture:
 def _jitter(picture: Picture, strength: float, seed: bytes) -> Picture:
     words = _words("jitter", seed)
     u = [(int(words.random_raw()) >> 11) / (1 << 52) - 1 for _ in range(4)]
-    brightness, contrast, saturation = (1 + strength * one for one in u[:3])
-    turn = tau * strength * u[3] / 4
+    brightness, contrast, saturation = (1 + strength * value for value in u[:3])
+    rotation = tau * strength * u[3] / 4
     mean = sum(value * count for value, count in enumerate(picture.convert("L").histogram()))
     offset = (1 - contrast) * brightness * mean / (picture.width * picture.height)
     red, green, blue = (
-        _toned([float(i == channel) for i in range(3)], brightness * contrast, saturation, turn) for channel in range(3)
+        _toned([float(i == channel) for i in range(3)], brightness * contrast, saturation, rotation)
+        for channel in range(3)
     )
     rows = [(red[i], green[i], blue[i], offset) for i in range(3)]
     return picture.convert("RGB", matrix=(*rows[0], *rows[1], *rows[2]))
 
 
-def _toned(rgb: list[float], gain: float, saturation: float, turn: float) -> tuple[float, float, float]:
+def _toned(rgb: list[float], gain: float, saturation: float, rotation: float) -> tuple[float, float, float]:
     """A colour with its chroma scaled and turned in the plane of U and V (Rec. 601), its luminance times `gain`."""
     y = sum(weight * value for weight, value in zip(LUMA, rgb, strict=True))
     u, v = 0.492 * (rgb[2] - y) * saturation, 0.877 * (rgb[0] - y) * saturation
-    u, v = u * cos(turn) - v * sin(turn), u * sin(turn) + v * cos(turn)
+    u, v = u * cos(rotation) - v * sin(rotation), u * sin(rotation) + v * cos(rotation)
     red, blue = y + v / 0.877, y + u / 0.492
     green = (y - LUMA[0] * red - LUMA[2] * blue) / LUMA[1]
     return gain * red, gain * green, gain * blue

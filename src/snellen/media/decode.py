@@ -200,7 +200,7 @@ def _by_pillow(data: bytes, key: str, limit: int) -> Picture:
 def _turned(picture: Picture, orientation: int) -> Picture:
     from PIL import Image as pillow
 
-    turn = {
+    transpose = {
         2: pillow.Transpose.FLIP_LEFT_RIGHT,
         3: pillow.Transpose.ROTATE_180,
         4: pillow.Transpose.FLIP_TOP_BOTTOM,
@@ -209,7 +209,7 @@ def _turned(picture: Picture, orientation: int) -> Picture:
         7: pillow.Transpose.TRANSVERSE,
         8: pillow.Transpose.ROTATE_90,
     }.get(orientation)
-    return picture if turn is None else picture.transpose(turn)
+    return picture if transpose is None else picture.transpose(transpose)
 
 
 def to_rgb(picture: Picture) -> Picture:

@@ -47,8 +47,8 @@ class _Head(Struct, frozen=True):
 def entry_name(data: bytes, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
     """The name of what `snellen.media.video.extract` gives for these: 64 hex digits."""
     made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
-    told = [sha256(data).hexdigest(), pick and pick.name, settings, limit, made_with]
-    return sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()
+    parts = [sha256(data).hexdigest(), pick and pick.name, settings, limit, made_with]
+    return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
 class FrameStore:
@@ -68,16 +68,16 @@ class FrameStore:
 
     def get(self, name: str, make: Callable[[], Frames]) -> Frames:
         """The entry of this name, made once; raises what `make` raises, and keeps nothing of it."""
-        found = self._read(name)
-        if found is not None:
-            return found
+        frames = self._read(name)
+        if frames is not None:
+            return frames
         with self._alone(name):
-            found = self._read(name)  # the one who was waited for has made it
-            if found is None:
-                found = make()
+            frames = self._read(name)  # the one who was waited for has made it
+            if frames is None:
+                frames = make()
                 with suppress(OSError):
-                    self._write(name, found)
-        return found
+                    self._write(name, frames)
+        return frames
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
@@ -101,13 +101,13 @@ class FrameStore:
             entry = path.read_bytes()
         except OSError:
             return None
-        found = _unpacked(entry)
+        frames = _unpacked(entry)
         with suppress(OSError):
-            if found is None:
+            if frames is None:
                 path.unlink()
             else:
                 os.utime(path)
-        return found
+        return frames
 
     def _write(self, name: str, frames: Frames) -> None:
         entry = _packed(frames)
@@ -127,19 +127,19 @@ class FrameStore:
         """Remove what was not used for longest, down to nine tenths of the budget; leftovers of killed processes too."""
         files = []
         with os.scandir(self.folder) as listed:
-            for one in listed:
+            for entry in listed:
                 with suppress(OSError):  # gone meanwhile
-                    if one.name != newest and one.is_file(follow_symlinks=False):
-                        status = one.stat(follow_symlinks=False)
-                        files.append((status.st_mtime_ns, status.st_size, one.path))
-        held = sum(size for _, size, _ in files) + (self.folder / newest).stat().st_size
-        if held <= self.budget:
+                    if entry.name != newest and entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        files.append((status.st_mtime_ns, status.st_size, entry.path))
+        total = sum(size for _, size, _ in files) + (self.folder / newest).stat().st_size
+        if total <= self.budget:
             return
         for _, size, path in sorted(files):
             with suppress(OSError):
                 Path(path).unlink()
-            held -= size
-            if held <= self.budget * 9 // 10:
+            total -= size
+            if total <= self.budget * 9 // 10:
                 return
 
 
@@ -147,23 +147,23 @@ def _packed(frames: Frames) -> bytes:
     # A frame that is sent several times is stored once.
     once = dict(frames)
     head = msgspec.json.encode(
-        _Head(tuple(number for number, _ in frames), tuple((number, len(one)) for number, one in once.items()))
+        _Head(tuple(number for number, _ in frames), tuple((number, len(frame)) for number, frame in once.items()))
     )
-    rest = b"".join((len(head).to_bytes(_LENGTH_BYTES, "big"), head, *once.values()))
-    return _MAGIC + sha256(rest).digest() + rest
+    body = b"".join((len(head).to_bytes(_LENGTH_BYTES, "big"), head, *once.values()))
+    return _MAGIC + sha256(body).digest() + body
 
 
 def _unpacked(entry: bytes) -> Frames | None:
     """The frames of an entry; None where it is not what was written."""
     start = len(_MAGIC) + _DIGEST_BYTES
-    rest = memoryview(entry)[start:]
-    if not entry.startswith(_MAGIC) or sha256(rest).digest() != entry[len(_MAGIC) : start]:
+    body = memoryview(entry)[start:]
+    if not entry.startswith(_MAGIC) or sha256(body).digest() != entry[len(_MAGIC) : start]:
         return None
-    begin = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big")
+    begin = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     try:
-        head = msgspec.json.decode(rest[_LENGTH_BYTES:begin], type=_Head)
+        head = msgspec.json.decode(body[_LENGTH_BYTES:begin], type=_Head)
         ends = list(accumulate((size for _, size in head.stored), initial=begin))
-        once = {number: bytes(rest[at : at + size]) for (number, size), at in zip(head.stored, ends[:-1], strict=True)}
+        once = {number: bytes(body[at : at + size]) for (number, size), at in zip(head.stored, ends[:-1], strict=True)}
         return [(number, once[number]) for number in head.sent]
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

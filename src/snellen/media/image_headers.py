@@ -188,10 +188,10 @@ def _ifd(tiff: bytes, start: int) -> dict[int, int]:
     order = {b"II": "<", b"MM": ">"}[bytes(tiff[start : start + 2])]
     (offset,) = struct.unpack_from(order + "I", tiff, start + 4)
     (count,) = struct.unpack_from(order + "H", tiff, start + offset)
-    found: dict[int, int] = {}
+    tags: dict[int, int] = {}
     for index in range(count):
         entry = start + offset + 2 + 12 * index
         tag, kind, _ = struct.unpack_from(order + "HHI", tiff, entry)
         if tag in (_ORIENTATION, _WIDTH, _HEIGHT):
-            (found[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), tiff, entry + 8)
-    return found
+            (tags[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), tiff, entry + 8)
+    return tags

@@ -132,8 +132,8 @@ def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> l
     if video.blob is None:
         return list(drawn_frames(video, settings))
     check_pyav(video.blob.key)
-    found = extract(video.blob.read(), video.blob.key, video.pick, settings, limit)
-    return as_images(video.blob.key, settings, found)
+    extracted = extract(video.blob.read(), video.blob.key, video.pick, settings, limit)
+    return as_images(video.blob.key, settings, extracted)
 
 
 def check_pyav(key: str) -> None:
@@ -146,10 +146,10 @@ def check_pyav(key: str) -> None:
         ) from error
 
 
-def as_images(key: str, settings: MediaSettings, found: Iterable[tuple[int, bytes]]) -> list[Image]:
+def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, bytes]]) -> list[Image]:
     """Extracted frames, (number, encoded bytes), as what a prompt shows."""
     tag = json.encode(settings).decode()
-    return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in found]
+    return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in extracted]
 
 
 def extract(
@@ -165,12 +165,12 @@ def extract(
     if pick is not None:
         check_pick(pick, settings)
     try:
-        most = decode.pixel_limit() if limit is None else limit
-        scanned = scan(data, key, most)
-        return _by_index(data, key, pick, settings, most, scanned) or (
-            _by_number(data, key, pick, settings, most, scanned)
+        pixels = decode.pixel_limit() if limit is None else limit
+        scanned = scan(data, key, pixels)
+        return _by_index(data, key, pick, settings, pixels, scanned) or (
+            _by_number(data, key, pick, settings, pixels, scanned)
             if settings.fps is None
-            else _by_time(data, key, settings, most, settings.fps, scanned)
+            else _by_time(data, key, settings, pixels, settings.fps, scanned)
         )
     except MediaError:
         raise
@@ -191,37 +191,37 @@ def _by_index(
     if not scanned.index:
         return []
     if settings.fps is None:
-        wanted = _numbers(len(scanned.shown), key, pick, settings, scanned.rate)
+        wanted = _numbers(len(scanned.display_order), key, pick, settings, scanned.rate)
     else:
         wanted = _numbers_by_time(scanned, settings.fps)
-    found: dict[int, bytes] = {}
+    encoded: dict[int, bytes] = {}
     try:
         with opened(data, key, limit) as container:
             for number, frame in take(container, scanned, set(wanted)):
-                found[number] = _rendered(frame, key, limit, settings, data, number)
+                encoded[number] = _rendered(frame, key, limit, settings, data, number)
     except (Uncertain, FFmpegError):  # whoever decodes everything will say what it is
         return []
-    return [(number, found[number]) for number in wanted]
+    return [(number, encoded[number]) for number in wanted]
 
 
 def _by_number(
     data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     """The wanted frames out of all; only when the last one is decoded it is known how many there are."""
-    total, found = scanned.packets - scanned.hidden, dict[int, bytes]()
+    total, encoded = scanned.packets - scanned.hidden, dict[int, bytes]()
     for _ in range(3):
         wanted = _numbers(max(total, 1), key, pick, settings, scanned.rate)
-        seen = 0
+        count = 0
         with opened(data, key, limit) as container:
             for frame in container.decode(video=0):
-                if seen in wanted and seen not in found:
-                    found[seen] = _rendered(frame, key, limit, settings, data, seen)
-                seen += 1
-        if seen == 0:
+                if count in wanted and count not in encoded:
+                    encoded[count] = _rendered(frame, key, limit, settings, data, count)
+                count += 1
+        if count == 0:
             raise _nothing_decodes(key, scanned.packets)
-        if seen == total:
-            return [(number, found[number]) for number in wanted]
-        total = seen  # the container counts packets that show nothing
+        if count == total:
+            return [(number, encoded[number]) for number in wanted]
+        total = count  # the container counts packets that show nothing
     raise MediaError(f"video {key}: how many of its frames decode changes from time to time", "Fetch it again.")
 
 
@@ -233,8 +233,8 @@ def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, r
             f"video {key}: it has no frame rate, and {pick.name!r} takes frames by it",
             "Convert it to MP4, or ask for a number of frames.",
         )
-    found = pick.numbers(total, rate) if pick.by_rate else pick.numbers(total)
-    wanted = [int(number) for number in found]
+    picked = pick.numbers(total, rate) if pick.by_rate else pick.numbers(total)
+    wanted = [int(number) for number in picked]
     if len(wanted) > pick.most:
         raise MediaError(
             f"video {key}: of its {total:,} frames, {pick.name!r} picks {len(wanted):,}; {pick.most:,} may be sent at most",
@@ -252,10 +252,10 @@ def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, r
 def check_pick(pick: Pick, settings: MediaSettings) -> None:
     """Raise MediaError where settings ask for frames beside the rule by which a question picks them."""
     if settings.fps is not None or settings.frames != MediaSettings().frames:
-        asked = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
+        option = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
         raise MediaError(
-            f"the questions pick the frames of a video themselves ({pick.name}), and {asked} asks for others",
-            f"Leave {asked} away; how many they pick is an option of the benchmark: `snellen run NAME --help`.",
+            f"the questions pick the frames of a video themselves ({pick.name}), and {option} asks for others",
+            f"Leave {option} away; how many they pick is an option of the benchmark: `snellen run NAME --help`.",
         )
 
 
@@ -266,18 +266,18 @@ def _by_time(
         raise MediaError(f"video {key}: it has neither time stamps nor a frame rate", "Choose --frames, not --fps.")
     picked: list[tuple[int, bytes]] = []
     times: deque[Fraction] = deque()
-    shown: tuple[int, Any] | None = None  # the frame on the screen, until the next one comes
+    current: tuple[int, Any] | None = None  # the frame on the screen, until the next one comes
     start = now = Fraction(0)
 
     def shown_until(moment: Fraction) -> None:
         due = _due(times, moment)
-        if due and shown is not None:
-            picked.extend([(shown[0], _rendered(shown[1], key, limit, settings, data, shown[0]))] * due)
+        if due and current is not None:
+            picked.extend([(current[0], _rendered(current[1], key, limit, settings, data, current[0]))] * due)
 
     with opened(data, key, limit) as container:
         for number, frame in enumerate(container.decode(video=0)):
             stamp = None if scanned.end is None or frame.pts is None else frame.pts * frame.time_base
-            if shown is None:
+            if current is None:
                 start = now = stamp or Fraction(0)
                 end = scanned.packets * scanned.spacing if scanned.end is None else scanned.end - start
                 times.extend(frame_times(end - EARLY, fps))
@@ -286,11 +286,11 @@ def _by_time(
                 shown_until(now - start - EARLY)
             if not times:
                 return picked
-            shown = number, frame
-    if shown is None:
+            current = number, frame
+    if current is None:
         raise _nothing_decodes(key, scanned.packets)
     # Packets after the last frame may show nothing; a frame that stands still is not made up for them.
-    last = shown[1]
+    last = current[1]
     lasts = last.duration * last.time_base if last.duration and scanned.end is not None else scanned.spacing
     shown_until(max(now - start + lasts - EARLY, EARLY))
     return picked
@@ -298,9 +298,9 @@ def _by_time(
 
 def _numbers_by_time(scanned: Scan, fps: float) -> list[int]:
     """As `_by_time`, by the stamps of the packets: no frame has to be decoded to know which is on the screen."""
-    packets = [scanned.index[at] for at in scanned.shown]
+    packets = [scanned.index[at] for at in scanned.display_order]
     start = packets[0].pts
-    seconds = [(one.pts - start) * scanned.tick for one in packets]
+    seconds = [(packet.pts - start) * scanned.tick for packet in packets]
     end = seconds[-1] + (packets[-1].lasts * scanned.tick or scanned.spacing)
     times = deque(frame_times(end - EARLY, fps))
     wanted: list[int] = []
@@ -325,13 +325,13 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: b
     decode.check_size(frame.width, frame.height, key, limit)
     kind = "jpeg" if settings.format == "original" else settings.format
     pixels = frame.to_ndarray(format="rgb24")
-    turn = int(getattr(frame, "rotation", 0) or 0)
+    rotation = int(getattr(frame, "rotation", 0) or 0)
     size = decode.fitted(frame.width, frame.height, settings)
-    if not turn and not settings.corrupt and not settings.blank and size == (frame.width, frame.height):
+    if not rotation and not settings.corrupt and not settings.blank and size == (frame.width, frame.height):
         return compress(pixels, kind, settings.quality)
     picture = pillow.fromarray(pixels)
-    if turn:  # telephones store it beside the picture, counter-clockwise in degrees
-        picture = picture.rotate(turn, expand=True)
+    if rotation:  # telephones store it beside the picture, counter-clockwise in degrees
+        picture = picture.rotate(rotation, expand=True)
     if settings.corrupt:
         picture = corruptions.corrupted(picture, settings.corrupt, corruptions.content(data, number))
     size = decode.fitted(*picture.size, settings)

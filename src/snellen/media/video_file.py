@@ -81,22 +81,22 @@ def _read(blob: Blob) -> bytes:
 def _boxes_fault(data: bytes) -> str:
     """What is wrong with the outermost boxes, empty if nothing. Strange bytes after a whole film are let by."""
     at = 0
-    seen: set[bytes] = set()
+    kinds: set[bytes] = set()
     while at + 8 <= len(data):
         size, kind = struct.unpack_from(">I4s", data, at)
         if size == 1 and at + 16 <= len(data):
             (size,) = struct.unpack_from(">Q", data, at + 8)
         elif size == 0:  # to the end of the file
             size = len(data) - at
-        if kind not in _BOXES and {b"moov", b"mdat"} <= seen:
+        if kind not in _BOXES and {b"moov", b"mdat"} <= kinds:
             break
         if size < 8 or (fault := _past_end(data, f"box {kind.decode('latin-1')!r}", at, size)):
             return fault if size >= 8 else f"the box at byte {at:,} says it has {size} bytes"
-        seen.add(kind)
+        kinds.add(kind)
         at += size
-    if b"moov" not in seen:
+    if b"moov" not in kinds:
         return "there is no index (box 'moov')"
-    return "" if seen & {b"mdat", b"moof"} else "there is no picture data (box 'mdat')"
+    return "" if kinds & {b"mdat", b"moof"} else "there is no picture data (box 'mdat')"
 
 
 def _ebml(data: bytes) -> tuple[str, str]:
@@ -120,6 +120,6 @@ def _number(data: bytes, at: int) -> tuple[int | None, int]:
     return (None if value == (1 << 7 * length) - 1 else value), at + length
 
 
-def _past_end(data: bytes, what: str, at: int, size: int) -> str:
-    left = len(data) - at
-    return f"its {what} says {size:,} from byte {at:,} on, and {left:,} are there" if size > left else ""
+def _past_end(data: bytes, part: str, at: int, size: int) -> str:
+    available = len(data) - at
+    return f"its {part} says {size:,} from byte {at:,} on, and {available:,} are there" if size > available else ""

@@ -105,15 +105,15 @@ def _picture_set(slice_header: bytes) -> int:
     Three Exp-Golomb numbers: first_mb_in_slice, which is 0 there; slice_type, 0 to 9; pic_parameter_set_id.
     """
     bits = f"{int.from_bytes(slice_header, 'big'):0{8 * len(slice_header)}b}"
-    found = []
+    numbers = []
     at = 0
     for _ in range(3):
         zeros = bits.find("1", at) - at
         if zeros < 0 or at + 2 * zeros + 1 > len(bits):
             return -1
-        found.append(int(bits[at + zeros : at + 2 * zeros + 1], 2) - 1)
+        numbers.append(int(bits[at + zeros : at + 2 * zeros + 1], 2) - 1)
         at += 2 * zeros + 1
-    first, kind, refers = found
+    first, kind, refers = numbers
     return refers if first == 0 and kind <= 9 else -1
 
 
@@ -149,7 +149,7 @@ class Scan(Struct, frozen=True):
         spacing: 1 / average rate; 0 where the container does not say.
         index: each packet in the order of decoding, where frames can be told from packets: H.264 in MP4, QuickTime or
             Matroska, whole, each packet one picture with a stamp that no other has. Else empty.
-        shown: frame number n is the packet at place `shown[n]` of the index.
+        display_order: frame number n is the packet at place `display_order[n]` of the index.
         tick: the stream's time base, in which the index counts.
     """
 
@@ -158,7 +158,7 @@ class Scan(Struct, frozen=True):
     end: Fraction | None
     spacing: Fraction
     index: Sequence[Packet]
-    shown: Sequence[int]
+    display_order: Sequence[int]
     tick: Fraction
 
     @property
@@ -199,9 +199,9 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
     end = None
     if last is not None:
         end = last[0] * tick + (last[1] * tick if last[1] else spacing)
-    whole = index.whole()
-    shown = sorted((at for at, one in enumerate(whole) if not one.hidden), key=lambda at: whole[at].pts)
-    return Scan(total, hidden, end, spacing, whole if shown else [], shown, tick)
+    packets = index.whole()
+    order = sorted((at for at, packet in enumerate(packets) if not packet.hidden), key=lambda at: packets[at].pts)
+    return Scan(total, hidden, end, spacing, packets if order else [], order, tick)
 
 
 class _Index:
@@ -240,7 +240,7 @@ class _Index:
 
     def whole(self) -> list[Packet]:
         """All packets; none where what they show is uncertain."""
-        stamps = {one.pts for one in self._packets}
+        stamps = {packet.pts for packet in self._packets}
         return self._packets if self._sure and len(stamps) == len(self._packets) else []
 
 
@@ -280,18 +280,18 @@ class Run(NamedTuple):
 
 def runs(index: Sequence[Packet], positions: Collection[int]) -> list[Run]:
     """What has to be decoded for the packets at `positions`, in the order of the index."""
-    entries = [at for at, one in enumerate(index) if one.entry]
-    found: list[Run] = []
+    entries = [at for at, packet in enumerate(index) if packet.entry]
+    plan: list[Run] = []
     for position in sorted(positions):
         place = bisect_right(entries, position) - 1
         while place > 0 and index[entries[place]].pts > index[position].pts:
             place -= 1  # shown before the IDR that it is stored behind
         first = entries[place]
-        if found and first <= found[-1].last:
-            found[-1] = Run(found[-1].first, position, found[-1].wanted | {position})
+        if plan and first <= plan[-1].last:
+            plan[-1] = Run(plan[-1].first, position, plan[-1].wanted | {position})
         else:
-            found.append(Run(first, position, frozenset({position})))
-    return found
+            plan.append(Run(first, position, frozenset({position})))
+    return plan
 
 
 def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tuple[int, Any]]:
@@ -301,7 +301,7 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
         Uncertain: only at the end of the run concerned; frames that were given before are not to be used.
     """
     index = scanned.index
-    named = {scanned.shown[number]: number for number in numbers}
+    named = {scanned.display_order[number]: number for number in numbers}
     stream = container.streams.video[0]
     codec = stream.codec_context
     plan = runs(index, named)
@@ -329,14 +329,14 @@ def _frames(
     container.seek(index[run.first].seek, stream=stream)  # empties the decoder too
     at = run.first
     for packet in container.demux(stream):
-        one = index[at]
-        if packet.pts != one.pts:
+        expected = index[at]
+        if packet.pts != expected.pts:
             if at == run.first and packet.size:
                 continue  # the container's own index is coarser than its key frames
             break
-        if not one.spare or at in run.wanted:
-            if not one.hidden:
-                fed.append(one.pts)
+        if not expected.spare or at in run.wanted:
+            if not expected.hidden:
+                fed.append(expected.pts)
             yield from packet.decode()
         at += 1
         if at > run.last:

@@ -102,7 +102,7 @@ def score(
         if pairs is not None:
             found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
             _some_used(verdicts, found, asked, where, id_is)
-            return found, [*problems.lines("are odd or cannot be used", shown=SHOWN), *_judging(found, verdicts)]
+            return found, [*problems.lines("are odd or cannot be used", limit=SHOWN), *_judging(found, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         asked,

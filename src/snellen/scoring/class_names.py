@@ -47,21 +47,21 @@ _remembered = lru_cache(maxsize=8_192)(_tokens)
 @cache
 def aliases() -> dict[str, dict[str, str]]:
     """aliases.toml: data set to (other name to the data set's own)."""
-    found: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("class_names.toml").read_text("utf-8"))
-    return found
+    table: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("class_names.toml").read_text("utf-8"))
+    return table
 
 
 class Names:
     """A set of classes that a reply may name. Made once for a file, or for the options of a question."""
 
-    def __init__(self, classes: Iterable[str], other: Mapping[str, str] | None = None) -> None:
+    def __init__(self, classes: Iterable[str], alternatives: Mapping[str, str] | None = None) -> None:
         """`other` is alias to class; those of classes that are not in the set are left out."""
         self._known: dict[str, str] = {}
         self._longest = 0
         for name in classes:
             self._put(name, name)
         own = {name.lower(): name for name in self._known.values()}
-        for alias, name in (other or {}).items():
+        for alias, name in (alternatives or {}).items():
             if name.lower() in own:
                 self._put(alias, own[name.lower()])
 
@@ -97,7 +97,7 @@ class Names:
 
     def replaced(self, text: str, by: Mapping[str, str]) -> str:
         """The text with a word of one's own in place of every name of a class, found as by `named`."""
-        spans = [(found.start(), found.end(), tokens(found[0])) for found in _WRITTEN.finditer(text)]
+        spans = [(match.start(), match.end(), tokens(match[0])) for match in _WRITTEN.finditer(text)]
         spans = [span for span in spans if span[2]]
         out, end, at = [], 0, 0
         while at < len(spans):

@@ -50,18 +50,18 @@ def read(reply: str) -> Reply:
     `answer` counts, whatever stands around it; an empty answer in it is none. Without such an object the last line
     counts, without a label such as `Answer:`, if it has at most 200 characters and is no piece of JSON.
     """
-    said = _THOUGHT.sub("", reply[-CHARACTERS:])
-    if "<think>" in said:
+    text = _THOUGHT.sub("", reply[-CHARACTERS:])
+    if "<think>" in text:
         return Reply(fault="it ends within its thoughts")
-    said = _FENCE.sub("", said).strip()
-    if not said:
+    text = _FENCE.sub("", text).strip()
+    if not text:
         return Reply(fault="it is empty")
-    for found in objects(said):
-        if "answer" in found:
-            return _of_object(found)
-    line = said.splitlines()[-1].strip(_MARKUP)
+    for candidate in objects(text):
+        if "answer" in candidate:
+            return _of_object(candidate)
+    line = text.splitlines()[-1].strip(_MARKUP)
     line = _LABEL.sub("", line).strip(_MARKUP).strip("\"'“”")
-    if not any(one.isalnum() for one in line) or line[0] in "{[}]" or line.endswith(("}", "]", ",")):
+    if not any(character.isalnum() for character in line) or line[0] in "{[}]" or line.endswith(("}", "]", ",")):
         return Reply(fault="no JSON object with an answer, and no answer on the last line")
     if len(line) > LINE_CHARACTERS:
         return Reply(fault=f"no JSON object with an answer, and a last line of {len(line):,} characters")
@@ -74,42 +74,42 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
     At most 2,000 places are tried, and fewer where each try goes over much of the text.
     """
     decode = json.JSONDecoder().raw_decode
-    left = PASSES * len(text)
+    budget = PASSES * len(text)
     at = text.find("{")
     for _ in range(TRIES):
-        if at < 0 or left <= 0:
+        if at < 0 or budget <= 0:
             return
-        found, end = None, at + 1
+        value, end = None, at + 1
         try:
-            found, end = decode(text, at)
+            value, end = decode(text, at)
         except json.JSONDecodeError as error:
             end = len(text) if error.msg.startswith("Unterminated") else error.pos
         except (ValueError, RecursionError):  # a number of too many digits; brackets nested too deeply
             end = len(text)
-        left -= end - at
-        if isinstance(found, dict):
-            yield found
+        budget -= end - at
+        if isinstance(value, dict):
+            yield value
         at = text.find("{", at + 1)
 
 
-def _of_object(found: dict[str, Any]) -> Reply:
-    answer = _text(found["answer"])
+def _of_object(answer_object: dict[str, Any]) -> Reply:
+    answer = _text(answer_object["answer"])
     if not answer:
         return Reply(fault="its answer is empty")
-    confidence = found.get("confidence")
+    confidence = answer_object.get("confidence")
     number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1
-    pieces = found.get("evidence")
+    pieces = answer_object.get("evidence")
     return Reply(
         answer,
         float(confidence) if number else None,  # type: ignore[arg-type]
-        tuple(_piece(one) for one in pieces) if isinstance(pieces, list) else (),
-        _text(found.get("reasoning")),
+        tuple(_piece(piece) for piece in pieces) if isinstance(pieces, list) else (),
+        _text(answer_object.get("reasoning")),
         "object",
     )
 
 
-def _piece(one: Any) -> tuple[str, str]:
-    return (_text(one.get("url")), _text(one.get("note"))) if isinstance(one, dict) else (_text(one), "")
+def _piece(piece: Any) -> tuple[str, str]:
+    return (_text(piece.get("url")), _text(piece.get("note"))) if isinstance(piece, dict) else (_text(piece), "")
 
 
 def _text(value: Any) -> str:
@@ -118,6 +118,6 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return "; ".join(filter(None, map(_text, value)))
-    found = value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     # JSON can write half a surrogate pair, which no file and no request takes.
-    return found.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

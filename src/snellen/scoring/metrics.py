@@ -41,8 +41,8 @@ def balanced_accuracy(
         chance: 1 / targets unless given.
     """
     column = scores.meta.get(by)
-    seen = len(np.unique(column.codes[column.codes >= 0])) if column is not None else 0
-    return statistics.macro_mean(name, scores, by, chance=1.0 / seen if chance is None and seen else chance)
+    targets = len(np.unique(column.codes[column.codes >= 0])) if column is not None else 0
+    return statistics.macro_mean(name, scores, by, chance=1.0 / targets if chance is None and targets else chance)
 
 
 def majority(scores: Scores, by: str = "target", name: str = "majority", *, within: str = "") -> Metric:
@@ -80,7 +80,7 @@ def breakdown(
     """
     parts = [("", scores)]
     for column in by:
-        parts = [(f"{path}/{value}", rows) for path, whole in parts for value, rows in whole.by(column)]
+        parts = [(f"{path}/{value}", rows) for path, part in parts for value, rows in part.by(column)]
     return [accuracy(rows, name + path, chance=(chance or {}).get(path[1:])) for path, rows in parts if path]
 
 

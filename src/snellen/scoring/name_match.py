@@ -86,13 +86,13 @@ def words(name: str) -> tuple[str, ...]:
         name = without_marks(name)
     name = name.lower().replace("'", "'").replace("’", "'").replace("&", " and ")
     name = re.sub(r"'s?(?![a-z])|(?<=s)'", "", name).replace("'", "")
-    found = [stem(word) for word in _WORD.findall(name)]
-    return tuple(word for word in found if word not in _SKIP) or tuple(found)
+    stems = [stem(word) for word in _WORD.findall(name)]
+    return tuple(word for word in stems if word not in _SKIP) or tuple(stems)
 
 
-def same(left: str, right: str) -> bool:
+def same(first: str, second: str) -> bool:
     """Whether two names are one name, however spaced: `737-800`, `737 800` and `737800` are."""
-    a, b = words(left), words(right)
+    a, b = words(first), words(second)
     return a == b or (bool(a) and "".join(a) == "".join(b))
 
 
@@ -104,17 +104,17 @@ def names(value: str, gold: str) -> bool:
     """
     if same(value, gold):
         return True
-    said, wanted = words(value), words(gold)
-    if not wanted or len(said) <= len(wanted):
+    given_words, wanted = words(value), words(gold)
+    if not wanted or len(given_words) <= len(wanted):
         return (
-            bool(said)
-            and len(wanted) > len(said)
-            and wanted[: len(said)] == said
-            and all(w in CLASSES for w in wanted[len(said) :])
+            bool(given_words)
+            and len(wanted) > len(given_words)
+            and wanted[: len(given_words)] == given_words
+            and all(w in CLASSES for w in wanted[len(given_words) :])
         )
-    for start in range(len(said) - len(wanted) + 1):
-        if said[start : start + len(wanted)] == wanted:
-            before, after = said[:start], said[start + len(wanted) :]
+    for start in range(len(given_words) - len(wanted) + 1):
+        if given_words[start : start + len(wanted)] == wanted:
+            before, after = given_words[:start], given_words[start + len(wanted) :]
             if all(w in MODIFIERS or w.isdigit() for w in before) and (
                 all(w in CLASSES for w in after) or _phrase(after)
             ):

@@ -120,8 +120,8 @@ def parse_rubric(text: str, name: str) -> Rubric:
     except (ValueError, RecursionError) as error:
         raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
-    whole = parts.system + parts.template
-    faults = [f"{{{place}}} does not occur in it" for place in NEEDED if f"{{{place}}}" not in whole]
+    prompt = parts.system + parts.template
+    faults = [f"{{{place}}} does not occur in it" for place in NEEDED if f"{{{place}}}" not in prompt]
     if bool(schema.labels) == (schema.range is not None):
         faults.append("its verdict needs either labels or a range")
     if schema.labels and not all(0.0 <= value <= 1.0 for value in schema.labels.values()):
@@ -182,18 +182,18 @@ def require_known_places(rubric: Rubric) -> None:
     Other words in braces stay: a rubric may show the judge a form of answer.
     """
     for word in dict.fromkeys(_BRACED.findall(rubric.system + rubric.template)):
-        near = get_close_matches(word, PLACES, 1, 0.7) if word not in PLACES else []
-        if near:
+        matches = get_close_matches(word, PLACES, 1, 0.7) if word not in PLACES else []
+        if matches:
             places = ", ".join(f"{{{place}}}" for place in PLACES)
             raise JudgeError(
                 f"rubric {rubric.name}: {{{word}}} is no place of a rubric",
-                f"Write {{{near[0]}}}. The places: {places}.",
+                f"Write {{{matches[0]}}}. The places: {places}.",
             )
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Put values into the places of a template, in one pass: a reply that contains `{gold}` stays as it is."""
-    return _PLACE.sub(lambda found: values[found[1]], template)
+    return _PLACE.sub(lambda match: values[match[1]], template)
 
 
 def nonce(seed: int, sample_id: str, reply: str) -> str:
@@ -219,10 +219,10 @@ def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, s
 def gold_forms(sample: Sample) -> tuple[str, ...]:
     """The gold answer in each accepted form, as text."""
     target = sample.target
-    found = list(target) if isinstance(target, (list, tuple, set, frozenset)) else [] if target is None else [target]
+    golds = list(target) if isinstance(target, (list, tuple, set, frozenset)) else [] if target is None else [target]
     aliases = sample.meta.get("aliases") or ()
-    found += [aliases] if isinstance(aliases, str) else list(aliases)
-    texts = [("yes" if one else "no") if isinstance(one, bool) else str(one) for one in found]
+    golds += [aliases] if isinstance(aliases, str) else list(aliases)
+    texts = [("yes" if gold else "no") if isinstance(gold, bool) else str(gold) for gold in golds]
     texts += [sample.options[text] for text in texts if text in sample.options]
     return tuple(dict.fromkeys(texts))
 
@@ -267,12 +267,12 @@ def _chunks(text: str) -> Iterator[str]:
 
 
 class Read(Struct, frozen=True):
-    """A verdict that could be read: `found` is the label or number, `value` its score, `source` who gave it.
+    """A verdict that could be read: `answer` is the label or number, `value` its score, `source` who gave it.
 
     Behind a marker a number outside its range is a verdict too: its value then lies below 0 or above 1.
     """
 
-    found: str | float
+    answer: str | float
     value: float
     reason: str
     source: str = "judge"
@@ -304,17 +304,17 @@ def read_verdict(reply: str, schema: Schema) -> Read:
         raise ValueError("it is JSON, but not an object")
     if schema.field not in verdict:
         raise ValueError(f"the object has no {schema.field!r}")
-    found, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
+    answer, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
     if not isinstance(reason, str):
         raise ValueError(f"{schema.reason!r} must be a text")
     if schema.range is None:
-        if not isinstance(found, str) or found not in schema.labels:
-            raise ValueError(f"{schema.field!r} is {_shown(found)}; expected one of {', '.join(schema.labels)}")
-        return Read(found, schema.labels[found], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
+        if not isinstance(answer, str) or answer not in schema.labels:
+            raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected one of {', '.join(schema.labels)}")
+        return Read(answer, schema.labels[answer], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
     low, high = schema.range
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not low <= found <= high:
-        raise ValueError(f"{schema.field!r} is {_shown(found)}; expected a number from {low:g} to {high:g}")
-    return Read(found, (found - low) / (high - low), reason)
+    if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not low <= answer <= high:
+        raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected a number from {low:g} to {high:g}")
+    return Read(answer, (answer - low) / (high - low), reason)
 
 
 def read_marked(reply: str, schema: Schema) -> Read:
@@ -329,24 +329,24 @@ def read_marked(reply: str, schema: Schema) -> Read:
 
     Source: VLM2-Bench, the released evaluator of pc-vid.
     """
-    found = re.search(re.escape(schema.marker) + r"\s*(\d+)", reply)
-    if found is None:
+    match = re.search(re.escape(schema.marker) + r"\s*(\d+)", reply)
+    if match is None:
         raise ValueError(f"it has no {schema.marker!r} with a whole number behind it")
     # Leading zeros of any script count for nothing.
-    digits = "".join(str(int(digit)) for digit in found[1]).lstrip("0") or "0"
+    digits = "".join(str(int(digit)) for digit in match[1]).lstrip("0") or "0"
     if len(digits) > _DIGITS:
-        raise ValueError(f"the number behind {schema.marker!r} has {len(found[1]):,} digits")
+        raise ValueError(f"the number behind {schema.marker!r} has {len(match[1]):,} digits")
     number = int(digits)
     low, high = schema.range or (0.0, 1.0)
     reason = "" if low <= number <= high else f"out of range: {number}, expected {low:g} to {high:g}"
     return Read(number, (number - low) / (high - low), reason)
 
 
-def marked_or_object(found: str | float, schema: Schema) -> str:
+def marked_or_object(answer: str | float, schema: Schema) -> str:
     """A judge's reply that holds this verdict and nothing else."""
     if schema.marker:
-        return f"{schema.marker} {found}"
-    return msgspec.json.encode({schema.field: found}).decode()
+        return f"{schema.marker} {answer}"
+    return msgspec.json.encode({schema.field: answer}).decode()
 
 
 def ruled(schema: Schema) -> str:
@@ -372,15 +372,15 @@ def score_verdict(reply: str, schema: Schema) -> Score:
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
-    detail = {"judge_verdict": read.found, SOURCE: read.source} if len(schema.labels) > 2 else {}
-    return Score(read.value, read.found, verdict, read.reason or None, detail)
+    detail = {"judge_verdict": read.answer, SOURCE: read.source} if len(schema.labels) > 2 else {}
+    return Score(read.value, read.answer, verdict, read.reason or None, detail)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a member occurs twice, so that there are two verdicts")
-    return found
+    return members
 
 
 def _no_number(text: str) -> float:

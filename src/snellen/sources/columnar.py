@@ -34,9 +34,9 @@ def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
             rows_at_once = batch_rows(file.metadata, BATCH_ROWS)
             wanted = [column for column, _ in pick(file.schema_arrow.names, columns, name)]
             for batch in file.iter_batches(rows_at_once, columns=wanted, use_threads=False):
-                for found in batch.select(wanted).to_pylist():
+                for record in batch.select(wanted).to_pylist():
                     row += 1
-                    yield row, found
+                    yield row, record
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{name}, after row {row:,}: cannot be read as parquet: {error}", "The file is damaged; fetch it again."

@@ -60,12 +60,12 @@ def digest(path: Path | str, *, sampled: bool = False) -> str:
     where = Path(path)
     if not where.is_dir():
         return _file(where, sampled)
-    whole = sha256()
+    total = sha256()
     for name in _names(where):
         file = where / name
         size = regular_file(file).st_size
-        whole.update(f"{name}\0{size}\0{_file(file, sampled)}\n".encode(errors="surrogateescape"))
-    return f"{'sampled' if sampled else 'sha256'}:{whole.hexdigest()}"
+        total.update(f"{name}\0{size}\0{_file(file, sampled)}\n".encode(errors="surrogateescape"))
+    return f"{'sampled' if sampled else 'sha256'}:{total.hexdigest()}"
 
 
 def with_md5(path: Path) -> tuple[str, str]:
@@ -77,19 +77,19 @@ def with_md5(path: Path) -> tuple[str, str]:
     Raises:
         DataError: nothing there, or it cannot be read.
     """
-    found = regular_file(path)
+    status = regular_file(path)
     place = str(path.resolve())
     notes = _note(place, "False"), _note(place, "md5")
-    known = [_known(note, place, found) for note in notes]
+    known = [_known(note, place, status) for note in notes]
     if known[0] is not None and known[1] is not None:
         return known[0], known[1]
     try:
-        whole, side = _both(path)
+        sha, side = _both(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
-    for note, result in zip(notes, (whole, side), strict=True):
-        _settle(note, place, found, result)
-    return whole, side
+    for note, result in zip(notes, (sha, side), strict=True):
+        _settle(note, place, status, result)
+    return sha, side
 
 
 def _names(folder: Path) -> list[str]:
@@ -102,17 +102,17 @@ def _names(folder: Path) -> list[str]:
 
 
 def _file(path: Path, sampled: bool) -> str:
-    found = regular_file(path)
+    status = regular_file(path)
     place = str(path.resolve())
     note = _note(place, str(sampled))
-    known = _known(note, place, found)
+    known = _known(note, place, status)
     if known is not None:
         return known
     try:
-        result = _sampled(path, found.st_size) if sampled else _whole(path)
+        result = _sampled(path, status.st_size) if sampled else _whole(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
-    _settle(note, place, found, result)
+    _settle(note, place, status, result)
     return result
 
 
@@ -122,17 +122,17 @@ def _note(place: str, kind: str) -> Path:
     return cache_folder() / "digests" / f"{name}.json"
 
 
-def _known(note: Path, place: str, found: os.stat_result) -> str | None:
+def _known(note: Path, place: str, status: os.stat_result) -> str | None:
     known = _recall(note)
-    now = (place, found.st_size, found.st_mtime_ns, found.st_ino)
+    now = (place, status.st_size, status.st_mtime_ns, status.st_ino)
     if known is None or (known.path, known.size, known.mtime_ns, known.inode) != now:
         return None
     return known.digest
 
 
-def _settle(note: Path, place: str, found: os.stat_result, result: str) -> None:
-    if time.time_ns() - found.st_mtime_ns > SETTLED_NS:
-        _remember(note, _Remembered(place, found.st_size, found.st_mtime_ns, found.st_ino, result))
+def _settle(note: Path, place: str, status: os.stat_result, result: str) -> None:
+    if time.time_ns() - status.st_mtime_ns > SETTLED_NS:
+        _remember(note, _Remembered(place, status.st_size, status.st_mtime_ns, status.st_ino, result))
 
 
 def _whole(path: Path) -> str:
@@ -141,21 +141,21 @@ def _whole(path: Path) -> str:
 
 
 def _both(path: Path) -> tuple[str, str]:
-    whole, side = sha256(), md5(usedforsecurity=False)
+    sha, side = sha256(), md5(usedforsecurity=False)
     with path.open("rb") as stream:
         while piece := stream.read(SAMPLE_BYTES):
-            whole.update(piece)
+            sha.update(piece)
             side.update(piece)
-    return f"sha256:{whole.hexdigest()}", side.hexdigest()
+    return f"sha256:{sha.hexdigest()}", side.hexdigest()
 
 
 def _sampled(path: Path, size: int) -> str:
-    whole = sha256(f"{size}\n".encode())
+    total = sha256(f"{size}\n".encode())
     with path.open("rb") as stream:
         for index in range(SAMPLES):
             stream.seek(index * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
-            whole.update(stream.read(SAMPLE_BYTES))
-    return f"sampled:{whole.hexdigest()}"
+            total.update(stream.read(SAMPLE_BYTES))
+    return f"sampled:{total.hexdigest()}"
 
 
 def _recall(note: Path) -> _Remembered | None:

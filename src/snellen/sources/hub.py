@@ -57,12 +57,12 @@ def locate(path: Path | str, patterns: Sequence[str] | None = None) -> Path:
     Raises:
         DataError: as `download`.
     """
-    given = str(path)
-    if not given.startswith(HUB):
+    text = str(path)
+    if not text.startswith(HUB):
         return Path(path)
-    repo, at, revision = given[len(HUB) :].partition("@")
+    repo, at, revision = text[len(HUB) :].partition("@")
     if not repo or (at and not revision):
-        raise DataError(f"{given}: hf:owner/name or hf:owner/name@revision was expected", "Complete the name.")
+        raise DataError(f"{text}: hf:owner/name or hf:owner/name@revision was expected", "Complete the name.")
     return download(repo, revision=revision or None, patterns=patterns).path
 
 
@@ -104,10 +104,10 @@ def download(
             ),
         )
     )
-    found = Snapshot(repo, path.name, path)
+    snapshot = Snapshot(repo, path.name, path)
     if patterns is not None and not (path.is_dir() and any(path.rglob("*"))):
         raise DataError(f"{kind} {repo} at {path.name}: no file matches {', '.join(patterns)}", "Check the patterns.")
-    return found
+    return snapshot
 
 
 def download_file(
@@ -202,52 +202,54 @@ def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
 
     register(get_token() or "")
     register_proxies(os.environ)
-    what = f"{kind} {repo}"
+    subject = f"{kind} {repo}"
     try:
         return ask()
     except errors.HFValidationError as error:
-        raise DataError(f"{what}: not a repository name: {error}", "Names look like owner/name.") from error
+        raise DataError(f"{subject}: not a repository name: {error}", "Names look like owner/name.") from error
     except errors.GatedRepoError as error:
         raise DataError(
-            f"{what}: it is gated, and this account has not been let in",
+            f"{subject}: it is gated, and this account has not been let in",
             "Accept its terms on its page, then set HF_TOKEN or run `hf auth login`.",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise DataError(
-            f"{what}: not found on the hub, or private",
+            f"{subject}: not found on the hub, or private",
             "Check the name; for a private one set HF_TOKEN or run `hf auth login`.",
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise DataError(f"{what}: no such revision", "Give a branch, tag or commit that the repository has.") from error
+        raise DataError(
+            f"{subject}: no such revision", "Give a branch, tag or commit that the repository has."
+        ) from error
     except errors.RemoteEntryNotFoundError as error:
-        raise DataError(f"{what}: no such file", "Check the name against the repository's file list.") from error
+        raise DataError(f"{subject}: no such file", "Check the name against the repository's file list.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         if _offline():
             raise DataError(
-                f"{what}: not (all) in the cache, and offline mode is on",
+                f"{subject}: not (all) in the cache, and offline mode is on",
                 "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
             ) from error
-        raise _unreachable(what, error) from error
+        raise _unreachable(subject, error) from error
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403):
             raise DataError(
-                f"{what}: the hub answered {status}: this account may not read it",
+                f"{subject}: the hub answered {status}: this account may not read it",
                 "Set HF_TOKEN to a token that may, or run `hf auth login`.",
             ) from error
-        raise _unreachable(what, error) from error
+        raise _unreachable(subject, error) from error
     except OSError as error:
-        raise _unreachable(what, error) from error
+        raise _unreachable(subject, error) from error
     except Exception as error:
         # The client's HTTP library changes from version to version, and its errors with it.
         if type(error).__module__.split(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"):
-            raise _unreachable(what, error) from error
+            raise _unreachable(subject, error) from error
         raise
 
 
-def _unreachable(what: str, error: Exception) -> DataError:
-    shown = str(error).strip().splitlines() or [type(error).__name__]
+def _unreachable(subject: str, error: Exception) -> DataError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
     return DataError(
-        f"{what}: could not be fetched: {shown[0]}",
+        f"{subject}: could not be fetched: {lines[0]}",
         "Check the network and HF_ENDPOINT and try again, or set HF_HUB_OFFLINE=1 to use what is cached.",
     )

@@ -63,8 +63,8 @@ class ParquetCell(Struct, frozen=True):
 
 
 def _reader(path: Path, column: str) -> _Column:
-    found = regular_file(path)
-    return _opened(path, column, found.st_mtime_ns, found.st_size, os.getpid())
+    status = regular_file(path)
+    return _opened(path, column, status.st_mtime_ns, status.st_size, os.getpid())
 
 
 @lru_cache(maxsize=8)  # BLINK has four columns of pictures, and two of its files are read where one ends
@@ -210,7 +210,7 @@ def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...
             if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
                 counts += [length or 0 for length in values.value_lengths().to_pylist()]
             else:
-                counts += [-1 if there else 0 for there in values.is_valid().to_pylist()]
+                counts += [-1 if present else 0 for present in values.is_valid().to_pylist()]
     return tuple(counts)
 
 

@@ -56,10 +56,10 @@ def check_parquet(metadata: Any, name: str, file_bytes: int) -> None:
             )
 
 
-def batch_rows(metadata: Any, most: int) -> int:
+def batch_rows(metadata: Any, limit: int) -> int:
     """How many rows to decode at once: `most`, fewer where one repeated value may make them larger than BATCH_BYTES."""
     largest = max((_repeated_bytes(column) for _, column in _chunks(metadata)), default=0)
-    return max(1, min(most, BATCH_BYTES // max(largest, 1)))
+    return max(1, min(limit, BATCH_BYTES // max(largest, 1)))
 
 
 def read_whole(file: str, name: str) -> Any:
@@ -80,7 +80,7 @@ def read_whole(file: str, name: str) -> Any:
             if "DELTA_BYTE_ARRAY" in column.encodings and _repeated_bytes(column) * column.num_values > 1 << 40:
                 raise _too_long(name, column.path_in_schema)
         schema = opened.schema_arrow
-    texts = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_binary(one.type)]
+    texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_binary(field.type)]
     table = pq.read_table(file, read_dictionary=texts)
     for place, field in enumerate(table.schema):
         if not pa.types.is_dictionary(field.type):

@@ -39,8 +39,8 @@ def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> lis
         raise DataError(f"{name}: the column {twice[0]!r} is there twice", "Rename one of them.")
     missing = [column for column in columns or () if column not in names]
     if missing:
-        shown = ", ".join(names[:30])
-        raise DataError(f"{name}: no column {missing[0]!r}; it has {shown}", "Check that the right file was given.")
+        available = ", ".join(names[:30])
+        raise DataError(f"{name}: no column {missing[0]!r}; it has {available}", "Check that the right file was given.")
     return [(column, names.index(column)) for column in (names if columns is None else columns)]
 
 
@@ -122,18 +122,18 @@ def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> Fou
     )
 
 
-def _sound(found: Found) -> Iterator[tuple[int, Row]]:
-    for line, row in found:
+def _sound(records: Found) -> Iterator[tuple[int, Row]]:
+    for line, row in records:
         if isinstance(row, DataError):
             raise row
         yield line, row
 
 
-def _until_lost(found: Found, name: str) -> Found:
+def _until_lost(records: Found, name: str) -> Found:
     """What comes, and last the error that ended it; an error before the first row is raised."""
     line = 0
     try:
-        for line, row in found:
+        for line, row in records:
             yield line, row
     except DataError as error:
         if line == 0:
@@ -149,11 +149,12 @@ def _until_lost(found: Found, name: str) -> Found:
         yield line + 1, lost
 
 
-def _chosen(found: Found, columns: Sequence[str] | None) -> Found:
+def _chosen(records: Found, columns: Sequence[str] | None) -> Found:
     if columns is None:
-        return found
+        return records
     return (
-        (line, {column: row.get(column) for column in columns} if isinstance(row, dict) else row) for line, row in found
+        (line, {column: row.get(column) for column in columns} if isinstance(row, dict) else row)
+        for line, row in records
     )
 
 
@@ -194,22 +195,22 @@ def _json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataEr
 
 
 def _json_list(blob: Blob, name: str) -> Found:
-    with stream(blob) as whole:
-        data = whole.read(JSON_BYTES + 1)
+    with stream(blob) as source:
+        data = source.read(JSON_BYTES + 1)
     if len(data) > JSON_BYTES:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        found = _parsed(data)
+        value = _parsed(data)
     except (ValueError, RecursionError) as error:
         at = _POSITION.search(str(error))
         line = data.count(b"\n", 0, int(at[1])) + 1 if at else getattr(error, "lineno", 1)
         raise _bad_json(f"{name}, line {line:,}", error) from error
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         raise DataError(
-            f"{name}: {_kind(found)} was found; a list of objects was expected", "Give the file that holds the rows."
+            f"{name}: {_kind(value)} was found; a list of objects was expected", "Give the file that holds the rows."
         )
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(value, 1):
         yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
 
 
@@ -303,10 +304,10 @@ def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
     return None
 
 
-def _bad_width(name: str, line: int, last: int, found: int, width: int) -> DataError:
+def _bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataError:
     where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, taken for one row"
     return DataError(
-        f"{name}, {where}: {found:,} fields were found, {width:,} expected as in the header",
+        f"{name}, {where}: {fields:,} fields were found, {width:,} expected as in the header",
         "A quote or separator is missing in this line or the one before it.",
     )
 

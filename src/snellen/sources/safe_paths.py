@@ -29,9 +29,9 @@ def member_name(name: str, where: str) -> str:
     """
     fault = _fault(name)
     if fault:
-        shown = ascii(name if len(name) <= 200 else name[:200] + "...")
+        quoted = ascii(name if len(name) <= 200 else name[:200] + "...")
         raise UnsafeArchiveError(
-            f"{where}: the name {shown} {fault}; names must stay under their root",
+            f"{where}: the name {quoted} {fault}; names must stay under their root",
             "Whoever made this data is careless or hostile; make the archive or the list of files anew.",
         )
     if name.startswith("./") or "/./" in name or "//" in name or name.endswith("/."):
@@ -102,13 +102,13 @@ def missing_hint(path: Path) -> str:
         if parent.is_file():
             return f"{parent} is a file; a folder was expected."
         if not parent.is_dir():
-            there = next(place for place in parent.parents if place.is_dir())
-            return f"There is no folder {parent}; {there.absolute()} is the last one of the path that there is."
-        near = difflib.get_close_matches(path.name, os.listdir(parent), n=3)  # noqa: PTH208 - names, not paths
+            existing = next(place for place in parent.parents if place.is_dir())
+            return f"There is no folder {parent}; {existing.absolute()} is the last one of the path that there is."
+        close_names = difflib.get_close_matches(path.name, os.listdir(parent), n=3)  # noqa: PTH208 - names, not paths
         folded = [name for name in os.listdir(parent) if name.lower() == path.name.lower()]  # noqa: PTH208
     except (OSError, ValueError, StopIteration):
         return "Check the path; was the data fetched whole?"
-    if names := list(dict.fromkeys([*folded, *near])):
+    if names := list(dict.fromkeys([*folded, *close_names])):
         return f"Did you mean {' or '.join(str(parent / name) for name in names)}?"
     return "Check the path; was the data fetched whole?"
 
@@ -116,10 +116,10 @@ def missing_hint(path: Path) -> str:
 def regular_file(path: Path) -> os.stat_result:
     """The stat of a regular file. Raises DataError where there is none, or a device, pipe or folder stands there."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {path}: {reason}", missing_hint(path)) from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise DataError(f"cannot read {path}: it is not a regular file", "Only regular files are read as data.")
-    return found
+    return status

@@ -56,8 +56,8 @@ class GzipFile:
     def nearest(self, offset: int) -> _State:
         """A copy of the last kept state that does not lie behind `offset`."""
         with self._lock:
-            kept = self._states[bisect_right(self._states, offset, key=lambda state: state.out) - 1]
-            return kept._replace(inflate=kept.inflate.copy())
+            state = self._states[bisect_right(self._states, offset, key=lambda state: state.out) - 1]
+            return state._replace(inflate=state.inflate.copy())
 
     def keep(self, out: int, packed: int, fresh: bool, inflate: Any) -> None:
         """Keep a copy of a state, if the last one lies far enough back."""
@@ -87,8 +87,8 @@ class GzipStream(RawIOBase):
     One read is at most `most` bytes: tarfile reads a header at whatever size the archive claims for it.
     """
 
-    def __init__(self, file: GzipFile, most: int, at: int = 0) -> None:
-        self._file, self._most, self._at = file, most, at
+    def __init__(self, file: GzipFile, limit: int, at: int = 0) -> None:
+        self._file, self._most, self._at = file, limit, at
         self._start, self._data, self._pending = 0, b"", b""
         self._state = file.nearest(at)
 

@@ -90,8 +90,8 @@ def kept_tree(path: Path) -> Tree:
     """
     if path.is_dir():
         return FolderTree(path)
-    found = regular_file(path)
-    return _kept(path, found.st_mtime_ns, found.st_size, os.getpid())
+    status = regular_file(path)
+    return _kept(path, status.st_mtime_ns, status.st_size, os.getpid())
 
 
 @lru_cache(maxsize=64)
@@ -115,13 +115,13 @@ class FolderTree:
 
     def names(self) -> list[str]:
         """Names of all files, sorted; linked folders are not entered, files that cannot be read are left out."""
-        found: list[str] = []
+        names: list[str] = []
         top = str(self.path)
         for folder, _, files in os.walk(top):
             inner = os.path.relpath(folder, top).replace(os.sep, "/")
             prefix = "" if inner == "." else inner + "/"
-            found.extend(prefix + file for file in files if (Path(folder) / file).is_file())
-        return sorted(found)
+            names.extend(prefix + file for file in files if (Path(folder) / file).is_file())
+        return sorted(names)
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name is in the folder. Raises UnsafeArchiveError for a name that leads out."""

@@ -125,21 +125,21 @@ def _kept(place: Place, cells: list[str] | DataError, header: list[str], path: P
                 _MEND,
             ),
         )
-    given = dict(zip(header, cells, strict=True))
-    image = given.pop("image", "")
+    columns = dict(zip(header, cells, strict=True))
+    image = columns.pop("image", "")
     if not image:
-        return KitRow(place, given)
+        return KitRow(place, columns)
     if len(image) <= LONGEST_REFERENCE and not image.startswith("["):
-        return KitRow(place, given, reference=image, filled=True)
-    return KitRow(place, given, pictures=len(listed(image)), filled=True)
+        return KitRow(place, columns, reference=image, filled=True)
+    return KitRow(place, columns, pictures=len(listed(image)), filled=True)
 
 
 def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
     """The row that has a row's pictures; None where there is none such, or it has none of its own."""
     if not row.reference:
         return row
-    other = by_index.get(row.reference)
-    return None if other is None or other.reference else other
+    target = by_index.get(row.reference)
+    return None if target is None or target.reference else target
 
 
 def no_owner(row: KitRow, at: str) -> Unreadable:
@@ -180,15 +180,18 @@ def listed(cell: str) -> list[str]:
     if not text.startswith("["):
         return [text] if text else []
     if text.startswith("['") and text.endswith("']") and "\\" not in text:
-        found = text[2:-2].split("', '")  # as Python writes base64: most of a gigabyte
-        if not any("'" in one for one in found):
-            return found
+        elements = text[2:-2].split("', '")  # as Python writes base64: most of a gigabyte
+        if not any("'" in element for element in elements):
+            return elements
     try:
         return msgspec.json.decode(text, type=list[str])
     except (ValueError, RecursionError):
         if not _LIST.fullmatch(text):
             return []
-        return [_ESCAPE.sub(r"\1", one[0][1:-1]) if "\\" in one[0] else one[0][1:-1] for one in _ELEMENT.finditer(text)]
+        return [
+            _ESCAPE.sub(r"\1", element[0][1:-1]) if "\\" in element[0] else element[0][1:-1]
+            for element in _ELEMENT.finditer(text)
+        ]
 
 
 class KitPicture(Struct, frozen=True):
@@ -253,7 +256,7 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
         yield Place(lines.start, lines.end - lines.start, first), cells
 
 
-def _read(line: str, rest: Iterator[str]) -> Iterator[list[str]]:
+def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
     """The cells of the row that begins with a line; as many of the others are taken as it goes over."""
     if '"' not in line:
         return iter([line.rstrip("\r\n").split("\t")])
@@ -262,7 +265,7 @@ def _read(line: str, rest: Iterator[str]) -> Iterator[list[str]]:
         # Only the last cell is quoted, and ends here: a list of pictures as JSON, which csv would take by letters.
         return iter([[*head[:-1].split("\t"), quoted[:-1].replace('""', '"')]])
     csv.field_size_limit(CELL_CHARACTERS)
-    return csv.reader(chain([line], rest), delimiter="\t", strict=True)
+    return csv.reader(chain([line], following), delimiter="\t", strict=True)
 
 
 class _Lines:

@@ -104,9 +104,9 @@ class _Reader:
         if match is None or int(match[2]) > ROWS or _column(match[1]) > COLUMNS:
             raise self._refused(f"has a cell at {place[:40]!r}", f"XFD{ROWS} at the end of a sheet")
 
-    def _refused(self, what: str, most: str) -> UnsafeArchiveError:
+    def _refused(self, problem: str, limit: str) -> UnsafeArchiveError:
         return UnsafeArchiveError(
-            f"{self._where}: {what}; at most {most} is read",
+            f"{self._where}: {problem}; at most {limit} is read",
             "No spreadsheet program writes such a file. Save the table as .csv or .jsonl if you trust it.",
         )
 

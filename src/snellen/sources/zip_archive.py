@@ -165,13 +165,13 @@ class ZipTree:
             raise no_member(self.path, name, len(self._members))
         return info
 
-    def _opened(self, name: str, most: int) -> IO[bytes]:
+    def _opened(self, name: str, limit: int) -> IO[bytes]:
         info = self._info(name)
         try:
             raw = self._zip.open(info)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
             raise damaged(self.path, name, error) from error
-        return BufferedReader(_Watched(raw, self.path, name, most, info.compress_size, self.limits), 1 << 16)
+        return BufferedReader(_Watched(raw, self.path, name, limit, info.compress_size, self.limits), 1 << 16)
 
 
 class Packed(Protocol):
@@ -217,9 +217,9 @@ class ZipBlob(MemberBlob[ZipTree], frozen=True):
 class _Watched(RawIOBase):
     """A member's stream that counts what comes out and turns every fault of the archive into an error that names it."""
 
-    def __init__(self, raw: IO[bytes], path: Path, name: str, most: int, packed: int, limits: Limits) -> None:
+    def __init__(self, raw: IO[bytes], path: Path, name: str, limit: int, packed: int, limits: Limits) -> None:
         self._raw, self._path, self._name = raw, path, name
-        self._most, self._packed, self._limits = most, packed, limits
+        self._most, self._packed, self._limits = limit, packed, limits
         self._out = 0
 
     def readable(self) -> bool:
@@ -242,20 +242,20 @@ class _Watched(RawIOBase):
         super().close()
 
 
-def check_unpacked(path: Path, name: str, unpacked: int, packed: int, most: int, limits: Limits) -> None:
+def check_unpacked(path: Path, name: str, unpacked: int, packed: int, limit: int, limits: Limits) -> None:
     """Raise UnsafeArchiveError where `unpacked` bytes are more than `most`, or too many for `packed` bytes."""
-    if unpacked > most:
-        raise too_much(path, name, f"{unpacked:,} bytes or more", f"{most:,}")
+    if unpacked > limit:
+        raise too_much(path, name, f"{unpacked:,} bytes or more", f"{limit:,}")
     if unpacked > limits.ratio_from and unpacked > limits.ratio * max(packed, 1):
         raise too_much(
             path, name, f"{unpacked:,} bytes or more from {packed:,}", f"{limits.ratio} times its packed size"
         )
 
 
-def too_much(path: Path, name: str, found: str, most: str) -> UnsafeArchiveError:
+def too_much(path: Path, name: str, size: str, limit: str) -> UnsafeArchiveError:
     member = f" member {name!r}" if name else ""
     return UnsafeArchiveError(
-        f"{path}:{member} unpacks to {found}; at most {most} is read",
+        f"{path}:{member} unpacks to {size}; at most {limit} is read",
         "A decompression bomb, or not a data set; unpack it by hand if you trust it, and give the folder.",
     )
 

@@ -70,9 +70,9 @@ def _check_options(options: Any, kind: str, where: str) -> None:
         return
     if isinstance(options, list | tuple) and all(isinstance(text, str) for text in options) and len(options) <= 26:
         return
-    found = "missing" if options is None else repr(options)[:80]
+    options_text = "missing" if options is None else repr(options)[:80]
     raise DataError(
-        f"{where}: 'options' of a {kind} row: {found}; expected {{letter: text}} or a list of at most 26 texts."
+        f"{where}: 'options' of a {kind} row: {options_text}; expected {{letter: text}} or a list of at most 26 texts."
     )
 
 

@@ -31,21 +31,21 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str 
     options = prepare(pairs)
 
     def sentence(text: str, announced: bool) -> Finding:
-        found = _read(text, announced, options)
-        if len(found.values) > 1 and not found.problem and question:
-            about = _asked_about(text, found.values, options, question)
-            return found if about is None else found._replace(values=(about,))
-        return found
+        finding = _read(text, announced, options)
+        if len(finding.values) > 1 and not finding.problem and question:
+            about = _asked_about(text, finding.values, options, question)
+            return finding if about is None else finding._replace(values=(about,))
+        return finding
 
     text = _without_echo(reply.text, options)
     if not text and reply.text:
         return Reading(None, "only repeats the options")
-    rest, judged = take_listed(text, options)
+    remainder, judged = take_listed(text, options)
     if judged:
-        found = conclude(rest, sentence, universe=options.order) if rest else Reading(None, "no answer")
-        if found.value is None:
-            found = verdict(judged, options) or found
-        return found
+        reading = conclude(remainder, sentence, universe=options.order) if remainder else Reading(None, "no answer")
+        if reading.value is None:
+            reading = verdict(judged, options) or reading
+        return reading
     reading = conclude(text, sentence, universe=options.order)
     if reading.value is None and reading.reason and not reading.reason.startswith("contradicts"):
         counted = _by_number(reply, options, question)
@@ -60,13 +60,13 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str 
 
 def _asked_about(text: str, values: tuple[str, ...], options: Options, question: str) -> str | None:
     """Of several options the one that is said of what the question asks: `The bird is left, the nest is right.`"""
-    asked = _question_words(question[:400], options.order, tuple(options.texts.values()))
+    question_words = _question_words(question[:400], options.order, tuple(options.texts.values()))
     scores: dict[str, int] = {}
     for clause in _CLAUSE.split(text):
         sentence = tokenize(clause)
         named = {m.letter for m in find(sentence, options, False)} & set(values)
         if len(named) == 1:
-            score = len(asked & {stem(w) for w in sentence.words})
+            score = len(question_words & {stem(w) for w in sentence.words})
             letter = named.pop()
             scores[letter] = max(scores.get(letter, 0), score)
     best = max(scores.values(), default=0)
@@ -99,8 +99,8 @@ def _without_echo(text: str, options: Options) -> str:
     if len(lines) < 2:
         return text
     echoes = [_echoed(line, options) for line in lines]
-    seen = {letter for letter in echoes if letter}
-    if len(seen) < 2 or len(seen) < len(options.order) - 1:
+    echoed = {letter for letter in echoes if letter}
+    if len(echoed) < 2 or len(echoed) < len(options.order) - 1:
         return text
     return "\n".join(line for line, echo in zip(lines, echoes, strict=True) if not echo).strip()
 
@@ -134,10 +134,10 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
     for mention, group in zip(mentions, groups, strict=True):
         if mention.letter == "!":
             return Finding(problem="contradicts itself: letter and text differ", firm=True)
-        said = status(words, mention, group)
-        if said == "yes" and not announced and _described(words, mention):
-            said = "weak"
-        {"yes": values, "no": against, "weak": weak}[said].append(mention.letter)
+        stance = status(words, mention, group)
+        if stance == "yes" and not announced and _described(words, mention):
+            stance = "weak"
+        {"yes": values, "no": against, "weak": weak}[stance].append(mention.letter)
     leads = _leads(words, mentions[0])
     firm = bool(values) and (len(words) <= 4 or leads)
     if leads and len(values) > 1 and mentions[1].start - mentions[0].end > 4:

@@ -134,8 +134,8 @@ def proposition(question: str) -> Proposition | None:
     content = content_of(sentence)
     if not content:
         return None
-    given = _NAME.search(text)
-    name = content_of(tokenize(given.group("name") or given.group("name2"))) if given is not None else ()
+    match = _NAME.search(text)
+    name = content_of(tokenize(match.group("name") or match.group("name2"))) if match is not None else ()
     if not OPPOSITE.keys().isdisjoint(name[:2]):
         name = ()  # `is to the left of the lamp`: a relation and no name
     return Proposition(content, negations(sentence.words) % 2 == 1, name)
@@ -158,19 +158,19 @@ def _indexes_gone(text: str) -> str:
 
 
 def content_of(sentence: Sentence) -> tuple[str, ...]:
-    found = (
+    content_words = (
         stem(w)
         for w in sentence.words
         if w[0].isalnum() and w not in _DROP and w not in _NOT_CONTENT and not w.endswith("n't")
     )
-    return tuple(dict.fromkeys(_SAME.get(w, w) for w in found if w not in _DROP))
+    return tuple(dict.fromkeys(_SAME.get(w, w) for w in content_words if w not in _DROP))
 
 
 def negations(words: list[str]) -> int:
     return sum(1 for w in words if (w in _NEGATORS and w != "different") or w.endswith("n't"))
 
 
-class Said(NamedTuple):
+class Stance(NamedTuple):
     """What a sentence says of a claim; `strict`: it takes up every word of it; `weak`: with `could`, `might` …"""
 
     value: bool
@@ -201,11 +201,11 @@ _TENTATIVE = terms("could might may possibly perhaps maybe possible")
 _SYMMETRIC = terms("same different match mismatch related unrelated open closed full empty on off")
 
 
-def compare(sentence: Sentence, claim: Proposition) -> Said | None:
+def compare(sentence: Sentence, claim: Proposition) -> Stance | None:
     """What the main clause of a sentence says of the claim; None where it says neither that nor its opposite."""
     short = SHORT.match(sentence.text) if len(sentence.words) < 8 else None
     if short is not None:
-        return Said((short.group("not") is None) != claim.negated, True, False)
+        return Stance((short.group("not") is None) != claim.negated, True, False)
     text = sentence.text
     turned = _NOT_BUT.search(text)
     if turned is not None:
@@ -219,26 +219,26 @@ def compare(sentence: Sentence, claim: Proposition) -> Said | None:
         denied = set(content_of(tokenize(text[contrast.end() :])))
         text = text[: contrast.start()]
         if claim.name and denied.issuperset(claim.name) and not set(content_of(tokenize(text))).issuperset(claim.name):
-            return Said(claim.negated, False, False)
+            return Stance(claim.negated, False, False)
     reason = _REASON.search(text, 12)
     if reason is not None:
         text = text[: reason.start()]
     return _said(tokenize(text), claim)
 
 
-def _said(sentence: Sentence, claim: Proposition) -> Said | None:
+def _said(sentence: Sentence, claim: Proposition) -> Stance | None:
     words = sentence.words
-    said = content_of(sentence)
+    content = content_of(sentence)
     fragment = len(words) <= 4
     if (
-        not said
+        not content
         or "or" in words
         or not (
             fragment or any(w in _POINTING or w.endswith("'s") for w in words[:4]) or not _PRESENT.isdisjoint(words)
         )
     ):
         return None
-    heard = set(said)
+    heard = set(content)
     weak = not _TENTATIVE.isdisjoint(words)
     shared = [word for word in claim.content if word in heard]
     flips = [w for w in claim.content if w not in heard and not heard.isdisjoint(OPPOSITE.get(w, ()))]
@@ -249,37 +249,44 @@ def _said(sentence: Sentence, claim: Proposition) -> Said | None:
     if both_sides or (relations and not claim.name and not flips and not heard.intersection(relations)):
         return None  # both sides are named (`the lamp left, the sofa right`), or the relation asked about is not
     if len(flips) == 1 and (len(shared) + 1 >= (len(claim.content) + 1) // 2 or len(words) <= 7):
-        return Said(negated != claim.negated, False, weak)
+        return Stance(negated != claim.negated, False, weak)
     relation = len(words) <= 6 and any(word in OPPOSITE for word in shared)
     enough = bool(shared) and claim.content[-1] in heard and 3 * len(shared) >= 2 * len(claim.content)
     coarser = negated and bool(claim.name) and claim.name[-1] in heard  # `not a hawk` is no red-tailed hawk either
     named = bool(claim.name) and (heard.issuperset(claim.name) or coarser)
     if flips or not (relation or enough or named):
         return None if flips or negated else _other_name(sentence.text, claim, weak)
-    if enough and _swapped(said, claim.content, relations):
-        return Said(negated != claim.negated, False, weak)
-    return Said(negated == claim.negated, len(shared) == len(claim.content), weak)
+    if enough and _swapped(content, claim.content, relations):
+        return Stance(negated != claim.negated, False, weak)
+    return Stance(negated == claim.negated, len(shared) == len(claim.content), weak)
 
 
-def _other_name(text: str, claim: Proposition, weak: bool) -> Said | None:
+def _other_name(text: str, claim: Proposition, weak: bool) -> Stance | None:
     """`This is a sparrow.` denies `Is this a robin?`; `This is a bird.` says nothing, nor does a coarser name."""
-    given = _IS_A.match(text)
-    if given is None or not claim.name:
+    match = _IS_A.match(text)
+    if match is None or not claim.name:
         return None
-    name = content_of(tokenize(given.group("name").split(" in ")[0].split(" on ")[0].split(" of ")[0]))
+    name = content_of(tokenize(match.group("name").split(" in ")[0].split(" on ")[0].split(" of ")[0]))
     if not name or name[-1] in CLASSES or set(name) <= set(claim.content) or set(claim.name) <= set(name):
         return None
-    if " of " in given.group("name") or "with" in text:
+    if " of " in match.group("name") or "with" in text:
         return None
-    return Said(claim.negated, False, weak)
+    return Stance(claim.negated, False, weak)
 
 
-def _swapped(said: tuple[str, ...], asked: tuple[str, ...], relations: list[str]) -> bool:
+def _swapped(sentence_content: tuple[str, ...], claim_content: tuple[str, ...], relations: list[str]) -> bool:
     """Whether the two things of a one-way relation have changed places: `lamp left of sofa` for `sofa left of lamp`."""
-    if len(relations) != 1 or relations[0] in _SYMMETRIC or relations[0] not in said:
+    if len(relations) != 1 or relations[0] in _SYMMETRIC or relations[0] not in sentence_content:
         return False
-    at = asked.index(relations[0])
-    before, after = set(asked[:at]) & set(said), set(asked[at + 1 :]) & set(said)
+    at = claim_content.index(relations[0])
+    before, after = (
+        set(claim_content[:at]) & set(sentence_content),
+        set(claim_content[at + 1 :]) & set(sentence_content),
+    )
     if not before or not after:
         return False
-    return max(map(said.index, after)) < said.index(relations[0]) < min(map(said.index, before))
+    return (
+        max(map(sentence_content.index, after))
+        < sentence_content.index(relations[0])
+        < min(map(sentence_content.index, before))
+    )

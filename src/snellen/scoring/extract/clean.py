@@ -206,12 +206,12 @@ def head_and_tail(text: str, longest: int) -> str:
 
 def _last(boxes: list[str]) -> list[str]:
     """The last containers, `LONGEST` characters of them together, the longest of them cut."""
-    left = LONGEST
+    budget = LONGEST
     chosen = []
     for box in boxes[: -MOST_BOXES - 1 : -1]:
-        if left > 0:
-            chosen.append(head_and_tail(box, max(left, 2 * HEAD)))
-            left -= len(box)
+        if budget > 0:
+            chosen.append(head_and_tail(box, max(budget, 2 * HEAD)))
+            budget -= len(box)
     return chosen[::-1]
 
 
@@ -253,24 +253,24 @@ def _after_thinking(text: str) -> tuple[str, bool]:
     if channels:
         last = channels[-1]
         return text[last.end() :], last.group(1).lower() != "final"
-    kept: list[str] = []
+    pieces: list[str] = []
     at = 0
     inside = False
     for tag in _THINK_TAG.finditer(text):
         if tag.group("close") or tag.group("close2"):
             if not inside:
-                kept.clear()  # only the closing tag was written: all before it was thought
+                pieces.clear()  # only the closing tag was written: all before it was thought
             inside = False
             at = tag.end()
         elif not inside:
-            kept.append(text[at : tag.start()])
+            pieces.append(text[at : tag.start()])
             inside = True
             at = tag.end()
     if inside:
-        outside = "".join(kept)
+        outside = "".join(pieces)
         return (outside, False) if _ANSWER_TAG.search(outside) else (outside + "\n" + text[at:], True)
-    kept.append(text[at:])
-    outside = "\n".join(kept)
+    pieces.append(text[at:])
+    outside = "\n".join(pieces)
     if at and not outside.strip():  # everything was thought and nothing was answered
         return _THINK_TAG.sub("\n", text), True
     return outside, False
@@ -280,7 +280,7 @@ def _take_tags(text: str, boxes: list[str]) -> str:
     tags = list(_ANSWER_TAG.finditer(text))
     if not tags:
         return text
-    kept: list[str] = []
+    pieces: list[str] = []
     at = 0
     opened = -1
     for tag in tags:
@@ -289,20 +289,20 @@ def _take_tags(text: str, boxes: list[str]) -> str:
                 boxes.append(text[opened : tag.start()])
                 at, opened = tag.end(), -1
             else:
-                kept.append(text[at : tag.start()] + " ")
+                pieces.append(text[at : tag.start()] + " ")
                 at = tag.end()
         else:
             if opened < 0:
-                kept.append(text[at : tag.start()])
+                pieces.append(text[at : tag.start()])
             opened = tag.end()
     if opened >= 0:
         boxes.append(text[opened:])
         at = len(text)
-    kept.append(text[at:])
-    found = [inner for box in boxes for inner in _boxed_in(box)]
-    if found:
-        boxes[:] = found
-    return " ".join(kept)
+    pieces.append(text[at:])
+    inner_boxes = [inner for box in boxes for inner in _boxed_in(box)]
+    if inner_boxes:
+        boxes[:] = inner_boxes
+    return " ".join(pieces)
 
 
 def _boxed_in(text: str) -> list[str]:
@@ -315,7 +315,7 @@ def _boxed_in(text: str) -> list[str]:
 
 
 def _take_boxed(text: str, boxes: list[str]) -> str:
-    kept: list[str] = []
+    pieces: list[str] = []
     at = 0
     for start in _BOXED.finditer(text):
         if start.start() < at:
@@ -326,10 +326,10 @@ def _take_boxed(text: str, boxes: list[str]) -> str:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         boxes.append(text[start.end() : end - 1 if depth == 0 else end])
-        kept.append(text[at : start.start()].rstrip("\\"))
+        pieces.append(text[at : start.start()].rstrip("\\"))
         at = end
-    kept.append(text[at:])
-    return " ".join(kept)
+    pieces.append(text[at:])
+    return " ".join(pieces)
 
 
 def _take_json(text: str, boxes: list[str]) -> str:

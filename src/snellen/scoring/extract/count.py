@@ -102,35 +102,35 @@ def read_count(reply: Reply, question: str) -> Reading:
 def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
     spoken = tokenize(text)
     words = spoken.words
-    found = _numbers(spoken)
-    if len(found) > 2 and [n[0] for n in found] == list(range(1, len(found) + 1)):
-        return Finding((len(found),), firm=True)  # counted aloud: `1, 2, 3, 4`
-    if len(found) > 2 and found[-1][0] == sum(n[0] for n in found[:-1]):
-        return Finding((found[-1][0],), final=True)  # `3 below, 4 above: 7`
+    numbers = _numbers(spoken)
+    if len(numbers) > 2 and [n[0] for n in numbers] == list(range(1, len(numbers) + 1)):
+        return Finding((len(numbers),), firm=True)  # counted aloud: `1, 2, 3, 4`
+    if len(numbers) > 2 and numbers[-1][0] == sum(n[0] for n in numbers[:-1]):
+        return Finding((numbers[-1][0],), final=True)  # `3 below, 4 above: 7`
     among = _AMONG.search(text)
     if among is not None:
-        found = [n for n in found if spoken.spans[n[1]][0] < among.start()] or found
+        numbers = [n for n in numbers if spoken.spans[n[1]][0] < among.start()] or numbers
     zero = _none_of(words, nouns) or _ZERO.search(text) is not None
-    if zero and not any(_names(words, n, nouns) for n in found):
+    if zero and not any(_names(words, n, nouns) for n in numbers):
         return Finding((0,), firm=True)
-    if not found:
+    if not numbers:
         if _VAGUE.search(text):
             return Finding(problem="no exact number") if announced else NOTHING
         return _single(words, nouns)
-    problem = _inexact(text, spoken, found)
+    problem = _inexact(text, spoken, numbers)
     if problem:
         return Finding(problem=problem)
-    summed = _summed(text, spoken, found)
+    summed = _summed(text, spoken, numbers)
     if summed is not None:
         return Finding((summed,), final=True)
-    values = tuple(dict.fromkeys(n[0] for n in found))
-    first = found[0]
+    values = tuple(dict.fromkeys(n[0] for n in numbers))
+    first = numbers[0]
     if first[1] <= 1 and len(words) <= 3 + first[2] - first[1]:
         return Finding(values, firm=True)
     if announced and first[1] <= 3:
         return Finding(values[:1], firm=True)
     part = _PART.search(text) is not None
-    named = [n for n in found if _names(words, n, nouns)]
+    named = [n for n in numbers if _names(words, n, nouns)]
     exists = _EXISTS.search(text)
     if named:
         first = named[0]
@@ -167,15 +167,15 @@ def _none_of(words: list[str], nouns: frozenset[str]) -> bool:
     )
 
 
-def _inexact(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> str | None:
+def _inexact(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) -> str | None:
     """Why the numbers of a sentence give no count: a bound (`at least 3`), a range (`2 or 3`); None where they do."""
     spans = spoken.spans
-    for _, start, end in found:
+    for _, start, end in numbers:
         if _BOUNDS.search(text[max(0, spans[start][0] - 24) : spans[start][0]]) or _BOUND_AFTER.match(
             text[spans[end - 1][1] :]
         ):
             return "a bound, not a count"
-    for (low, begin, end), (high, start, _) in pairwise(found):
+    for (low, begin, end), (high, start, _) in pairwise(numbers):
         between = text[spans[end - 1][1] : spans[start][0]].strip().lower()
         if low == high:
             continue
@@ -184,17 +184,17 @@ def _inexact(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> 
     return None
 
 
-def _summed(text: str, spoken: Sentence, found: list[tuple[int, int, int]]) -> int | None:
+def _summed(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) -> int | None:
     """The number that a sentence gives as total: after `=`, `makes`, `total of`, or before `in total`."""
     equal = text.rfind("=")
     totals = list(_TOTAL.finditer(text))
     at = equal + 1 if equal >= 0 else totals[-1].end() if totals else -1
     if at < 0:
         return None
-    after = [n for n in found if spoken.spans[n[1]][0] >= at - 1]
+    after = [n for n in numbers if spoken.spans[n[1]][0] >= at - 1]
     if after:
         return after[0][0]
-    return found[-1][0] if equal < 0 else None
+    return numbers[-1][0] if equal < 0 else None
 
 
 def _single(words: list[str], nouns: frozenset[str]) -> Finding:
@@ -208,10 +208,10 @@ def _single(words: list[str], nouns: frozenset[str]) -> Finding:
             return Finding((1,))
     for i, word in enumerate(words):
         if word in ("a", "an") and nouns:
-            for other in words[i + 1 : i + 4]:
-                if other in _NOUN_ENDS:
+            for following in words[i + 1 : i + 4]:
+                if following in _NOUN_ENDS:
                     break
-                if stem(other) in nouns:
+                if stem(following) in nouns:
                     return Finding(weak=(1,))
     return NOTHING
 
@@ -219,7 +219,7 @@ def _single(words: list[str], nouns: frozenset[str]) -> Finding:
 def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
     """(value, first word, end word) of the numbers that can be counts."""
     words = spoken.words
-    found: list[tuple[int, int, int]] = []
+    numbers: list[tuple[int, int, int]] = []
     i, n = 0, len(words)
     while i < n:
         word = words[i]
@@ -246,9 +246,9 @@ def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
             i += 1
             continue
         if value == int(value) and value < 1_000_000_000 and not _other(words, i, end, spoken):
-            found.append((int(value), i, end))
+            numbers.append((int(value), i, end))
         i = end
-    return found
+    return numbers
 
 
 _PRONOUN_AFTER = terms("of is on in at has seems appears might could can with near to that who which standing sitting")

@@ -32,14 +32,14 @@ def shortcut(kind: str, reply: str, pairs: tuple[tuple[str, str], ...], form: st
 
 
 def _option(reply: str, pairs: tuple[tuple[str, str], ...]) -> Reading | None:
-    found = _LETTERED.fullmatch(reply)
-    if found is None:
+    match = _LETTERED.fullmatch(reply)
+    if match is None:
         return None
-    letter, said = found.groups()
+    letter, option_text = match.groups()
     own = [text for name, text in pairs if name == letter]
     # Options that are letters themselves, and a letter given twice, need more than a glance.
     if len(own) != 1 or any(len(text.strip()) < 2 for _, text in pairs):
         return None
-    if said is not None and said.strip().lower() != own[0].strip().removesuffix(".").lower():
+    if option_text is not None and option_text.strip().lower() != own[0].strip().removesuffix(".").lower():
         return None
     return Reading(letter, None)

@@ -178,20 +178,20 @@ def _part(
         considered = tuple(v for v in (*thought.values, *thought.weak) if v not in before.values)
         if considered:
             claims.append(Claim(considered, CONSIDERED, None))
-        rest = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
-        if rest and rest != part:
-            _part(rest, head, pending, read, claims, denied, depth + 1)
+        remainder = (part[: old.start()] + " " + part[end:]).strip(" ,;:")
+        if remainder and remainder != part:
+            _part(remainder, head, pending, read, claims, denied, depth + 1)
         return
     markers = list(FINAL.finditer(part))
     if markers:
         marker = markers[-1]
         announced = part[marker.end() :].strip(" ,")
         if announced:
-            found = read(announced, True)
-            denied.extend(found.denied)
-            if found.values or found.weak or found.problem:
+            finding = read(announced, True)
+            denied.extend(finding.denied)
+            if finding.values or finding.weak or finding.problem:
                 _claim(
-                    found,
+                    finding,
                     MARKED + (ULTIMATE.search(part[max(0, marker.start() - 12) : marker.start()]) is not None),
                     claims,
                 )
@@ -204,17 +204,17 @@ def _part(
             denied.extend(drawn.denied)
             _claim(drawn, MARKED if pending or drawn.final else DRAWN, claims)
             return
-    found = read(part, pending)
-    denied.extend(found.denied)
-    if pending or found.final:
+    finding = read(part, pending)
+    denied.extend(finding.denied)
+    if pending or finding.final:
         tier = MARKED
-    elif found.firm:
+    elif finding.firm:
         tier = FIRM
     elif CONCLUSION.search(part):
         tier = DRAWN
     else:
         tier = PLAIN
-    _claim(found, tier, claims)
+    _claim(finding, tier, claims)
 
 
 _GRANTED = re.compile(
@@ -222,13 +222,13 @@ _GRANTED = re.compile(
 )
 
 
-def _claim(found: Finding, tier: int, claims: list[Claim]) -> None:
-    if found.values:
-        claims.append(Claim(found.values, tier, found.problem))
-    elif found.weak:
-        claims.append(Claim(found.weak, tier if tier >= MARKED else CONSIDERED, found.problem))
-    elif found.problem:
-        claims.append(Claim((), tier, found.problem))
+def _claim(finding: Finding, tier: int, claims: list[Claim]) -> None:
+    if finding.values:
+        claims.append(Claim(finding.values, tier, finding.problem))
+    elif finding.weak:
+        claims.append(Claim(finding.weak, tier if tier >= MARKED else CONSIDERED, finding.problem))
+    elif finding.problem:
+        claims.append(Claim((), tier, finding.problem))
 
 
 def _weigh(
@@ -287,9 +287,9 @@ def _agree(
 
 
 def _eliminate(denied: list[Any], universe: Sequence[Any]) -> Reading | None:
-    left = [value for value in universe if value not in denied]
-    if len(left) == 1 and len(universe) > 1:
-        return Reading(left[0], None)
+    remaining = [value for value in universe if value not in denied]
+    if len(remaining) == 1 and len(universe) > 1:
+        return Reading(remaining[0], None)
     return None
 
 

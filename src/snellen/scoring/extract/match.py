@@ -47,7 +47,7 @@ def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bo
     accepted = [gold, *aliases] if isinstance(gold, str) else [*gold, *aliases]
     if kind == "choice_text":
         return any(name_match.same(str(value), str(g)) for g in accepted)
-    return any(name_match.names(said, str(g)) for said in (str(value), *also) for g in accepted)
+    return any(name_match.names(name, str(g)) for name in (str(value), *also) for g in accepted)
 
 
 def truth(gold: Any) -> bool:

@@ -236,12 +236,12 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
         if scores.count(max(scores)) == 1 and max(scores):
             return Finding((amounts[scores.index(max(scores))].value,), firm=True)
     exact_ones = [a for a in amounts if _EXACT.search(text[max(0, a.start - 48) : a.start])]
-    asked = [a for a in exact_ones if _about(text, a, nouns)]
-    for some in (asked, exact_ones):
+    about_question = [a for a in exact_ones if _about(text, a, nouns)]
+    for some in (about_question, exact_ones):
         if some:
-            found = _distinct(some)
-            if len(found) == 1:
-                return Finding(found, firm=some is asked and bool(nouns))
+            values_of_group = _distinct(some)
+            if len(values_of_group) == 1:
+                return Finding(values_of_group, firm=some is about_question and bool(nouns))
     return Finding(values)
 
 
@@ -271,15 +271,15 @@ def _about(text: str, amount: Amount, nouns: frozenset[str]) -> int:
 
 def _distinct(amounts: list[Amount]) -> tuple[float, ...]:
     """Values that differ by more than rounding: `1.5 m (4.92 ft)` is one value."""
-    kept: list[float] = []
+    values: list[float] = []
     for amount in amounts:
-        if not any(abs(amount.value - value) <= 0.02 * max(abs(value), abs(amount.value)) for value in kept):
-            kept.append(amount.value)
-    return tuple(kept)
+        if not any(abs(amount.value - value) <= 0.02 * max(abs(value), abs(amount.value)) for value in values):
+            values.append(amount.value)
+    return tuple(values)
 
 
 def _amounts(text: str, wanted: str | None) -> list[Amount]:
-    found: list[Amount] = []
+    amounts: list[Amount] = []
     for match in _NUMBER.finditer(text):
         value = _value(match)
         if value is None or not _counts(text, match):
@@ -292,10 +292,10 @@ def _amounts(text: str, wanted: str | None) -> list[Amount]:
             and match.start()
         ):
             unit = None  # a quoted number, not inches
-        found.append(Amount(value, unit[0] if unit else None, match.start(), unit[1] if unit else match.end()))
-    if not found:
-        found = _spelled(text)
-    merged = _compound(text, found)
+        amounts.append(Amount(value, unit[0] if unit else None, match.start(), unit[1] if unit else match.end()))
+    if not amounts:
+        amounts = _spelled(text)
+    merged = _compound(text, amounts)
     return [_in_unit(a, wanted) for a in merged] if wanted else merged
 
 
@@ -345,7 +345,7 @@ _HALVES = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "thir
 def _spelled(text: str) -> list[Amount]:
     spoken = tokenize(text)
     words, spans = spoken.words, spoken.spans
-    found: list[Amount] = []
+    amounts: list[Amount] = []
     i = 0
     while i < len(words):
         hit: tuple[float, int] | None = words_at(words, i)
@@ -362,9 +362,9 @@ def _spelled(text: str) -> list[Amount]:
         if words[end : end + 1] == ["point"]:
             decimals = ""
             j = end + 1
-            while j < len(words) and (one := words_at(words, j)) is not None and one[0] < 10:
-                decimals += str(one[0])
-                j = one[1]
+            while j < len(words) and (digit := words_at(words, j)) is not None and digit[0] < 10:
+                decimals += str(digit[0])
+                j = digit[1]
             if decimals:
                 value, end = float(f"{int(value)}.{decimals}"), j
         elif words[end : end + 2] == ["and", "a"] and words[end + 2 : end + 3] and words[end + 2] in _HALVES:
@@ -380,9 +380,11 @@ def _spelled(text: str) -> list[Amount]:
             and words[i - 1] in ("this", "that", "the", "no", "each")
         ):
             unit = unit_after(text, spans[end - 1][1])
-            found.append(Amount(value, unit[0] if unit else None, spans[i][0], unit[1] if unit else spans[end - 1][1]))
+            amounts.append(
+                Amount(value, unit[0] if unit else None, spans[i][0], unit[1] if unit else spans[end - 1][1])
+            )
         i = end
-    return found
+    return amounts
 
 
 def _compound(text: str, amounts: list[Amount]) -> list[Amount]:

@@ -98,23 +98,23 @@ def cjk_at(words: list[str], at: int) -> tuple[int, int] | None:
     """The Chinese numeral that starts at `at`, one character a word: 三, 十二, 二十一, 一百零五, 两."""
     total = section = digit = 0
     i = at
-    seen = False
+    started = False
     while i < len(words):
         char = words[i]
         if char in CJK_DIGITS:
             digit = CJK_DIGITS[char]
-        elif char in CJK_SCALES and (seen or char in "十百千"):
+        elif char in CJK_SCALES and (started or char in "十百千"):
             scale = CJK_SCALES[char]
             if scale == 10_000:
                 total, section, digit = min((total + section + digit) * scale, BEYOND), 0, 0
             else:
-                section += (digit if digit or not seen else 0 if section else 1) * scale if digit else scale
+                section += (digit if digit or not started else 0 if section else 1) * scale if digit else scale
                 digit = 0
         else:
             break
-        seen = True
+        started = True
         i += 1
-    if not seen:
+    if not started:
         return None
     return total + section + digit, i
 

@@ -72,10 +72,10 @@ class Options(NamedTuple):
 
 def stems(text: str) -> tuple[str, ...]:
     """The words of a text as stems, signs left out, leading article left out."""
-    found = [stem(w) for w in tokenize(text).words if w[0].isalnum()]
-    if len(found) > 1 and found[0] in ("a", "an", "the"):
-        del found[0]
-    return tuple(found)
+    stemmed_words = [stem(w) for w in tokenize(text).words if w[0].isalnum()]
+    if len(stemmed_words) > 1 and stemmed_words[0] in ("a", "an", "the"):
+        del stemmed_words[0]
+    return tuple(stemmed_words)
 
 
 STOP = terms(
@@ -90,15 +90,15 @@ def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
     owners: dict[str, set[str]] = {}
     lines: dict[tuple[str, ...], str] = {}
     for letter, text in dict(pairs).items():
-        found = stems(text)
-        lines.setdefault(found, letter)
-        lines.setdefault((letter.lower(), *found), letter)
+        stemmed = stems(text)
+        lines.setdefault(stemmed, letter)
+        lines.setdefault((letter.lower(), *stemmed), letter)
     for letter, text in pairs:
-        found = stems(text)
-        if not found:
+        stemmed = stems(text)
+        if not stemmed:
             continue
-        phrases.setdefault(found[0], []).append((found, letter))
-        for word in found:
+        phrases.setdefault(stemmed[0], []).append((stemmed, letter))
+        for word in stemmed:
             if word not in STOP:
                 owners.setdefault(word, set()).add(letter)
     for same in phrases.values():
@@ -106,7 +106,7 @@ def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
     return Options(
         dict(pairs),
         {first: tuple(same) for first, same in phrases.items()},
-        {word: next(iter(who)) for word, who in owners.items() if len(who) == 1},
+        {word: next(iter(letters)) for word, letters in owners.items() if len(letters) == 1},
         tuple(letter for letter, _ in pairs),
         lines,
     )
@@ -125,25 +125,25 @@ def find(sentence: Sentence, options: Options, announced: bool) -> list[Mention]
     """All mentions, in order, none overlapping. A letter outside the options is mentioned as that letter."""
     words = sentence.words
     stemmed = [stem(w) if len(w) > 2 else w for w in words]
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     i, n = 0, len(words)
     while i < n:
         word = words[i]
         hit = _phrase(stemmed, i, options) if stemmed[i] in options.phrases else None
         if hit is not None and (len(word) > 1 or not _is_letter(sentence, i, options, announced)):
-            found.append(Mention(i, hit[0], hit[1], "text"))
+            mentions.append(Mention(i, hit[0], hit[1], "text"))
             i = hit[0]
             continue
         if len(word) == 1 and word.isalpha() and word.isascii() and _is_letter(sentence, i, options, announced):
-            found.append(Mention(i, i + 1, word.upper(), "letter"))
+            mentions.append(Mention(i, i + 1, word.upper(), "letter"))
         elif word in _ORDINALS or word == "last" or word in _CALLED or word == "第":
             ordinal = _ordinal(words, i, options)
             if ordinal is not None:
-                found.append(Mention(i, ordinal[0], ordinal[1], "ordinal"))
+                mentions.append(Mention(i, ordinal[0], ordinal[1], "ordinal"))
                 i = ordinal[0]
                 continue
         i += 1
-    return found
+    return mentions
 
 
 def _phrase(stemmed: list[str], at: int, options: Options) -> tuple[int, str] | None:
@@ -344,19 +344,19 @@ def take_listed(text: str, options: Options) -> tuple[str, dict[str, str]]:
     """
     if "\n" not in text:
         return text, {}
-    rest: list[str] = []
+    outside: list[str] = []
     judged: dict[str, str] = {}
     for line in text.split("\n"):
-        letter, said = _head(line, options)
+        letter, judgement = _head(line, options)
         if letter is None:
-            rest.append(line)
+            outside.append(line)
             continue
-        against = len(_AGAINST.findall(said))
-        fits = _FOR.search(said) is not None
+        against = len(_AGAINST.findall(judgement))
+        fits = _FOR.search(judgement) is not None
         judged[letter] = "yes" if fits and not against else "no" if against else "open"
     if len(judged) < 2:
         return text, {}
-    return "\n".join(rest).strip(), judged
+    return "\n".join(outside).strip(), judged
 
 
 def _head(line: str, options: Options) -> tuple[str | None, str]:
@@ -364,25 +364,25 @@ def _head(line: str, options: Options) -> tuple[str | None, str]:
     if match is not None:
         letter = match.group("letter").upper()
         return (letter, match.group("said")) if letter in options.texts else (None, "")
-    name, colon, said = line[:400].partition(":")
+    name, colon, judgement = line[:400].partition(":")
     if not colon:
-        name, colon, said = line[:400].partition(" - ")
+        name, colon, judgement = line[:400].partition(" - ")
     if not colon:
-        name, colon, said = line[:400].partition("|")[2].partition("|") if line.startswith("|") else ("", "", "")
+        name, colon, judgement = line[:400].partition("|")[2].partition("|") if line.startswith("|") else ("", "", "")
     if colon and len(name) < 80:
-        found = stems(name)
+        head_stems = stems(name)
         for letter in options.texts:
-            if found == (letter.lower(),) or options.lines.get(found) == letter:
-                return letter, said
+            if head_stems == (letter.lower(),) or options.lines.get(head_stems) == letter:
+                return letter, judgement
     return None, ""
 
 
 def verdict(judged: dict[str, str], options: Options) -> Reading | None:
     """The one option that the list confirms, or the one that it leaves."""
-    fits = [letter for letter, said in judged.items() if said == "yes"]
+    fits = [letter for letter, judgement in judged.items() if judgement == "yes"]
     if len(fits) == 1:
         return Reading(fits[0], None)
     if len(fits) > 1:
         return Reading(None, "two answers: " + ", ".join(fits))
-    left = [letter for letter in options.order if judged.get(letter) != "no"]
-    return Reading(left[0], None) if len(left) == 1 and len(options.order) > 1 else None
+    remaining = [letter for letter in options.order if judged.get(letter) != "no"]
+    return Reading(remaining[0], None) if len(remaining) == 1 and len(options.order) > 1 else None

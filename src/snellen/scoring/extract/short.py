@@ -109,7 +109,7 @@ WEAK_WORDS = terms("could might may possibly perhaps maybe can")
 Key = tuple[str, ...]
 
 
-class Asked(NamedTuple):
+class Target(NamedTuple):
     """What the question asks for.
 
     Attributes:
@@ -155,24 +155,24 @@ _QUALITY = re.compile(
 
 
 @lru_cache(maxsize=2_048)
-def _asked(question: str) -> Asked:
+def _target(question: str) -> Target:
     text = question[-600:]
     nouns = frozenset(words(_PLACE.sub(" ", text)))
-    return Asked(nouns - NO_NAME, _FINER.search(text) is not None, _QUALITY.search(text) is not None)
+    return Target(nouns - NO_NAME, _FINER.search(text) is not None, _QUALITY.search(text) is not None)
 
 
 def read_short(reply: Reply, question: str) -> Reading:
     """The name that the reply gives, cleaned; `also` holds what it adds in brackets or as scientific name."""
     met = _Names()
-    asked = _asked(question) if question else Asked()
+    target = _target(question) if question else Target()
     text = _MAKE_MODEL.sub(r"Model: \1 ", reply.text)
     lone = "\n" not in text
 
     def sentence(text: str, announced: bool) -> Finding:
-        return _read(text, announced, met, asked, lone)
+        return _read(text, announced, met, target, lone)
 
     def merge(values: list[Key]) -> list[Key]:
-        return _merge(values, asked, met)
+        return _merge(values, target, met)
 
     def show(key: Key) -> str:
         return met.written.get(key, " ".join(key))
@@ -182,39 +182,39 @@ def read_short(reply: Reply, question: str) -> Reading:
         return reading
     key = cast(Key, reading.value)
     plain = all(word in MODIFIERS or word == "and" for word in key[:-1])
-    if plain and key[-1] in CLASSES and (key[-1] in asked.nouns or (asked.finer and len(key) == 1)):
+    if plain and key[-1] in CLASSES and (key[-1] in target.nouns or (target.finer and len(key) == 1)):
         return Reading(None, f"no answer: {show(key)} is only the class asked about")
     return Reading(show(key), None, (*met.also.get(key, ()), *(s for s in met.scientific if words(s) != key)))
 
 
-def _merge(values: list[Key], asked: Asked, met: _Names) -> list[Key]:
+def _merge(values: list[Key], target: Target, met: _Names) -> list[Key]:
     """Names of different things: a general name gives way to a finer one, a name in brackets to its owner."""
-    kept: list[Key] = []
+    merged: list[Key] = []
     for value in dict.fromkeys(values):
-        if any(value == words(other) for key in kept for other in met.also.get(key, ())):
+        if any(value == words(alias) for key in merged for alias in met.also.get(key, ())):
             continue
-        if any(_within(value, key) for key in kept):
+        if any(_within(value, key) for key in merged):
             continue
-        kept = [
+        merged = [
             key
-            for key in kept
-            if not _within(key, value) and not any(key == words(other) for other in met.also.get(value, ()))
+            for key in merged
+            if not _within(key, value) and not any(key == words(alias) for alias in met.also.get(value, ()))
         ]
-        kept.append(value)
-    fine = [key for key in kept if not (key[-1] in CLASSES or (len(key) == 1 and key[0] in asked.nouns))]
-    return fine or kept
+        merged.append(value)
+    fine = [key for key in merged if not (key[-1] in CLASSES or (len(key) == 1 and key[0] in target.nouns))]
+    return fine or merged
 
 
 def _within(general: Key, fine: Key) -> bool:
     return fine[-len(general) :] == general or fine[: len(general)] == general
 
 
-def _read(text: str, announced: bool, met: _Names, asked: Asked, lone: bool) -> Finding:
+def _read(text: str, announced: bool, met: _Names, target: Target, lone: bool) -> Finding:
     if UNSURE.search(text) or REFUSAL.search(text):
-        said = re.split(r"\b(?:but|however|though)\b", text, maxsplit=1)
-        if len(said) < 2 or UNSURE.search(said[1]):
+        clauses = re.split(r"\b(?:but|however|though)\b", text, maxsplit=1)
+        if len(clauses) < 2 or UNSURE.search(clauses[1]):
             return NOTHING
-        text = said[1]
+        text = clauses[1]
     if (text[-1:] == "?" and len(text.split()) > 6) or (text[-1:] == ":" and not lone):
         return NOTHING
     scientific = SCIENTIFIC.match(text)
@@ -231,30 +231,30 @@ def _read(text: str, announced: bool, met: _Names, asked: Asked, lone: bool) -> 
         cjk = CJK_IS.search(text)
         if cjk is not None:
             return _named(cjk.group("name") or cjk.group("name2") or "", met, False, True, True)
-    return _stated(text, announced, met, asked)
+    return _stated(text, announced, met, target)
 
 
-def _stated(text: str, announced: bool, met: _Names, asked: Asked) -> Finding:
+def _stated(text: str, announced: bool, met: _Names, target: Target) -> Finding:
     turned = NOT_BUT.match(text)
     if turned is not None:
         return _named(turned.group("name"), met, False, True, True)
     bare, cuts = _unbracketed(text)
-    found = IS.search(bare) if not announced or len(text.split()) > 3 else None
-    if found is not None:
-        name = text[_source(found.start("name"), cuts) :]
-        if CALLED.match(name) is None and _can_be_named(found, name, asked):
-            weak = (found.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
-                (found.group("hedge") or "").lower().split()
+    is_match = IS.search(bare) if not announced or len(text.split()) > 3 else None
+    if is_match is not None:
+        name = text[_source(is_match.start("name"), cuts) :]
+        if CALLED.match(name) is None and _can_be_named(is_match, name, target):
+            weak = (is_match.group("modal") or "").lower() in WEAK_WORDS or not WEAK_WORDS.isdisjoint(
+                (is_match.group("hedge") or "").lower().split()
             )
             known = _KNOWN_AS.search(name)
             if known is not None:
                 name = known.group("name")
             turned = NOT_BUT.match(name)
-            return _named(turned.group("name") if turned else name, met, weak, False, asked.quality)
+            return _named(turned.group("name") if turned else name, met, weak, False, target.quality)
     called = CALLED.search(text)
     if called is not None:
-        return _named(called.group("name"), met, False, announced, asked.quality)
-    if found is not None and not announced:
+        return _named(called.group("name"), met, False, announced, target.quality)
+    if is_match is not None and not announced:
         return NOTHING
     if announced or VERB.search(_ASIDE.split(bare, maxsplit=1)[0]) is None:
         return _named(text, met, text.lower().startswith(("possibly", "maybe", "perhaps")), True, True)
@@ -279,7 +279,7 @@ def _source(position: int, cuts: list[tuple[int, int]]) -> int:
     return position + (cuts[before - 1][1] if before else 0)
 
 
-def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
+def _can_be_named(is_match: re.Match[str], name: str, target: Target) -> bool:
     """Whether `subject is name` gives a name: with an article, a capital, or said of what was asked."""
     first = LEAD.sub("", name)[:1]
     if (
@@ -288,15 +288,15 @@ def _can_be_named(found: re.Match[str], name: str, asked: Asked) -> bool:
         or first.isdigit()
     ):
         return True
-    subject = (found.group("noun") or found.group("pronoun")).lower().split()
+    subject = (is_match.group("noun") or is_match.group("pronoun")).lower().split()
     if name.split()[0].lower().endswith("ly") or re.match(
         r"\w+(?:ed|ing)\s+(?:in|on|at|by|with|across|throughout|from|to)\b", name
     ):
         return False
     if subject[0] == "the" or subject[0] in ("my", "our", "your"):
-        adjective = not asked.quality and name.split()[0].lower().rstrip(".").endswith(("ed", "ing"))
-        return not adjective and any(stem(w) in asked.nouns for w in subject[1:])
-    return asked.quality or len(TAIL.sub("", name).split()) <= 4
+        adjective = not target.quality and name.split()[0].lower().rstrip(".").endswith(("ed", "ing"))
+        return not adjective and any(stem(w) in target.nouns for w in subject[1:])
+    return target.quality or len(TAIL.sub("", name).split()) <= 4
 
 
 def _named(text: str, met: _Names, hedged: bool, firm: bool, quality: bool) -> Finding:

@@ -69,7 +69,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def split(text: str) -> list[str]:
     """The sentences and lines of a text, stripped, none empty. `3.5`, `e.g.` and `B. kite` are not torn."""
-    found: list[str] = []
+    sentences: list[str] = []
     start = 0
     for match in _END.finditer(text):
         at, end = match.span()
@@ -81,15 +81,15 @@ def split(text: str) -> list[str]:
             continue  # `A... or maybe C`, `nine... no, ten`
         piece = text[start:end].strip()
         if piece:
-            found.append(piece)
+            sentences.append(piece)
         start = end
     piece = text[start:].strip()
     if piece:
-        found.append(piece)
-    if any(len(piece) > LONGEST_SENTENCE for piece in found):
+        sentences.append(piece)
+    if any(len(piece) > LONGEST_SENTENCE for piece in sentences):
         cut = LONGEST_SENTENCE
-        found = [piece[i : i + cut].strip() or "." for piece in found for i in range(0, len(piece), cut)]
-    return found if len(found) <= MOST else found[:40] + found[40 - MOST :]
+        sentences = [piece[i : i + cut].strip() or "." for piece in sentences for i in range(0, len(piece), cut)]
+    return sentences if len(sentences) <= MOST else sentences[:40] + sentences[40 - MOST :]
 
 
 def _may_be_shortened(text: str) -> bool:
@@ -108,8 +108,12 @@ def _closes(text: str, start: int, at: int, end: int) -> bool:
         return True
     if not following or following == "\n":
         return True
-    rest = text[end : end + 40].split()
-    return " " in piece.strip() and bool(rest) and rest[0].strip(".,'").split("'")[0].lower() in _OPENERS
+    following_words = text[end : end + 40].split()
+    return (
+        " " in piece.strip()
+        and bool(following_words)
+        and following_words[0].strip(".,'").split("'")[0].lower() in _OPENERS
+    )
 
 
 _OPENERS = terms(

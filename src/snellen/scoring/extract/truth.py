@@ -90,16 +90,16 @@ def _claim(question: str) -> Proposition | None:
 
 def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) -> Finding:
     if not text.isascii():
-        found = _cjk(text)
+        finding = _cjk(text)
         if (
-            found is None
+            finding is None
             and claim is not None
             and "是" in text
             and any(len(w) > 2 and w in text.lower() for w in claim.content)
         ):
-            found = Finding((True,))  # `这是波音747。`: what is asked about is said to be
-        if found is not None:
-            return found
+            finding = Finding((True,))  # `这是波音747。`: what is asked about is said to be
+        if finding is not None:
+            return finding
     if _BOTH.search(text):
         return Finding(problem="two answers: yes, no", firm=True)
     echo = _ECHO.search(text)
@@ -168,13 +168,23 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
         if UNSURE.search(text) or _QUOTED.search(text):
             return NOTHING
     if claim is not None and len(text) < 600 and not _QUOTED.search(text):
-        said = compare(tokenize(_DOUBT.sub(" ", text)) if "doubt" in text or "question" in text else spoken, claim)
+        statement = compare(tokenize(_DOUBT.sub(" ", text)) if "doubt" in text or "question" in text else spoken, claim)
         if not values and not weak:
-            if said is None:
+            if statement is None:
                 return NOTHING
-            return Finding(weak=(said.value,)) if said.weak else Finding((said.value,), firm=said.strict)
-        if interjected and said is not None and said.strict and not said.weak and said.value not in values:
-            return Finding((values[0], said.value), firm=True, problem="contradicts itself: yes, no")
+            return (
+                Finding(weak=(statement.value,))
+                if statement.weak
+                else Finding((statement.value,), firm=statement.strict)
+            )
+        if (
+            interjected
+            and statement is not None
+            and statement.strict
+            and not statement.weak
+            and statement.value not in values
+        ):
+            return Finding((values[0], statement.value), firm=True, problem="contradicts itself: yes, no")
     distinct = tuple(dict.fromkeys(values))
     if len(distinct) == 2 and firm:
         # `No, it is not correct that …` agrees; `Yes, that is false` does not

@@ -100,13 +100,13 @@ def of_sums(
 
     Source: Efron and Tibshirani 1993, chapters 8 and 13; clusters as units as in Cameron and Miller 2015, section VI.
     """
-    whole = float(statistic(columns.sum(axis=0, keepdims=True))[0])
+    estimate = float(statistic(columns.sum(axis=0, keepdims=True))[0])
     if not len(columns):
-        return whole, None
+        return estimate, None
     _, clusters = cluster_index(group)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = [statistic(sums) for sums in resampled_sums(columns, group, replicates=replicates, seed=seed)]
-    return whole, percentile_interval(np.concatenate(values), clusters, len(columns), cluster=cluster)
+    return estimate, percentile_interval(np.concatenate(values), clusters, len(columns), cluster=cluster)
 
 
 def take(scores: Scores, rows: NDArray[np.intp], group: NDArray[np.int64], question: NDArray[np.int64]) -> Scores:
@@ -121,7 +121,7 @@ def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterat
     order = np.argsort(index, kind="stable")
     sizes = np.bincount(index, minlength=clusters)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    _, asked = np.unique(scores.question, return_inverse=True)
+    _, question = np.unique(scores.question, return_inverse=True)
     rng = np.random.default_rng(seed)
     for _ in range(replicates):
         drawn = rng.integers(0, clusters, size=draws)
@@ -129,7 +129,7 @@ def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterat
         group = np.repeat(np.arange(draws), lengths)
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = order[np.repeat(starts[drawn], lengths) + within]
-        yield take(scores, rows, group.astype(np.int64), asked[rows].astype(np.int64) + len(scores) * group)
+        yield take(scores, rows, group.astype(np.int64), question[rows].astype(np.int64) + len(scores) * group)
 
 
 def of_scores(
@@ -144,23 +144,25 @@ def of_scores(
     Source: m out of n, Bickel, Goetze and van Zwet 1997, Statistica Sinica 7:1, for statistics whose error falls as
     1 / sqrt(n).
     """
-    whole = float(statistic(scores))
+    estimate = float(statistic(scores))
     _, clusters = cluster_index(scores.group)
     if clusters < 2:
-        return whole, None
+        return estimate, None
     rows = len(scores)
     if rows * replicates > _DRAWN_ROWS:
         replicates = max(200, min(replicates, _DRAWN_ROWS // rows))
     draws = max(2, min(clusters, int(clusters * (_DRAWN_ROWS / replicates) / rows)))
     values = np.array([statistic(drawn) for drawn in _resamples(scores, draws, replicates, seed)], dtype=np.float64)
     if draws == clusters:
-        return whole, percentile_interval(values, clusters, rows, cluster=cluster_word(scores))
+        return estimate, percentile_interval(values, clusters, rows, cluster=cluster_word(scores))
     usable = values[np.isfinite(values)]
-    if len(usable) * 2 < len(values) or np.ptp(usable) == 0.0 or not isfinite(whole):
-        return whole, None
+    if len(usable) * 2 < len(values) or np.ptp(usable) == 0.0 or not isfinite(estimate):
+        return estimate, None
     half = NORMAL.inv_cdf(0.975) * float(usable.std(ddof=1)) * (draws / clusters) ** 0.5
     about = _about(clusters, rows, cluster_word(scores))
-    return whole, Interval(whole - half, whole + half, structs.replace(about, method=f"m out of n {about.method}"))
+    return estimate, Interval(
+        estimate - half, estimate + half, structs.replace(about, method=f"m out of n {about.method}")
+    )
 
 
 def composite(

@@ -134,12 +134,12 @@ def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SE
         return 1.0
     if len(sizes) > 2_000:
         sizes, counts = np.unique(np.abs(fold(sums[:, None], rng)[:, 0]), return_counts=True)
-    seen = abs(float(sums.sum())) * (1.0 - 1e-12)
+    observed = abs(float(sums.sum())) * (1.0 - 1e-12)
     extreme, batch = 0, max(1, 2_000_000 // len(sizes))
     for start in range(0, flips, batch):
         rows = min(batch, flips - start)
         heads = rng.binomial(counts, 0.5, size=(rows, len(sizes)))
-        extreme += int((np.abs((2.0 * heads - counts) @ sizes) >= seen).sum())
+        extreme += int((np.abs((2.0 * heads - counts) @ sizes) >= observed).sum())
     return (1 + extreme) / (1 + flips)
 
 

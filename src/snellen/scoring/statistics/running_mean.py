@@ -45,16 +45,16 @@ class RunningMean:
 
     def change(self, before: float, after: float, cluster: str = "") -> None:
         """Put another score in the place of one that was added with the same `cluster`."""
-        more, more_squares = after - before, after * after - before * before
-        self._total += more
-        self._squares += more_squares
+        delta, delta_squares = after - before, after * after - before * before
+        self._total += delta
+        self._squares += delta_squares
         self._least, self._most = min(self._least, after), max(self._most, after)
         self._binary = self._binary and after in (0.0, 1.0)
         if cluster:
-            self._sums[self._place[cluster]] += more
+            self._sums[self._place[cluster]] += delta
         else:
-            self._single_total += more
-            self._single_squares += more_squares
+            self._single_total += delta
+            self._single_squares += delta_squares
 
     @property
     def mean(self) -> float | None:

@@ -53,13 +53,13 @@ def spread(scores: Scores) -> Spread | None:
 
 def spread_metrics(scores: Scores, name: str = "variance") -> list[Metric]:
     """`variance/between_questions` and `variance/within_questions`; nothing where no question was repeated."""
-    found = spread(scores)
-    if found is None:
+    variances = spread(scores)
+    if variances is None:
         return []
     _, mask = scored(scores)
     rows = int(mask.sum())
     covered = coverage(rows, scores.expected)
     return [
-        Metric(f"{name}/between_questions", found.between, rows, None, "variance", covered),
-        Metric(f"{name}/within_questions", found.within, rows, None, "variance", covered),
+        Metric(f"{name}/between_questions", variances.between, rows, None, "variance", covered),
+        Metric(f"{name}/within_questions", variances.within, rows, None, "variance", covered),
     ]

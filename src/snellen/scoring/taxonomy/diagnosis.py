@@ -28,7 +28,7 @@ def is_diagnosis(name: str) -> bool:
     return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
-def stem_sensitivity(found: list[Part]) -> list[Metric]:
+def stem_sensitivity(parts: list[Part]) -> list[Metric]:
     """`stem/gap/<part>` and `stem/std/<part>`, in percentage points, where questions were asked in several wordings.
 
     The gap is that of the best and the worst wording, and grows with the number of wordings and with small n even where
@@ -36,21 +36,21 @@ def stem_sensitivity(found: list[Part]) -> list[Metric]:
     that the wordings differ by no more than chance.
     """
     metrics: list[Metric] = []
-    for part in found:
+    for part in parts:
         codes = part.codes("stem")
         if codes is None:
             continue
         known = codes >= 0
         value, group, codes = part.value[known], part.group[known], codes[known]
         counts = np.bincount(codes)
-        shown = counts > 0
-        if int(shown.sum()) < 2:
+        used = counts > 0
+        if int(used.sum()) < 2:
             continue
-        accuracy = np.bincount(codes, weights=value)[shown] / counts[shown]
+        accuracy = np.bincount(codes, weights=value)[used] / counts[used]
         beyond = beyond_sampling(value, codes, group)
-        gap, left = 100.0 * float(np.ptp(accuracy)), None if beyond is None else 100.0 * beyond
+        gap, spread = 100.0 * float(np.ptp(accuracy)), None if beyond is None else 100.0 * beyond
         metrics.append(Metric(f"stem/gap/{part.name}", gap, len(value), None, POINTS, part.coverage))
-        metrics.append(Metric(f"stem/std/{part.name}", left, len(value), None, POINTS, part.coverage))
+        metrics.append(Metric(f"stem/std/{part.name}", spread, len(value), None, POINTS, part.coverage))
     return metrics
 
 
@@ -63,11 +63,11 @@ def diagnosis(scores: Scores) -> list[Metric]:
     taxonomy: call it once for each data set. 1,010,000 rows take a few seconds; beside the columns it holds one
     position a row, and the values of one part at a time.
     """
-    found = parts(scores)
+    slices = parts(scores)
     return [
-        *drops(found),
-        *consistency(found),
-        *class_metrics(found),
-        *kinship_shares(found),
-        *stem_sensitivity(found),
+        *drops(slices),
+        *consistency(slices),
+        *class_metrics(slices),
+        *kinship_shares(slices),
+        *stem_sensitivity(slices),
     ]

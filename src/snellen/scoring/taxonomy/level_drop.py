@@ -26,13 +26,13 @@ _SHARED = 0.5
 
 def by_level(scores: Scores) -> list[Metric]:
     """`accuracy/<level>` and `accuracy/<level>/<kind>` of questions over a hierarchy, coarse to fine."""
-    found = [part for part in parts(scores) if part.ask == HIERARCHY]
-    names = list(dict.fromkeys(part.level for part in found))
-    whole = [accuracy_of(f"accuracy/{name}", [part for part in found if part.level == name]) for name in names]
-    return whole + [accuracy_of(f"accuracy/{part.name}", [part]) for part in found]
+    hierarchy = [part for part in parts(scores) if part.ask == HIERARCHY]
+    names = list(dict.fromkeys(part.level for part in hierarchy))
+    levels = [accuracy_of(f"accuracy/{name}", [part for part in hierarchy if part.level == name]) for name in names]
+    return levels + [accuracy_of(f"accuracy/{part.name}", [part]) for part in hierarchy]
 
 
-def drops(found: list[Part]) -> list[Metric]:
+def drops(parts: list[Part]) -> list[Metric]:
     """`drop/<coarse>-<fine>/<kind>`: accuracy on a level less that on the next finer one, in percentage points.
 
     On the images of which both levels were asked, each image a cluster; where levels were drawn apart, so that they
@@ -40,10 +40,10 @@ def drops(found: list[Part]) -> list[Metric]:
     that overlap. One right-or-wrong answer an image and level: Bonett and Price 2012 (see statistics.compare);
     otherwise Student's t with the cluster-robust standard error of the difference. n is the number of images.
     """
-    return [_drop(coarse, fine) for coarse, fine in _steps(found)]
+    return [_drop(coarse, fine) for coarse, fine in _steps(parts)]
 
 
-def consistency(found: list[Part]) -> list[Metric]:
+def consistency(parts: list[Part]) -> list[Metric]:
     """`consistency/<coarse>-<fine>/<kind>`: of the images that are right on a level, the share that is right on the
     next coarser one too. An image is right on a level if all its answers there are.
 
@@ -51,7 +51,7 @@ def consistency(found: list[Part]) -> list[Metric]:
     are right on the finer level and were asked on both.
     """
     metrics = []
-    for coarse, fine in _steps(found):
+    for coarse, fine in _steps(parts):
         images, right_coarse = _right(coarse)
         others, right_fine = _right(fine)
         shared, at_coarse, at_fine = np.intersect1d(images, others, assume_unique=True, return_indices=True)
@@ -72,9 +72,9 @@ def consistency(found: list[Part]) -> list[Metric]:
     return metrics
 
 
-def _steps(found: list[Part]) -> Iterator[tuple[Part, Part]]:
+def _steps(parts: list[Part]) -> Iterator[tuple[Part, Part]]:
     """Neighbouring levels of each kind, coarse and fine."""
-    hierarchy = [part for part in found if part.ask == HIERARCHY]
+    hierarchy = [part for part in parts if part.ask == HIERARCHY]
     for kind in dict.fromkeys(part.kind for part in hierarchy):
         yield from pairwise(part for part in hierarchy if part.kind == kind)
 

@@ -56,12 +56,12 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
         place, values, group = part.codes("path"), part.value, part.group
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], np.arange(len(labels.names) + 1))
-        found = []
+        classes = []
         for code in np.unique(codes[codes >= 0]):
             rows = order[starts[code] : starts[code + 1]]
             value = values[rows]
             path = int(place[rows].max()) if place is not None else -1
-            found.append(
+            classes.append(
                 ClassRow(
                     part.ask,
                     part.level,
@@ -73,7 +73,7 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
                     interval(value, group[rows]),
                 )
             )
-        yield from sorted(found, key=lambda row: (row.accuracy, row.label))
+        yield from sorted(classes, key=lambda row: (row.accuracy, row.label))
 
 
 class ClassTables:
@@ -119,7 +119,7 @@ class ClassTables:
 _NEEDED = ("level", "depth", "ask", "label", "path")
 
 
-def class_metrics(found: list[Part]) -> list[Metric]:
+def class_metrics(parts: list[Part]) -> list[Metric]:
     """How unequal classes are, for every part that asks about bias and the finest level of each kind.
 
     `class_worst`, `class_best`: the lowest and highest accuracy of a class. `class_gap`: their difference in percentage
@@ -128,9 +128,9 @@ def class_metrics(found: list[Part]) -> list[Metric]:
     `class_perfect`: how many classes are all right. For bias, `class_share/.../0-20` and so on: the share of classes
     in each bin. n is the number of scored answers, for the last two that of classes.
     """
-    finest = {part.kind: part for part in found if part.ask != BIAS}
+    finest = {part.kind: part for part in parts if part.ask != BIAS}
     metrics: list[Metric] = []
-    for part in found:
+    for part in parts:
         if part.ask == BIAS or finest.get(part.kind) is part:
             metrics += _of_part(part)
     return metrics
@@ -144,10 +144,10 @@ def _of_part(part: Part) -> list[Metric]:
     value, group, codes = part.value[known], part.group[known], codes[known]
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=value)
-    shown = counts > 0
-    if int(shown.sum()) < 2:
+    used = counts > 0
+    if int(used.sum()) < 2:
         return []
-    accuracy = sums[shown] / counts[shown]
+    accuracy = sums[used] / counts[used]
     low, high, classes = float(accuracy.min()), float(accuracy.max()), len(accuracy)
 
     def metric(name: str, number: float | None, n: int, unit: str = "fraction") -> Metric:
@@ -187,7 +187,7 @@ def beyond_sampling(value: NDArray[np.float64], codes: NDArray[np.int32], group:
     unit = unit.reshape(-1)
     means = np.bincount(unit, weights=value) / np.bincount(unit)
     category = pairs // len(images)
-    found = spread(
+    variances = spread(
         Scores(means, np.zeros(len(means), dtype=np.uint8), images[pairs % len(images)], category, {}, len(means))
     )
-    return None if found is None else float(np.sqrt(found.between))
+    return None if variances is None else float(np.sqrt(variances.between))

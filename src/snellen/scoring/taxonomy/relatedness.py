@@ -48,7 +48,7 @@ _OFFERED = ("siblings", "cousins", "others")
 """Meta columns that say how many of the wrong options are so related."""
 
 
-def kinship_shares(found: list[Part]) -> list[Metric]:
+def kinship_shares(parts: list[Part]) -> list[Metric]:
     """`kinship/<level>/<kind>/<relation>`: of the answers that are not right, the share with each of RELATIONS.
 
     A model that takes a herring gull for another gull sees more than one that takes it for a fir. Chance is what
@@ -57,7 +57,7 @@ def kinship_shares(found: list[Part]) -> list[Metric]:
     questions, which name no class.
     """
     metrics: list[Metric] = []
-    for part in found:
+    for part in parts:
         if part.ask == HIERARCHY and part.kind != "truth":
             metrics += _of_part(part)
     return metrics

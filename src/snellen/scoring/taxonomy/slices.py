@@ -77,26 +77,26 @@ def parts(scores: Scores) -> list[Part]:
     level, kind, ask = (scores.meta.get(name) for name in ("level", "kind", "ask"))
     if level is None or kind is None or not len(scores):
         return []
-    asked = _asked(ask, len(scores))
+    ask_codes = _asked(ask, len(scores))
     _, usable = scored(scores)
-    key = (asked.astype(np.int64) * len(level.names) + level.codes) * len(kind.names) + kind.codes
-    placed = (asked >= 0) & (level.codes >= 0) & (kind.codes >= 0)
+    key = (ask_codes.astype(np.int64) * len(level.names) + level.codes) * len(kind.names) + kind.codes
+    placed = (ask_codes >= 0) & (level.codes >= 0) & (kind.codes >= 0)
     key[~placed] = -1
     every = np.bincount(key[placed], minlength=2 * len(level.names) * len(kind.names))
     key[~usable] = -1
     order = np.argsort(key, kind="stable")
     ends = np.searchsorted(key[order], np.arange(len(every) + 1))
     share = scores.expected / len(scores)
-    found = []
+    slices = []
     ordered = levels(scores)
-    for which, name in enumerate((HIERARCHY, BIAS)):
+    for index, name in enumerate((HIERARCHY, BIAS)):
         for level_name in ordered:
             for kind_code, kind_name in enumerate(kind.names):
-                at = (which * len(level.names) + level.names.index(level_name)) * len(kind.names) + kind_code
+                at = (index * len(level.names) + level.names.index(level_name)) * len(kind.names) + kind_code
                 rows = order[ends[at] : ends[at + 1]]
                 if len(rows):
-                    found.append(Part(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
-    return found
+                    slices.append(Part(name, level_name, kind_name, rows, round(int(every[at]) * share), scores))
+    return slices
 
 
 def _asked(ask: Column | None, rows: int) -> NDArray[np.int8]:
@@ -129,7 +129,7 @@ def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
     each other (`species` is the third level of one and the seventh of another): Linnaean ranks then stand in their own
     order, other levels by their mean depth after them, and levels without a depth last, in the order given.
     """
-    single = [next(iter(found)) for found in depths.values() if len(found) == 1]
+    single = [next(iter(ranks)) for ranks in depths.values() if len(ranks) == 1]
     if len(single) == len(depths) == len(set(single)):
         return sorted(depths, key=lambda level: next(iter(depths[level])))
     ranked = [rank for rank in RANKS if rank in depths]
