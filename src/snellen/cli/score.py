@@ -136,7 +136,7 @@ def score(
         if classes.too_many:
             notes = [
                 *notes,
-                f"more than {classes.most:,} classes: their table is left out (docs/diagnosis.md makes it)",
+                f"more than {classes.limit:,} classes: their table is left out (docs/diagnosis.md makes it)",
             ]
         if cost is not None:
             found["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}

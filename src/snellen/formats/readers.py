@@ -135,8 +135,8 @@ class Lost(Struct):
 def write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Lost:
     """Write rows under the names of their columns; a row without a column leaves its cell empty.
 
-    Texts stay texts: one that begins with `=`, `+`, `-` or `@`, as a model's reply may, is no formula to whoever opens the
-    file. Texts longer than 32,767 characters lose what is behind, as they do where VLMEvalKit writes them.
+    Texts stay texts: one that begins with `=`, `+`, `-` or `@`, as a model's reply may, is no formula to whoever opens
+    the file. Texts longer than 32,767 characters lose what is behind, as they do where VLMEvalKit writes them.
 
     Raises:
         MissingExtraError: without openpyxl.

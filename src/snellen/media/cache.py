@@ -28,9 +28,10 @@ T = TypeVar("T")
 class MediaCache:
     """Encoded pictures and videos and extracted frames of one run, within a budget of memory.
 
-    Pictures and videos are known by their blob's key. Many callers may ask at once, from threads or from one event loop; a picture
-    that is being made is made once, and everyone waiting for it gets the same `Encoded` or the same error. The least
-    recently used go first when the budget is full; one that is larger than the whole budget is handed out and not kept.
+    Pictures and videos are known by their blob's key. Many callers may ask at once, from threads or from one event
+    loop; a picture that is being made is made once, and everyone waiting for it gets the same `Encoded` or the same
+    error. The least recently used go first when the budget is full; one that is larger than the whole budget is handed
+    out and not kept.
     """
 
     def __init__(
@@ -97,7 +98,9 @@ class MediaCache:
         return await self._in_thread(self._pictures, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
 
     def frames(self, video: Video) -> tuple[Image, ...]:
-        """The frames of a video that are sent, by the rules of `snellen.media.video`; decoded once. Raises MediaError."""
+        """The frames of a video that are sent, by the rules of `snellen.media.video`; decoded once. Raises
+        MediaError.
+        """
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)

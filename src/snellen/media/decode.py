@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
 MOST_SCANS, MOST_SCANNED_PIXELS = 100, 4_000_000_000
-"""Scans of a JPEG, and their number times its pixels. Each scan of a few bytes passes over all pixels once more; encoders
-write at most about 20."""
+"""Scans of a JPEG, and their number times its pixels. Each scan of a few bytes passes over all pixels once more;
+encoders write at most about 20.
+"""
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 

@@ -36,7 +36,8 @@ _SENT_AS_IS = frozenset({"jpeg", "png", "webp", "gif"})
 
 
 class Encoded(Struct, frozen=True):
-    """A picture, or a video's file, as it is sent. Held once, as the data URI; the bytes are derived from it when asked for.
+    """A picture, or a video's file, as it is sent. Held once, as the data URI; the bytes are derived from it when asked
+    for.
 
     Attributes:
         data_uri: `data:image/jpeg;base64,...` in ASCII, ready to go into a request body.
@@ -107,7 +108,9 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
 
 
 def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -> bytes:
-    """Encode an RGB picture, or an array of it (height x width x 3). `quality` (1 to 100) is that of JPEG and WebP; PNG is without loss at level 4 of zlib."""
+    """Encode an RGB picture, or an array of it (height x width x 3). `quality` (1 to 100) is that of JPEG and WebP; PNG
+    is without loss at level 4 of zlib.
+    """
     if kind == "jpeg":
         import numpy as np
         import simplejpeg

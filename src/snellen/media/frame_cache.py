@@ -1,4 +1,5 @@
-"""Extracted frames on disk, shared by all processes of a host: a video that many workers are asked about is decoded by one.
+"""Extracted frames on disk, shared by all processes of a host: a video that many workers are asked about is decoded by
+one.
 
 An entry is named by what it was made from and with: SHA-256 over the video's bytes, the media settings, the rule that
 picks, the limit of pixels, and the versions of decoder and encoders. It holds the frames as they are sent, so what a
@@ -124,7 +125,9 @@ class FrameStore:
         self._trim(name)
 
     def _trim(self, newest: str) -> None:
-        """Remove what was not used for longest, down to nine tenths of the budget; leftovers of killed processes too."""
+        """Remove what was not used for longest, down to nine tenths of the budget; leftovers of killed processes
+        too.
+        """
         files = []
         with os.scandir(self.folder) as listed:
             for entry in listed:

@@ -1,24 +1,24 @@
 """Frames of a video: which ones are sent, and how they are taken out of a file nobody vouches for.
 
 Which, by number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise frame k (0 to
-N - 1) is number k * (T - 1) // (N - 1): evenly spaced, the first and the last always among them; N = 1 takes the middle,
-(T - 1) // 2. The same rule holds for drawn clips.
+N - 1) is number k * (T - 1) // (N - 1): evenly spaced, the first and the last always among them; N = 1 takes the
+middle, (T - 1) // 2. The same rule holds for drawn clips.
 
 Which, by time (`MediaSettings.fps`): the frame shown at time k / fps for k = 0, 1, 2 ... while k / fps lies before the
-end; at least k = 0. Time runs from the first frame that decodes. A frame is shown from its presentation time stamp until
-that of the next, the last one for the duration that the container gives it, else for 1 / average rate. A frame without a
-stamp, and every frame of an AVI, comes 1 / average rate after the one before. Containers round stamps (Matroska: to milliseconds), so a frame counts
-as shown, and the end as reached, 1 ms early. A frame that is shown at several of the times is sent as often: picture k
-always stands for k / fps. More than 768 times are thinned to 768 by the rule of numbers above, applied to k. A drawn
-clip of T frames at r a second shows number floor(r * k / fps) at k / fps and ends at T / r, exactly. A rate is the decimal
-number that was written: 0.1 is a tenth.
+end; at least k = 0. Time runs from the first frame that decodes. A frame is shown from its presentation time stamp
+until that of the next, the last one for the duration that the container gives it, else for 1 / average rate. A frame
+without a stamp, and every frame of an AVI, comes 1 / average rate after the one before. Containers round stamps
+(Matroska: to milliseconds), so a frame counts as shown, and the end as reached, 1 ms early. A frame that is shown at
+several of the times is sent as often: picture k always stands for k / fps. More than 768 times are thinned to 768 by
+the rule of numbers above, applied to k. A drawn clip of T frames at r a second shows number floor(r * k / fps) at k /
+fps and ends at T / r, exactly. A rate is the decimal number that was written: 0.1 is a tenth.
 
 Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T (and the average rate, where it
 asks for that), in its order and as often.
 
-How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.video_index`), only
-the wanted frames are decoded and what they are made from (`snellen.media.video_index`); else all of them, counted. Frames are
-fitted and encoded as they are met: one decoded frame is held at a time.
+How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.video_index`),
+only the wanted frames are decoded and what they are made from (`snellen.media.video_index`); else all of them, counted.
+Frames are fitted and encoded as they are met: one decoded frame is held at a time.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
 
 
 def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> list[Image]:
-    """The frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` a second, or those that
-    the video's own `pick` names, in its order and as often as it names them.
+    """The frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` a second, or those
+    that the video's own `pick` names, in its order and as often as it names them.
 
     Frames of a file are fitted and encoded here (`format`; `original` means JPEG for video), each once.
 

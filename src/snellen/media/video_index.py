@@ -1,8 +1,8 @@
 """What a packet of H.264 says about itself, without being decoded.
 
 Read from the headers of its NAL units (ITU-T H.264, 7.3.1 and table 7-1; units behind their length as in ISO/IEC
-14496-15, 5.3): whether decoding may begin with it (all slices IDR), and whether it may be left out (no picture refers to
-it: nal_ref_idc 0 in all slices). What is not understood to the last byte gives no answer.
+14496-15, 5.3): whether decoding may begin with it (all slices IDR), and whether it may be left out (no picture refers
+to it: nal_ref_idc 0 in all slices). What is not understood to the last byte gives no answer.
 
 What the packets of a video say, read without decoding: how many, when, and where decoding may begin.
 
@@ -11,9 +11,9 @@ PyAV reads the bytes from memory, so no name of a file ever reaches a demuxer or
 The wanted frames of a video, and of all others only those that they are made from.
 
 Number n is the n-th picture in the order of its stamp. Decoding begins at the latest IDR picture at or before a wanted
-one, goes on where the next wanted picture comes before another IDR, and passes over pictures that no other refers to. What
-comes out is held against what was put in, stamp by stamp: where a single picture is missing, out of turn or flagged as
-damaged, nothing of it is used (`Uncertain`), and the caller decodes everything instead.
+one, goes on where the next wanted picture comes before another IDR, and passes over pictures that no other refers to.
+What comes out is held against what was put in, stamp by stamp: where a single picture is missing, out of turn or
+flagged as damaged, nothing of it is used (`Uncertain`), and the caller decodes everything instead.
 """
 
 from __future__ import annotations

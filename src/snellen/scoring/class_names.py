@@ -1,7 +1,7 @@
-"""Names of classes as a reply may write them: by whole words, the longest first, with an alias table.
+"""Class names in replies: matched by whole words, longest first, with an alias table.
 
-Case, diacritics, apostrophes, hyphens, plural and possessive s are of no matter, nor is whether a name is written in one
-word or two (`frigate bird`). aliases.toml has names that the data sets write otherwise, or wrong (`artic tern`).
+Matching ignores case, diacritics, apostrophes, hyphens, plural and possessive s, and spaces within a name (`frigate
+bird`). class_names.toml lists names that the data sets spell differently or wrongly (`artic tern`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AMERICAN = {"coloured": "colored", "grey": "gray", "moustached": "mustached", "
 
 
 def tokens(name: str) -> tuple[str, ...]:
-    """The words of a text by which names are compared.
+    """Return the normalised words of a text, by which names are compared.
 
     >>> tokens("Chuck-will's-widows")
     ('chuck', 'will', 'widow')
@@ -40,22 +40,22 @@ def _tokens(name: str) -> tuple[str, ...]:
 
 
 SHORT = 200
-"""Characters up to which a text is a name that comes again; whole replies are not remembered."""
+"""Maximum characters of a cached name; whole replies are not cached."""
 _remembered = lru_cache(maxsize=8_192)(_tokens)
 
 
 @cache
 def aliases() -> dict[str, dict[str, str]]:
-    """aliases.toml: data set to (other name to the data set's own)."""
+    """Return class_names.toml: data set to (alias to the data set's own name)."""
     table: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("class_names.toml").read_text("utf-8"))
     return table
 
 
 class Names:
-    """A set of classes that a reply may name. Made once for a file, or for the options of a question."""
+    """The class names of a data set, or of a question's options, indexed for matching."""
 
     def __init__(self, classes: Iterable[str], alternatives: Mapping[str, str] | None = None) -> None:
-        """`other` is alias to class; those of classes that are not in the set are left out."""
+        """Index the classes. `alternatives` maps aliases to classes; aliases of unknown classes are ignored."""
         self._known: dict[str, str] = {}
         self._longest = 0
         for name in classes:
@@ -72,11 +72,11 @@ class Names:
             self._longest = max(self._longest, len(words) + 2)  # a reply may write one word as two
 
     def exactly(self, text: str) -> str | None:
-        """The class that the whole text is a name of, None where it is more or something else."""
+        """Return the class that the whole text names; None if the text is anything else."""
         return self._known.get("".join(tokens(text)))
 
     def named(self, text: str) -> list[str]:
-        """The classes that a text names by whole words, each once, in order.
+        """Return the classes that a text names by whole words, each once, in order.
 
         At each word the longest name that begins there is taken, and its words belong to no other name: `pink
         primrose` does not name `rose`, nor `herring gull` `gull`.
@@ -96,7 +96,7 @@ class Names:
                 at += 1
 
     def replaced(self, text: str, by: Mapping[str, str]) -> str:
-        """The text with a word of one's own in place of every name of a class, found as by `named`."""
+        """Replace every class name, matched as by `named`, with the given word."""
         spans = [(match.start(), match.end(), tokens(match[0])) for match in _WRITTEN.finditer(text)]
         spans = [span for span in spans if span[2]]
         out, end, at = [], 0, 0
@@ -116,5 +116,5 @@ class Names:
 
 @lru_cache(maxsize=8_192)
 def of_options(options: tuple[str, ...], dataset: str) -> Names:
-    """The names of a question's options."""
+    """Return the names of a question's options."""
     return Names(options, aliases().get(dataset))

@@ -1,4 +1,4 @@
-"""How intervals are written: one notation (`0.301 – 0.954`) and one set of marks for the methods, in all tables."""
+"""Text form of intervals: one notation (`0.301 – 0.954`) and one set of method marks for all tables."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ MARKS = {
     "Bonett-Price": "BP",
     "Newcombe": "N",
 }
-"""Method to its mark in tables that have no room for its name."""
+"""Short marks of interval methods, for narrow tables."""
 
 
 def span(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 1.0) -> str:
-    """Both ends of an interval, `0.301 – 0.954`; empty where there is none.
+    """Format an interval as `0.301 – 0.954`; empty for None.
 
     Args:
         ends: the interval.
         form: format of each end, such as `.3f` or `+.1f`.
-        scale: what each end is multiplied by; 100 writes a fraction in per cent.
+        scale: factor of each end; 100 writes a fraction in per cent.
     """
     return "" if ends is None else f"{scale * ends[0]:{form}} – {scale * ends[1]:{form}}"
 
 
 def bracketed(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 1.0) -> str:
-    """The same within a line of text: ` [0.301 – 0.954]`, with a space before it; empty where there is none."""
+    """Format an interval for running text: ` [0.301 – 0.954]`, with a leading space; empty for None."""
     return "" if ends is None else f" [{span(ends, form, scale=scale)}]"
 
 
 def mark(about: IntervalMethod | None) -> str:
-    """The mark of a method, with a space before it; empty where the method is not known."""
+    """Return the mark of a method with a leading space; empty if the method is unknown."""
     return "" if about is None else f" {MARKS.get(about.method, about.method)}"
 
 
 def legend(metrics: Iterable[Metric]) -> str:
-    """What the marks of these metrics' intervals stand for: `95 % intervals: W Wilson, CW cluster-robust Wilson by image`."""
+    """Explain the marks of these metrics: `95 % intervals: W Wilson, CW cluster-robust Wilson by image`."""
     words: dict[str, list[str]] = {}
     for metric in metrics:
         about = metric.interval

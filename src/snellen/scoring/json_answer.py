@@ -1,4 +1,4 @@
-"""The answer in a reply: the first JSON object that has one, else a short last line, else none."""
+"""Answers in JSON replies: the first JSON object with an answer, else a short last line, else none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 CHARACTERS = 200_000
-"""Characters that are read at most: the last ones of a longer reply."""
+"""Maximum characters that are read: the last ones of a longer reply."""
 TRIES = 2_000
 PASSES = 8
-"""How often the text may be gone over in search of an object, so that the search is linear in its length."""
+"""Maximum passes over the text in search of an object, which keeps the search linear."""
 LINE_CHARACTERS = 200
 _THOUGHT = re.compile(r"\A.*</think>", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
@@ -23,15 +23,15 @@ _LABEL = re.compile(
 _MARKUP = "*_`#>- \t"
 
 
-class Reply(Struct, frozen=True):
-    """What a reply says, as far as it could be read.
+class JsonReply(Struct, frozen=True):
+    """The answer of a reply, with the members of its JSON object.
 
     Attributes:
-        answer: the name given; empty where there is none.
-        confidence: 0 to 1, None where none was given.
+        answer: the name; empty if there is none.
+        confidence: 0 to 1, or None.
         evidence: (url, note) of each piece.
-        reasoning: in the model's words.
-        how: where the answer stands: in the JSON object, on the last line, or nowhere.
+        reasoning: the model's reasoning, verbatim.
+        how: the place of the answer: in the JSON object, on the last line, or nowhere.
         fault: why there is no answer.
     """
 
@@ -43,35 +43,35 @@ class Reply(Struct, frozen=True):
     fault: str = ""
 
 
-def read(reply: str) -> Reply:
-    """The answer of a reply.
+def read(reply: str) -> JsonReply:
+    """Read the answer of a reply.
 
-    Thoughts (up to the last `</think>`) and code fences are left out. The first balanced object that is JSON and has
-    `answer` counts, whatever stands around it; an empty answer in it is none. Without such an object the last line
-    counts, without a label such as `Answer:`, if it has at most 200 characters and is no piece of JSON.
+    Thinking (up to the last `</think>`) and code fences are ignored. The first balanced JSON object with an `answer`
+    counts, whatever surrounds it; an empty answer counts as none. Without such an object the last line counts, without
+    a label such as `Answer:`, if it has at most 200 characters and is no piece of JSON.
     """
     text = _THOUGHT.sub("", reply[-CHARACTERS:])
     if "<think>" in text:
-        return Reply(fault="it ends within its thoughts")
+        return JsonReply(fault="it ends within its thoughts")
     text = _FENCE.sub("", text).strip()
     if not text:
-        return Reply(fault="it is empty")
+        return JsonReply(fault="it is empty")
     for candidate in objects(text):
         if "answer" in candidate:
             return _of_object(candidate)
     line = text.splitlines()[-1].strip(_MARKUP)
     line = _LABEL.sub("", line).strip(_MARKUP).strip("\"'“”")
     if not any(character.isalnum() for character in line) or line[0] in "{[}]" or line.endswith(("}", "]", ",")):
-        return Reply(fault="no JSON object with an answer, and no answer on the last line")
+        return JsonReply(fault="no JSON object with an answer, and no answer on the last line")
     if len(line) > LINE_CHARACTERS:
-        return Reply(fault=f"no JSON object with an answer, and a last line of {len(line):,} characters")
-    return Reply(line, how="last line")
+        return JsonReply(fault=f"no JSON object with an answer, and a last line of {len(line):,} characters")
+    return JsonReply(line, how="last line")
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """JSON objects in a text, outer before inner, in the order in which they begin.
+    """Yield the JSON objects in a text, outer before inner, in the order in which they begin.
 
-    At most 2,000 places are tried, and fewer where each try goes over much of the text.
+    At most 2,000 positions are tried, and fewer if each try scans much of the text.
     """
     decode = json.JSONDecoder().raw_decode
     budget = PASSES * len(text)
@@ -92,14 +92,14 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
         at = text.find("{", at + 1)
 
 
-def _of_object(answer_object: dict[str, Any]) -> Reply:
+def _of_object(answer_object: dict[str, Any]) -> JsonReply:
     answer = _text(answer_object["answer"])
     if not answer:
-        return Reply(fault="its answer is empty")
+        return JsonReply(fault="its answer is empty")
     confidence = answer_object.get("confidence")
     number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1
     pieces = answer_object.get("evidence")
-    return Reply(
+    return JsonReply(
         answer,
         float(confidence) if number else None,  # type: ignore[arg-type]
         tuple(_piece(piece) for piece in pieces) if isinstance(pieces, list) else (),
@@ -113,7 +113,7 @@ def _piece(piece: Any) -> tuple[str, str]:
 
 
 def _text(value: Any) -> str:
-    """A value as text; several names stay several, and it is for the judge to say what that is worth."""
+    """Return a value as text; several names are joined by semicolons, for the judge to decide."""
     if value is None or isinstance(value, bool):
         return ""
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Summaries that fit any benchmark: accuracy, its parts by meta, and how many replies could not be used."""
+"""Metrics for any benchmark: accuracy, its slices by meta, and the shares of unparseable and failed replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snellen.types import Metric, Verdict
 
 
 def guessing(scores: Scores) -> float | None:
-    """What guessing reaches on these rows: the mean of their meta `chance` (0 to 1); None unless every row has it."""
+    """Return the chance level of these rows: the mean of meta `chance` (0 to 1); None unless every row has it."""
     column = scores.meta.get("chance")
     if column is None or not len(scores) or bool((column.codes < 0).any()):
         return None
@@ -25,14 +25,14 @@ def guessing(scores: Scores) -> float | None:
 
 
 def accuracy(scores: Scores, name: str = "accuracy", *, chance: float | None = None) -> Metric:
-    """The mean score; chance is that of the rows' meta unless given."""
+    """Return the mean score; chance defaults to that of the rows' meta."""
     return statistics.mean(name, scores, chance=guessing(scores) if chance is None else chance)
 
 
 def balanced_accuracy(
     scores: Scores, by: str = "target", name: str = "balanced_accuracy", *, chance: float | None = None
 ) -> Metric:
-    """The mean over targets of the mean score on that target; a constant answer scores 1 / targets.
+    """Return the mean over targets of the mean score on each target; a constant answer scores 1 / targets.
 
     Args:
         scores: one row a sample and repeat.
@@ -46,13 +46,13 @@ def balanced_accuracy(
 
 
 def majority(scores: Scores, by: str = "target", name: str = "majority", *, within: str = "") -> Metric:
-    """What always giving the most frequent target reaches: the baseline that plain accuracy has to beat.
+    """Return the accuracy of always answering the most frequent target: the baseline for plain accuracy.
 
     Args:
-        scores: one row a sample and repeat; rows without the target are left out, and lower the coverage.
+        scores: one row per sample and repeat; rows without a target are omitted and lower the coverage.
         by: the meta column that holds the target.
         name: the metric's name.
-        within: a meta column; for each of its values (and the rows without one) a constant of its own is chosen.
+        within: a meta column; the constant is chosen separately for each of its values (and for rows without one).
     """
     column, block = scores.meta.get(by), scores.meta.get(within)
     if column is None:
@@ -69,14 +69,13 @@ def majority(scores: Scores, by: str = "target", name: str = "majority", *, with
 def breakdown(
     scores: Scores, by: Sequence[str], name: str = "accuracy", *, chance: Mapping[str, float] | None = None
 ) -> list[Metric]:
-    """Accuracy for each combination of meta values, in the order of first appearance.
+    """Return accuracy for each combination of meta values, in alphabetical order.
 
     Args:
-        scores: one row a sample and repeat.
-        by: meta columns; ("kind", "level") gives `accuracy/short/species` and its like. Rows that lack one of them
-            are in no part.
-        name: what stands before the first slash.
-        chance: what guessing reaches, by the part's name without `name/`; else that of the rows' meta.
+        scores: one row per sample and repeat.
+        by: meta columns; ("kind", "level") gives `accuracy/short/species`. Rows that lack one of them are omitted.
+        name: the part of the metrics' names before the first slash.
+        chance: chance levels by the slice's name without `name/`; default: those of the rows' meta.
     """
     parts = [("", scores)]
     for column in by:
@@ -85,7 +84,7 @@ def breakdown(
 
 
 def share(scores: Scores, verdict: Verdict, name: str) -> Metric:
-    """The share of rows with this verdict, of all rows (failed and unscored ones too)."""
+    """Return the share of rows with this verdict among all rows, including failed and unscored ones."""
     value = scores.has(verdict).astype(np.float64)
     rows = len(value)
     return Metric(
@@ -98,11 +97,11 @@ def share(scores: Scores, verdict: Verdict, name: str) -> Metric:
 
 
 def standard(scores: Scores, by: Sequence[Sequence[str]] = (("kind",),)) -> list[Metric]:
-    """Accuracy, its parts, and the shares of replies that could not be read (`invalid`) and that failed (`error`).
+    """Return accuracy, its slices, and the shares of unparseable (`invalid`) and failed (`error`) replies.
 
     Args:
-        scores: one row a sample and repeat.
-        by: breakdowns, each a tuple of meta columns: (("kind",), ("kind", "level")).
+        scores: one row per sample and repeat.
+        by: slices, each a tuple of meta columns: (("kind",), ("kind", "level")).
     """
     metrics = [accuracy(scores)]
     for columns in by:

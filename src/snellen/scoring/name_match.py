@@ -1,4 +1,4 @@
-"""Names compared as a careful reader compares them: by whole words, not by letters or substrings."""
+"""Comparison of names by whole words, not by letters or substrings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9f
 
 
 def terms(text: str) -> frozenset[str]:
-    """A set of words, written as one text."""
+    """Return the set of words of a text."""
     return frozenset(text.split())
 
 
@@ -43,7 +43,7 @@ _NUMBER = dict(
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """A word without its plural or possessive: `kites` and `kite's` to `kite`; number words to digits."""
+    """Strip plural and possessive: `kites` and `kite's` to `kite`; number words become digits."""
     if "'" in word:
         word = word.removesuffix("'s")
         word = word.replace("'", "")
@@ -65,11 +65,11 @@ def stem(word: str) -> str:
 
 
 CHUNK = 512
-"""Characters that are decomposed at a time: marks on one letter are sorted, which takes the square of their number."""
+"""Characters decomposed at a time: marks on one letter are sorted, in time quadratic in their number."""
 
 
 def without_marks(text: str) -> str:
-    """The text decomposed (NFKD), without its combining marks: `Ｅ` and `é` are `E` and `e`."""
+    """Decompose a text (NFKD) and remove combining marks: `Ｅ` and `é` become `E` and `e`."""
     chunks = (text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
     decomposed = "".join(unicodedata.normalize("NFKD", chunk) for chunk in chunks)
     return "".join(char for char in decomposed if not unicodedata.combining(char))
@@ -77,7 +77,7 @@ def without_marks(text: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def words(name: str) -> tuple[str, ...]:
-    """The words by which a name is compared: lower case, no diacritics, articles, signs or plurals.
+    """Return the words by which a name is compared: lower case, no diacritics, articles, signs or plurals.
 
     >>> words("The Brewer's Blackbirds")
     ('brewer', 'blackbird')
@@ -91,13 +91,13 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def same(first: str, second: str) -> bool:
-    """Whether two names are one name, however spaced: `737-800`, `737 800` and `737800` are."""
+    """Return True if two names are equal, however spaced: `737-800`, `737 800` and `737800` are."""
     a, b = words(first), words(second)
     return a == b or (bool(a) and "".join(a) == "".join(b))
 
 
 def names(value: str, gold: str) -> bool:
-    """Whether `value` names `gold`: the same words, or these with a plain modifier before or the class after.
+    """Return True if `value` names `gold`: the same words, perhaps with a plain modifier before or the class after.
 
     `a small red apple` names `apple`, `Red-tailed Hawk bird` names `red tailed hawk`; `sea lion` does not name `lion`,
     `hawk` does not name `red-tailed hawk`, `caterpillar` does not name `cat`.

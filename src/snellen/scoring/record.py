@@ -1,4 +1,4 @@
-"""The score of one journal record: a failed sample counts as 0, a refusal is invalid."""
+"""Scoring of one journal record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from snellen.types import Record, Sample, Score
 
 
 def score_record(sample: Sample, record: Record, score: Callable[[Sample, str], Score]) -> Score:
-    """The score of one record: a failed sample is worth 0 and stays in the denominator, a refusal is no answer."""
+    """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`."""
     if record.status == "ok" and record.response is not None:
         return score(sample, record.response.text)
     if record.status == "refused":

@@ -1,7 +1,7 @@
-"""Rubrics of a judge, the prompt that they make, and the strict reading of the judge's verdict. Nothing here asks anybody.
+"""Judge rubrics: their files, the prompt that they make, and strict parsing of the judge's verdict.
 
-A verdict is one JSON object and nothing beside it, or, where a rubric says so, the number behind a literal marker. What
-cannot be read that way is no verdict; there is no rule that guesses one from prose.
+A verdict is one JSON object and nothing else or, where a rubric says so, the number after a literal marker. Anything
+else is no verdict; no rule guesses one from prose.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "reply", "nonce", "shape")
 REPLY_CHARACTERS = 20_000
 SOURCE, RULE = "judge_source", "rule"
-"""The member of a verdict that says who gave it, and its value where that was no judge."""
+"""The member of a verdict that names its source, and the value for a rule instead of a judge."""
 _PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 _BRACED = re.compile("{([a-z]+)}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n")
@@ -36,15 +36,15 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class Schema(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a verdict looks like.
+    """The form of a verdict.
 
     Attributes:
         field: the member that holds the verdict.
         labels: allowed labels, each with its score from 0 to 1; empty for a number.
         range: (low, high) of a number, which is scored (x - low) / (high - low); None for labels.
-        reason: the member that holds the judge's reason; empty: none is asked for.
-        marker: literal text behind which the verdict stands as a whole number; empty: the verdict is a JSON object.
-        reask: whether the judge is asked once more where its verdict cannot be read.
+        reason: the member that holds the judge's reason; empty: no reason is requested.
+        marker: literal text before the verdict, a whole number; empty: the verdict is a JSON object.
+        reask: whether the judge is asked once more if its verdict cannot be parsed.
     """
 
     field: str = "verdict"
@@ -64,9 +64,9 @@ class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rubric(Struct, frozen=True):
-    """How a judge is asked: a rubric file, read and checked. `digest` is that of everything in it.
+    """A parsed and checked rubric file. `digest` is the digest of its whole content.
 
-    `max_tokens` is how long the judge's reply may be, unless the user says so; None leaves it to the model.
+    `max_tokens` limits the judge's reply, unless the user sets a limit; None leaves it to the model.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Rubric(Struct, frozen=True):
 
     @property
     def shape(self) -> str:
-        """What the judge is asked for, as it would write it: the object, or the line with the marker."""
+        """The requested form of the verdict, as the judge would write it: the object, or the line with the marker."""
         schema = self.verdict
         if schema.marker and schema.range is not None:
             low, high = (int(end) for end in schema.range)
@@ -95,7 +95,7 @@ class Rubric(Struct, frozen=True):
 
 
 def built_in(name: str) -> Rubric:
-    """A rubric of the package. Raises JudgeError where there is none of that name."""
+    """Return a rubric of the package. Raises JudgeError for an unknown name."""
     if name not in BUILT_IN:
         raise JudgeError(
             f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file, .toml (docs/judge.md)."
@@ -104,10 +104,10 @@ def built_in(name: str) -> Rubric:
 
 
 def parse_rubric(text: str, name: str) -> Rubric:
-    """A rubric from the text of its file.
+    """Parse the text of a rubric file.
 
     Raises:
-        JudgeError: not TOML, a member is missing or unknown, no room for the reply, a schema that is none.
+        JudgeError: not TOML, a member is missing or unknown, no place for the reply, or an invalid schema.
     """
     import tomllib  # its patterns are compiled on import, and a run without a judge reads no rubric
 
@@ -142,7 +142,7 @@ def parse_rubric(text: str, name: str) -> Rubric:
 
 
 def _line_of(text: str, message: str) -> str:
-    """`, line 3`: where the member that the message names stands in the file; "" where it is not there."""
+    """Return the line of the member that the message names (`, line 3`); empty if it is not in the file."""
     names = re.findall(r"unknown field `([^`]+)`", message) or re.findall(r"\.(\w+)(?:\[\.\.\.\])?`", message)
     if not names:
         return ""
@@ -163,7 +163,7 @@ def _marker_faults(schema: Schema) -> list[str]:
 
 
 def _digest(parts: _Parts) -> str:
-    """Over everything in the file; what it does not use of later additions leaves the digest as it was before them."""
+    """Return the digest of the file's content; unused members of later versions do not change it."""
     described = msgspec.to_builtins(parts)
     described["verdict"]["labels"] = dict(sorted(described["verdict"]["labels"].items()))
     for holder, name, unused in (
@@ -177,7 +177,7 @@ def _digest(parts: _Parts) -> str:
 
 
 def require_known_places(rubric: Rubric) -> None:
-    """Raise JudgeError where a rubric holds a misspelt place, such as `{qestion}`: a judge would be sent it as it stands.
+    """Raise JudgeError if a rubric holds a misspelt place, such as `{qestion}`: the judge would be sent it verbatim.
 
     Other words in braces stay: a rubric may show the judge a form of answer.
     """
@@ -197,12 +197,12 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def nonce(seed: int, sample_id: str, reply: str) -> str:
-    """The code on the marks around a reply: the same each time, and not to be known by whoever wrote the reply."""
+    """Return the code on the marks around a reply: reproducible, but unknown to the reply's author."""
     return blake2b(f"{seed}\0{sample_id}\0{reply}".encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, str]:
-    """What is put into a rubric's places for one sample; the reply is cut in the middle beyond 20,000 characters."""
+    """Return the values of a rubric's places for one sample; a reply over 20,000 characters is cut in the middle."""
     options = "\n".join(f"{letter}. {text}" for letter, text in sample.options.items())
     return {
         "question": "\n".join(
@@ -217,7 +217,7 @@ def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, s
 
 
 def gold_forms(sample: Sample) -> tuple[str, ...]:
-    """The gold answer in each accepted form, as text."""
+    """Return the gold answer in each accepted form, as text."""
     target = sample.target
     golds = list(target) if isinstance(target, (list, tuple, set, frozenset)) else [] if target is None else [target]
     aliases = sample.meta.get("aliases") or ()
@@ -228,7 +228,7 @@ def gold_forms(sample: Sample) -> tuple[str, ...]:
 
 
 def gold_text(sample: Sample) -> str:
-    """The gold answer as the judge reads it: the letter with its text, further accepted forms behind it."""
+    """Return the gold answer for the judge: the letter with its text, then other accepted forms."""
     forms = gold_forms(sample)
     if not forms:
         return "(none is given; go by the question)"
@@ -239,7 +239,7 @@ def gold_text(sample: Sample) -> str:
 
 
 def shortened(text: str, characters: int) -> str:
-    """A text with its middle left out where it is too long: a reply begins with its subject and ends with its answer."""
+    """Cut the middle out of a long text: a reply begins with its subject and ends with its answer."""
     if len(text) <= characters:
         return text
     head = characters // 4
@@ -247,7 +247,7 @@ def shortened(text: str, characters: int) -> str:
 
 
 def plain_letters(text: str) -> str:
-    """Letters and digits alone, compatible forms as one (NFKC), without case: what a rule compares names by."""
+    """Return letters and digits only, normalised (NFKC) and without case: the key by which a rule compares names."""
     if text.isascii():
         return "".join(filter(str.isalnum, text.lower()))
     composed = "".join(unicodedata.normalize("NFKC", chunk) for chunk in _chunks(text))
@@ -255,9 +255,9 @@ def plain_letters(text: str) -> str:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """The text in pieces of at most 576 characters, cut before an ASCII character where one is near.
+    """Split a text into pieces of at most 576 characters, cut before an ASCII character where one is near.
 
-    Marks on one letter are sorted when a text is composed, which takes the square of their number.
+    Marks on one letter are sorted when a text is composed, in time quadratic in their number.
     """
     at = 0
     while at < len(text):
@@ -266,10 +266,10 @@ def _chunks(text: str) -> Iterator[str]:
         at = end
 
 
-class Read(Struct, frozen=True):
-    """A verdict that could be read: `answer` is the label or number, `value` its score, `source` who gave it.
+class JudgeVerdict(Struct, frozen=True):
+    """A parsed verdict: `answer` is the label or number, `value` its score, `source` who gave it.
 
-    Behind a marker a number outside its range is a verdict too: its value then lies below 0 or above 1.
+    After a marker a number outside its range is a verdict too: its value then lies below 0 or above 1.
     """
 
     answer: str | float
@@ -278,15 +278,15 @@ class Read(Struct, frozen=True):
     source: str = "judge"
 
 
-def read_verdict(reply: str, schema: Schema) -> Read:
-    """The verdict in a judge's reply.
+def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
+    """Parse the verdict in a judge's reply.
 
-    With a marker: the number behind its first hit (`read_marked`). Else the whole reply must be one JSON object that
-    holds the verdict; a code fence around all of it and a closed <think> block before it are let by, since both are
-    packing and hold no second object. Further members are ignored.
+    With a marker: the number after its first hit (`read_marked`). Else the whole reply must be one JSON object that
+    holds the verdict. A surrounding code fence and a preceding closed <think> block are ignored, and so are further
+    members.
 
     Raises:
-        ValueError: it is anything else; the message says what, for the judge to mend.
+        ValueError: it is anything else; the message tells the judge how to correct it.
     """
     if schema.marker:
         return read_marked(reply, schema)
@@ -310,19 +310,20 @@ def read_verdict(reply: str, schema: Schema) -> Read:
     if schema.range is None:
         if not isinstance(answer, str) or answer not in schema.labels:
             raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected one of {', '.join(schema.labels)}")
-        return Read(answer, schema.labels[answer], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
+        return JudgeVerdict(answer, schema.labels[answer], reason, RULE if verdict.get(SOURCE) == RULE else "judge")
     low, high = schema.range
     if isinstance(answer, bool) or not isinstance(answer, (int, float)) or not low <= answer <= high:
         raise ValueError(f"{schema.field!r} is {_shown(answer)}; expected a number from {low:g} to {high:g}")
-    return Read(answer, (answer - low) / (high - low), reason)
+    return JudgeVerdict(answer, (answer - low) / (high - low), reason)
 
 
-def read_marked(reply: str, schema: Schema) -> Read:
-    """The verdict behind a marker: its first hit with decimal digits behind it, with or without white space between.
+def read_marked(reply: str, schema: Schema) -> JudgeVerdict:
+    """Parse the verdict after a marker: its first hit with decimal digits after it, with or without white space
+    between.
 
-    The marker is literal and case-sensitive; digits are any Unicode decimal digits, and reading stops at the first
-    other character: `1.5` is 1, `2/2` is 2, and with a sign or markup before the digits there is none. The value is
-    (x - low) / (high - low) and is not clamped; `reason` says where x is out of range.
+    The marker is literal and case-sensitive; digits are any Unicode decimal digits, and parsing stops at the first
+    other character: `1.5` is 1, `2/2` is 2, and with a sign or markup before the digits there is none. The value is (x
+    - low) / (high - low) and is not clamped; `reason` says if x is out of range.
 
     Raises:
         ValueError: there is no such number, or one that is too long for a float.
@@ -339,21 +340,21 @@ def read_marked(reply: str, schema: Schema) -> Read:
     number = int(digits)
     low, high = schema.range or (0.0, 1.0)
     reason = "" if low <= number <= high else f"out of range: {number}, expected {low:g} to {high:g}"
-    return Read(number, (number - low) / (high - low), reason)
+    return JudgeVerdict(number, (number - low) / (high - low), reason)
 
 
 def marked_or_object(answer: str | float, schema: Schema) -> str:
-    """A judge's reply that holds this verdict and nothing else."""
+    """Return a judge's reply that holds this verdict and nothing else."""
     if schema.marker:
         return f"{schema.marker} {answer}"
     return msgspec.json.encode({schema.field: answer}).decode()
 
 
 def ruled(schema: Schema) -> str:
-    """The reply that stands for a judge's where a rule has found an answer correct: the first label that scores 1.
+    """Return the reply that stands for a judge's if a rule found an answer correct: the first label that scores 1.
 
     Raises:
-        JudgeError: the rubric asks for a number, so that no label says "correct".
+        JudgeError: the rubric asks for a number, so that no label means "correct".
     """
     label = next((label for label, value in schema.labels.items() if value == 1.0), None)
     if label is None:
@@ -362,10 +363,10 @@ def ruled(schema: Schema) -> str:
 
 
 def score_verdict(reply: str, schema: Schema) -> Score:
-    """The judge's reply as a score; unscored, with the reason, where it holds no verdict.
+    """Score a judge's reply; unscored, with the reason, if it holds no verdict.
 
-    A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1. Where there are
-    more labels than two, the label stands in `detail` as `judge_verdict`, with its `judge_source`.
+    A number out of its range is neither right nor wrong: `partial`, with a value below 0 or above 1. With more than two
+    labels, `detail` holds the label as `judge_verdict`, with its `judge_source`.
     """
     try:
         read = read_verdict(reply, schema)

@@ -1,4 +1,4 @@
-"""Scores as columns: what a benchmark's `summarize` gets. A million rows take about 40 MB."""
+"""Scores as columns: the input of a benchmark's `summarize`. A million rows take about 40 MB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODE = {name: code for code, name in enumerate(VERDICTS)}
 
 @dataclass(frozen=True)
 class Column:
-    """One dictionary-encoded column of meta: `names[codes[i]]` is row i's value, -1 where the row has none."""
+    """A dictionary-encoded column of meta: `names[codes[i]]` is row i's value; a code of -1 means no value."""
 
     codes: NDArray[np.int32]
     names: tuple[str, ...]
@@ -27,10 +27,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one run under one profile, one row a sample (and repeat).
+    """The scores of one run under one profile, one row per sample (and repeat).
 
-    Rows stand in an order that depends on them alone, not on which answer came first, so that every number that is
-    made of them is the same to the last digit for the same answers.
+    The order of rows depends on their content alone, not on the order of answers. Metrics of the same answers are
+    therefore equal to the last digit.
 
     Attributes:
         value: [n] float64, NaN where unscored.
@@ -38,7 +38,7 @@ class Scores:
         group: [n] int64, equal for rows of one cluster (image, pair, target).
         question: [n] int64, equal for repeats of one question.
         meta: name to column; `kind` is always there.
-        expected: how many rows a complete run has.
+        expected: number of rows of a complete run.
     """
 
     value: NDArray[np.float64]
@@ -52,7 +52,7 @@ class Scores:
         return len(self.value)
 
     def select(self, mask: NDArray[np.bool_]) -> Scores:
-        """The rows where `mask` ([n] bool) holds; `expected` shrinks in the same proportion."""
+        """Select the rows where `mask` ([n] bool) is True; `expected` shrinks in the same proportion."""
         share = float(mask.mean()) if len(mask) else 0.0
         meta = {name: replace(column, codes=column.codes[mask]) for name, column in self.meta.items()}
         return Scores(
@@ -65,7 +65,7 @@ class Scores:
         )
 
     def where(self, **meta: str) -> Scores:
-        """The rows whose meta has all these values."""
+        """Select the rows whose meta has all these values."""
         mask = np.ones(len(self), dtype=bool)
         for name, wanted in meta.items():
             column = self.meta.get(name)
@@ -74,7 +74,7 @@ class Scores:
         return self.select(mask)
 
     def by(self, name: str) -> Iterator[tuple[str, Scores]]:
-        """(value, rows) for each value of one meta column, in alphabetical order."""
+        """Yield (value, rows) for each value of one meta column, in alphabetical order."""
         column = self.meta.get(name)
         for code, value in enumerate(column.names if column is not None else ()):
             mask = column.codes == code  # type: ignore[union-attr]
@@ -82,7 +82,7 @@ class Scores:
                 yield value, self.select(mask)
 
     def has(self, verdict: Verdict) -> NDArray[np.bool_]:
-        """[n] bool: the rows with this verdict."""
+        """Return a mask ([n] bool) of the rows with this verdict."""
         return np.equal(self.verdict, _CODE[verdict])
 
 
@@ -91,12 +91,12 @@ def _digest(text: str) -> int:
 
 
 def question_code(sample_id: str) -> int:
-    """What stands for a sample's id in `Scores.question`."""
+    """Return the code of a sample's id in `Scores.question`."""
     return _digest(sample_id)
 
 
 class ScoreBuilder:
-    """Collects scores row by row into columns, holding numbers only: memory does not grow with replies."""
+    """A builder of `Scores`, row by row. It holds numbers only, so memory does not grow with replies."""
 
     def __init__(self) -> None:
         self._value = array("d")
@@ -108,7 +108,7 @@ class ScoreBuilder:
     def add(self, sample: Sample, score: Score, repeat: int = 0) -> None:
         """Append one scored sample.
 
-        `repeat` is a meta column where a question was asked more than once, and so are the texts of a score's detail.
+        A `repeat` above 0 becomes a meta column, and so do the texts of a score's detail.
         """
         row = len(self._value)
         self._value.append(float("nan") if score.value is None else score.value)
@@ -152,7 +152,7 @@ class ScoreBuilder:
         codes.append(code)
 
     def build(self, expected: int | None = None) -> Scores:
-        """The columns so far. `expected` is the number of rows of a complete run; None: these are all."""
+        """Build the columns. `expected` is the number of rows of a complete run; None means these are all."""
         n = len(self._value)
         value = np.array(self._value, dtype=np.float64)
         question = np.array(self._question, dtype=np.int64)
@@ -168,7 +168,7 @@ class ScoreBuilder:
 
 
 def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -> Column:
-    """Codes in the given order, numbered by the alphabet, since first appearance is an accident of timing."""
+    """Build a column with codes in alphabetical order, since the order of first appearance depends on timing."""
     codes.extend([-1] * (len(order) - len(codes)))
     alphabet = sorted(names)
     renumbered = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one serves -1, a row without a value

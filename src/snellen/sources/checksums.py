@@ -2,8 +2,8 @@
 
     {"sample_id":"a", …,"seq":12,"crc32":"1f2e3d4c"}
 
-A CRC-32 notices every change of up to four neighbouring bytes. The numbers count from 1, so that a line that is missing,
-repeated or out of its place is noticed too. Lines of Snellen 0.1 have neither field.
+A CRC-32 notices every change of up to four neighbouring bytes. The numbers count from 1, so that a line that is
+missing, repeated or out of its place is noticed too. Lines of Snellen 0.1 have neither field.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def never_sealed(line: bytes) -> bool:
 
 
 def intact_parts(line: bytes) -> Iterator[tuple[int, int]]:
-    """(start, end) of each intact record in a line as a whole is none: line ends get lost, and torn lines are added to."""
+    """(start, end) of each intact record in a line as a whole is none: line ends get lost, and torn lines are added
+    to.
+    """
     start = 0
     for match in _RECORD_END.finditer(line):
         end = match.end()

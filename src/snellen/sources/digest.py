@@ -69,7 +69,8 @@ def digest(path: Path | str, *, sampled: bool = False) -> str:
 
 
 def with_md5(path: Path) -> tuple[str, str]:
-    """A file's digest as `digest` has it, and its MD5 in hexadecimal, which is what many projects publish of their data.
+    """A file's digest as `digest` has it, and its MD5 in hexadecimal, which is what many projects publish of their
+    data.
 
     The file is read once for both, and they are remembered as the digest is. The MD5 tells one file from another by
     mistake, not by malice.

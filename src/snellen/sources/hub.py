@@ -197,7 +197,9 @@ def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | N
 
 
 def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
-    """What the client answers; its errors as ours, with what to do. A hub may echo the token, and a proxy its password."""
+    """What the client answers; its errors as ours, with what to do. A hub may echo the token, and a proxy its
+    password.
+    """
     from huggingface_hub import errors, get_token
 
     register(get_token() or "")

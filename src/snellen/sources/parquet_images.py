@@ -1,9 +1,10 @@
-"""Pictures in the cells of parquet files: referred to by file, row and column, and read again from there when asked for.
+"""Pictures in the cells of parquet files: referred to by file, row and column, and read again from there when asked
+for.
 
-The hub's data sets hold a picture as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A run
-asks for them nearly in order, so that a reader goes forward through a row group and keeps its last rows; asked for an
-earlier row it starts the row group again. What is held is a page of the file, which writers make as large as a row group
-(some hundred pictures), and those rows: nothing that grows with the file.
+The hub's data sets hold a picture as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A
+run asks for them nearly in order, so that a reader goes forward through a row group and keeps its last rows; asked for
+an earlier row it starts the row group again. What is held is a page of the file, which writers make as large as a row
+group (some hundred pictures), and those rows: nothing that grows with the file.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
     """(number from 1, row without pictures, how many pictures each picture column has in it) of a parquet file.
 
     A count of -1 is a cell that is one picture and no list; columns without a picture in this row are not among them.
-    Of structs only the leaf `path` is read, so that no picture's bytes are touched; bare bytes are counted once a process.
+    Of structs only the leaf `path` is read, so that no picture's bytes are touched; bare bytes are counted once a
+    process.
 
     Raises:
         DataError: the file is damaged, at the row where it is found out.

@@ -1,7 +1,8 @@
-"""Bounds for parquet files: a few bytes may stand for billions of rows, for one value repeated, or for one endless list.
+"""Bounds for parquet files: a few bytes may stand for billions of rows, for one value repeated, or for one endless
+list.
 
-Run-length and dictionary encoding make that possible, so the size of the file says nothing. Its metadata is checked before
-anything is decoded, and the number of rows decoded at once goes by the largest value that there may be.
+Run-length and dictionary encoding make that possible, so the size of the file says nothing. Its metadata is checked
+before anything is decoded, and the number of rows decoded at once goes by the largest value that there may be.
 """
 
 from __future__ import annotations

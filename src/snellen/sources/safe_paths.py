@@ -85,7 +85,9 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
 
 
 def missing_hint(path: Path) -> str:
-    """What to write in place of a path at which nothing lies: a tilde or pattern that no shell expanded, a near name."""
+    """What to write in place of a path at which nothing lies: a tilde or pattern that no shell expanded, a near
+    name.
+    """
     import difflib  # only where a path is wrong
 
     text = str(path)

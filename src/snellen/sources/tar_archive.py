@@ -1,8 +1,8 @@
 """Tar and tar.gz files read in place: an index of where each member lies, made in one pass, then reads by position.
 
 As strict as with zip: links, devices, sparse members, names that leave the root and two members of one name make the
-whole archive an error, or, with `leave_out`, are left out of it. A .tar.gz is read by position too (see `gzips`); .tar.bz2, .tar.xz and .tar.zst are refused,
-since every read would unpack them from the beginning.
+whole archive an error, or, with `leave_out`, are left out of it. A .tar.gz is read by position too (see `gzips`);
+.tar.bz2, .tar.xz and .tar.zst are refused, since every read would unpack them from the beginning.
 """
 
 from __future__ import annotations

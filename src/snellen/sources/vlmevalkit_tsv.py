@@ -1,8 +1,8 @@
 """VLMEvalKit's tables of questions (TSV), read in place: gigabytes of pictures in base64, of which none is held.
 
 Columns: `index`; `image`, the base64 of one picture or a list of several, written as JSON or as Python writes it; and
-whatever else a benchmark has. A cell of `image` of at most 64 characters is no picture but another row's index, and stands
-for that row's pictures.
+whatever else a benchmark has. A cell of `image` of at most 64 characters is no picture but another row's index, and
+stands for that row's pictures.
 
 A file is gone through a row at a time; what is kept of a row is its other columns and where it lies. A picture is read
 again from there when it is asked for.
@@ -85,8 +85,8 @@ class KitTable(Struct, frozen=True):
 def opened(path: Path, needed: Sequence[str], either: Sequence[str] = ("image",)) -> KitTable:
     """The table at `path`, its header read and found to have what is needed.
 
-    A row of another width than the header, or one that cannot be read, is handed out as the reason. As soon as it is not
-    known any more what is inside of quotes, the rest of the file is one error, which is the last that comes.
+    A row of another width than the header, or one that cannot be read, is handed out as the reason. As soon as it is
+    not known any more what is inside of quotes, the rest of the file is one error, which is the last that comes.
 
     Args:
         needed: columns that must be there.
@@ -175,7 +175,9 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
 
 
 def listed(cell: str) -> list[str]:
-    """Elements of a list of texts, written as JSON or as Python writes it; a text that is no list is its one element."""
+    """Elements of a list of texts, written as JSON or as Python writes it; a text that is no list is its one
+    element.
+    """
     text = cell.strip()
     if not text.startswith("["):
         return [text] if text else []
@@ -269,7 +271,9 @@ def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
 
 
 class _Lines:
-    """Lines of a file as text; knows where the row began (`start`, set by the reader), and where the last line ended."""
+    """Lines of a file as text; knows where the row began (`start`, set by the reader), and where the last line
+    ended.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -1,7 +1,7 @@
 """Limits of an .xlsx: its XML is gone through once before openpyxl builds anything from it.
 
-A sheet of a few bytes can claim a billion cells, leave a million rows between two of its own, or hold entities that unfold.
-The limits are those of Excel's own format, and a bound on XML that no table of answers comes near.
+A sheet of a few bytes can claim a billion cells, leave a million rows between two of its own, or hold entities that
+unfold. The limits are those of Excel's own format, and a bound on XML that no table of answers comes near.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The whole reading of a reply, for those that are not plain.
+"""Strict answer extraction: the answer of a free-text reply, or the reason why there is none.
 
-Strict extractors: what a careful human reader takes a reply to say, or nothing and why.
-
-`read` never looks at the gold answer; `correct` compares what was read with it. The rules are in docs/extraction.md.
+`read` never looks at the gold answer; `correct` compares the extracted answer with it. The rules are in
+docs/extraction.md.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from snellen.scoring.extract.truth import read_truth
 def read_whole(
     kind: str, reply: Reply, pairs: tuple[tuple[str, str], ...], question: str, form: str | None, unit: str | None
 ) -> Reading:
-    """One reply with all its sentences: arguments and result are those of `read`, with the options as lettered pairs."""
+    """Read a cleaned reply sentence by sentence; arguments and result as `read`, options as (letter, text) pairs."""
 
-    def one(part: Reply) -> Reading:
+    def extract(part: Reply) -> Reading:
         if kind == "truth":
             return read_truth(part, question, form)
         if kind == "count":
@@ -39,8 +38,8 @@ def read_whole(
         return read_choice(part, pairs, question)
 
     if reply.boxes:
-        known = {box: one(Reply(box)) for box in dict.fromkeys(reply.boxes)}
-        readings = [known[box] for box in reply.boxes]
+        by_box = {box: extract(Reply(box)) for box in dict.fromkeys(reply.boxes)}
+        readings = [by_box[box] for box in reply.boxes]
         values = list(dict.fromkeys(r.value for r in readings if r.value is not None))
         if len(values) == 1:
             return next(r for r in readings if r.value is not None)
@@ -50,7 +49,7 @@ def read_whole(
             return readings[-1]
     if reply.unfinished:
         return Reading(None, "reasoning not finished")
-    return one(reply)
+    return extract(reply)
 
 
 __all__ = ["KINDS", "Reading", "correct", "read"]
@@ -69,21 +68,21 @@ def read(
     unit: str | None = None,
     gold: Any = None,
 ) -> Reading:
-    """Read one reply.
+    """Extract the answer of one reply.
 
     Args:
         kind: truth, choice, choice_text, count, number or short.
-        reply: what the model said, verbatim; any string.
-        question: what was asked; lets full sentences be understood, never needed.
+        reply: the model's reply, verbatim; any string.
+        question: the question's text. Optional; it helps to understand full sentences.
         options: letter to text, or texts that are lettered A, B, … by position.
-        aliases: taken so that a row can be passed whole; the reading does not depend on it.
-        form: `yes/no` or `T/F`, how a truth question is to be answered.
-        unit: the unit a number is wanted in; a reply in another one of the same kind is converted.
-        gold: taken so that a row can be passed whole; the reading does not depend on it.
+        aliases: ignored; accepted so that a whole row can be passed.
+        form: `yes/no` or `T/F`, the answer format of a truth question.
+        unit: the expected unit of a number; a reply in a compatible unit is converted.
+        gold: ignored; accepted so that a whole row can be passed.
 
     Returns:
-        The reading; its value is None, with a reason, where the reply gives no single answer. Of a reply that says more
-        than `cleaning.LONGEST` characters head and tail are read, and the reason says so too.
+        The reading. Its value is None, with a reason, where the reply gives no single answer. Of a reply longer than
+        `clean.LONGEST` characters only head and tail are read; the reason then says so.
 
     Raises:
         DataError: for an unknown kind, or a choice without options.

@@ -1,4 +1,4 @@
-"""What a reading is, and how options are lettered: what the shortcuts need as well as the whole reading."""
+"""Readings and lettered options: the types that the fast path shares with the full extraction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Reading(NamedTuple):
-    """How a reply was read.
+    """The extracted answer of a reply.
 
     Attributes:
         value: bool for truth, letter for choice, option text for choice_text, int for count, float for number, str for
             short; None where the reply gives no single answer.
-        reason: why nothing was read, None where something was; of a long reply also that it was not read as a whole.
-        also: other names that the reply gives for the same thing (a scientific name in brackets); for `correct`.
+        reason: why there is no value; None otherwise. For a long reply it also says that only a part was read.
+        also: other names that the reply gives for the same object (a scientific name in brackets); for `correct`.
     """
 
     value: bool | int | float | str | None
@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 
 
 def lettered(options: Mapping[str, str] | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """Options as (letter, text) pairs, letters upper-case; a list is lettered by position."""
+    """Return options as (letter, text) pairs, letters upper-case; a list is lettered by position."""
     if not options:
         return ()
     if isinstance(options, Mapping):

@@ -1,4 +1,4 @@
-"""Rows in, rows out: what `snellen extract` does, without files or terminals."""
+"""Batch extraction for `snellen extract`: rows in, rows with extracted answers out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMS = ("yes/no", "t/f", "true/false", "")
 
 
 class Tally(Struct, frozen=True):
-    """Rows of one kind: how many there were, were read, had a gold answer, and were correct."""
+    """Counts for one kind: rows, rows that were read, rows with a gold answer, and correct rows."""
 
     kind: str
     n: int
@@ -25,7 +25,7 @@ class Tally(Struct, frozen=True):
 
 
 def extract_row(row: Mapping[str, Any], where: str = "row") -> dict[str, Any]:
-    """The row with `extracted`, `reason` and, where it has a gold answer, `correct` added; all its fields are kept.
+    """Return the row with `extracted`, `reason` and, given a gold answer, `correct` added; all other fields stay.
 
     Args:
         row: `kind` and `reply`; optionally `question`, `options` (letter to text, or a list of texts), `gold`,
@@ -77,7 +77,7 @@ def _check_options(options: Any, kind: str, where: str) -> None:
 
 
 def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
-    """Read JSON lines one at a time; empty lines are passed over.
+    """Yield the extracted row of each JSON line; empty lines are skipped.
 
     Raises:
         DataError: at the first line that is no JSON object or no valid row; it names the file and the line.
@@ -96,13 +96,14 @@ def extract_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]
         yield extract_row(row, where)
 
 
-class Counter:
-    """Counts rows by kind as they pass, in the order in which kinds first appear."""
+class RowCounter:
+    """A counter of rows by kind, in the order in which kinds first appear."""
 
     def __init__(self) -> None:
         self._counts: dict[str, list[int]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
+        """Count one extracted row."""
         counts = self._counts.setdefault(row["kind"], [0, 0, 0, 0])
         counts[0] += 1
         counts[1] += row["extracted"] is not None
@@ -110,4 +111,5 @@ class Counter:
         counts[3] += bool(row.get("correct")) and row.get("gold") is not None
 
     def tallies(self) -> list[Tally]:
+        """Return the counts of each kind."""
         return [Tally(kind, *counts) for kind, counts in self._counts.items()]

@@ -1,4 +1,4 @@
-"""Reading a multiple-choice reply: which one option does it name, by letter, text or place?"""
+"""Extraction of multiple-choice answers: the one option that a reply names by letter, text or position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from snellen.scoring.name_match import stem, terms
 
 
 def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str = "") -> Reading:
-    """The letter of the one option that the reply names, or why there is none."""
+    """Return the letter of the one option that the reply names, or the reason why there is none."""
     options = prepare(pairs)
 
     def sentence(text: str, announced: bool) -> Finding:
@@ -59,7 +59,7 @@ def read_choice(reply: Reply, pairs: tuple[tuple[str, str], ...], question: str 
 
 
 def _asked_about(text: str, values: tuple[str, ...], options: Options, question: str) -> str | None:
-    """Of several options the one that is said of what the question asks: `The bird is left, the nest is right.`"""
+    """Return the option whose clause shares most words with the question: `The bird is left, the nest is right.`"""
     question_words = _question_words(question[:400], options.order, tuple(options.texts.values()))
     scores: dict[str, int] = {}
     for clause in _CLAUSE.split(text):
@@ -84,7 +84,7 @@ def _question_words(question: str, order: tuple[str, ...], texts: tuple[str, ...
 
 
 def _by_number(reply: Reply, options: Options, question: str) -> Reading | None:
-    """Where all options are numbers: the option that is the number which the reply gives."""
+    """Return the option that equals the reply's number, if all options are numbers."""
     numbers = {letter: as_number(text) for letter, text in options.texts.items()}
     if None in numbers.values():
         return None
@@ -94,7 +94,7 @@ def _by_number(reply: Reply, options: Options, question: str) -> Reading | None:
 
 
 def _without_echo(text: str, options: Options) -> str:
-    """The text without lines that only repeat the list of options."""
+    """Remove lines that only repeat the list of options."""
     lines = text.split("\n")
     if len(lines) < 2:
         return text
@@ -151,7 +151,7 @@ def _read(text: str, announced: bool, options: Options) -> Finding:
 
 
 def _all_but(text: str) -> bool:
-    """Whether a text excludes all but one: `everything except B is ruled out`."""
+    """Return True if a text excludes all options but one: `everything except B is ruled out`."""
     spared = _EVERYTHING_BUT.search(text)
     if spared is not None and _EXCLUDED.search(text, spared.end()) is not None:
         return True
@@ -177,7 +177,7 @@ _JUDGING = terms(
 
 
 def _described(words: list[str], mention: Mention) -> bool:
-    """Whether the mention is the subject of a description (`Option C has a rounded tail`) and not an answer."""
+    """Return True if the mention is the subject of a description (`Option C has a rounded tail`), not an answer."""
     if mention.start > 2 or any(w not in _BEFORE_SUBJECT for w in words[: mention.start]):
         return False
     at = mention.end
@@ -202,7 +202,7 @@ _BEFORE_SUBJECT = terms('option choice answer the a an ( " image')
 
 
 def _leads(words: list[str], mention: Mention) -> bool:
-    """Whether the sentence opens with the answer: `B. …`, `(b) because …`, `Red kite - …`."""
+    """Return True if the sentence opens with the answer: `B. …`, `(b) because …`, `Red kite - …`."""
     if mention.start > 1 or any(w not in _BEFORE_SUBJECT for w in words[: mention.start]):
         return False
     if mention.start == 1 and words[0] in ("option", "choice") and words[mention.end : mention.end + 1] == [","]:
@@ -217,7 +217,7 @@ _JOINTS = terms(". ) : - , ( ] = \" ' | the a an is")
 
 
 def _joined(sentence: Sentence, mentions: list[Mention], options: Options) -> list[Mention]:
-    """Mentions where `B. red kite` and `red kite (B)` count once; a letter with another's text becomes `!`."""
+    """Join letter and text of one option (`B. red kite`, `red kite (B)`); a letter with another's text becomes `!`."""
     if len(mentions) < 2:
         return mentions
     words = sentence.words
@@ -239,7 +239,7 @@ def _joined(sentence: Sentence, mentions: list[Mention], options: Options) -> li
 
 
 def _groups(words: list[str], mentions: list[Mention]) -> list[tuple[int, int]]:
-    """For each mention the stretch of coordinated mentions (`A, B or C`) that it stands in."""
+    """Return, for each mention, the span of coordinated mentions (`A, B or C`) that contains it."""
     groups: list[list[int]] = []
     of: list[int] = []
     for mention in mentions:
@@ -265,7 +265,7 @@ def _rare(words: list[str], options: Options) -> Finding:
 
 
 def _by_rare_words(text: str, options: Options) -> Reading | None:
-    """Last resort: the words of the reply occur in one option's text alone (`It's a kite.` for `red kite`)."""
+    """Return the only option whose text shares words with the reply (`a kite` for `red kite`); the last resort."""
     sentence = tokenize(text[-2_000:])
     if len(sentence.words) > 60:
         return None

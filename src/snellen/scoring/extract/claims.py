@@ -1,7 +1,4 @@
-"""What a sentence says of the claim in a yes/no question: the same, its opposite, or nothing.
-
-Whether a full sentence agrees with the claim of a yes/no question, denies it, or does neither.
-"""
+"""Claims of yes/no questions, and whether a sentence of the reply affirms or denies them."""
 
 from __future__ import annotations
 
@@ -116,8 +113,8 @@ class Proposition(NamedTuple):
 
     Attributes:
         content: stems of its content words, in order.
-        negated: the claim itself denies (`This is not a robin.`).
-        name: stems of the name that it gives to a thing (`Is this bird a red kite?`), empty where it gives none.
+        negated: the claim itself is negative (`This is not a robin.`).
+        name: stems of the name that it assigns (`Is this bird a red kite?`); empty if it assigns none.
     """
 
     content: tuple[str, ...]
@@ -126,7 +123,7 @@ class Proposition(NamedTuple):
 
 
 def proposition(question: str) -> Proposition | None:
-    """The claim that a yes/no question asks about, None where nothing of it can be compared."""
+    """Return the claim of a yes/no question; None if it has no content words."""
     text = _indexes_gone(_INSTRUCTION.sub(" ", question[-600:])).strip()
     if not text:
         return None
@@ -158,6 +155,7 @@ def _indexes_gone(text: str) -> str:
 
 
 def content_of(sentence: Sentence) -> tuple[str, ...]:
+    """Return the stems of a sentence's content words, in order."""
     content_words = (
         stem(w)
         for w in sentence.words
@@ -167,11 +165,12 @@ def content_of(sentence: Sentence) -> tuple[str, ...]:
 
 
 def negations(words: list[str]) -> int:
+    """Count the negations among words."""
     return sum(1 for w in words if (w in _NEGATORS and w != "different") or w.endswith("n't"))
 
 
 class Stance(NamedTuple):
-    """What a sentence says of a claim; `strict`: it takes up every word of it; `weak`: with `could`, `might` …"""
+    """The stance of a sentence on a claim; `strict`: it repeats every word; `weak`: it hedges (`could`, `might` …)."""
 
     value: bool
     strict: bool
@@ -202,7 +201,7 @@ _SYMMETRIC = terms("same different match mismatch related unrelated open closed 
 
 
 def compare(sentence: Sentence, claim: Proposition) -> Stance | None:
-    """What the main clause of a sentence says of the claim; None where it says neither that nor its opposite."""
+    """Return the stance of a sentence's main clause on the claim; None if it neither affirms nor denies it."""
     short = SHORT.match(sentence.text) if len(sentence.words) < 8 else None
     if short is not None:
         return Stance((short.group("not") is None) != claim.negated, True, False)
@@ -262,7 +261,10 @@ def _said(sentence: Sentence, claim: Proposition) -> Stance | None:
 
 
 def _other_name(text: str, claim: Proposition, weak: bool) -> Stance | None:
-    """`This is a sparrow.` denies `Is this a robin?`; `This is a bird.` says nothing, nor does a coarser name."""
+    """Return a denial if the sentence gives another name: `This is a sparrow.` denies `Is this a robin?`.
+
+    `This is a bird.` and other coarser names deny nothing.
+    """
     match = _IS_A.match(text)
     if match is None or not claim.name:
         return None
@@ -275,7 +277,7 @@ def _other_name(text: str, claim: Proposition, weak: bool) -> Stance | None:
 
 
 def _swapped(sentence_content: tuple[str, ...], claim_content: tuple[str, ...], relations: list[str]) -> bool:
-    """Whether the two things of a one-way relation have changed places: `lamp left of sofa` for `sofa left of lamp`."""
+    """Return True if the two objects of a one-way relation are swapped: `lamp left of sofa`, `sofa left of lamp`."""
     if len(relations) != 1 or relations[0] in _SYMMETRIC or relations[0] not in sentence_content:
         return False
     at = claim_content.index(relations[0])

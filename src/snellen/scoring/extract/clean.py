@@ -1,6 +1,6 @@
-"""From a raw reply to plain text: what a reader sees once thinking, markup and typography are out of the way.
+"""Cleaning of raw replies: strip thinking, markup and typography, and find answer containers.
 
-Everything here is linear in the length of the reply; the tests hold it to that on adversarial megabytes.
+Everything here is linear in the length of the reply; tests check that on adversarial megabytes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import unicodedata
 from typing import Any, NamedTuple
 
 SEARCHED = 1_000_000
-"""Characters in which thinking and answer containers are looked for: the first `HEAD` and the last of a longer reply."""
+"""Characters searched for thinking and answer containers: the first `HEAD` and the last of a longer reply."""
 LONGEST = 50_000
-"""Characters that are read at most of what is said outside of thinking: the first `HEAD` and the last."""
+"""Maximum characters read outside of thinking: the first `HEAD` and the last."""
 HEAD = 4_000
 MOST_BOXES = 200
-"""Answer containers that are read at most: the last ones, of `LONGEST` characters together."""
+"""Maximum answer containers that are read: the last ones, of `LONGEST` characters together."""
 
 
 class Reply(NamedTuple):
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
 
 
 class _Plain(dict[int, "str | None"]):
-    """Translation table that grows by the characters it meets: full-width, styled and invisible ones to plain ones."""
+    """A translation table, filled on demand, from full-width, styled and invisible characters to plain ones."""
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
@@ -148,14 +148,14 @@ _MARKUP = re.compile(r"[*_`#<>|~\\${}\[\]•●▪◦‣·➢➤→☞✦+\-]")
 
 
 def plain(text: str) -> str:
-    """Typography made plain: full-width and styled letters to ASCII, quotes and dashes to one form, no invisibles."""
+    """Normalise typography: full-width and styled letters to ASCII, quotes and dashes to one form, no invisibles."""
     if text.isascii() and text.isprintable():
         return text
     return text.translate(_PLAIN)
 
 
 def unmark(text: str) -> str:
-    """The text without markdown, HTML and LaTeX dress; the words and their order stay."""
+    """Strip Markdown, HTML and LaTeX markup; the words and their order stay."""
     if _MARKUP.search(text) is not None:
         if "\\" in text:
             text = _FRAC.sub(r"(\1)/(\2)", text)
@@ -184,7 +184,7 @@ def unmark(text: str) -> str:
 
 
 def _without_start(text: str, signs: frozenset[str], start: re.Pattern[str]) -> str:
-    """The text without what `start` matches at the head of each line; `signs` are what this may begin with, after blanks."""
+    """Remove the matches of `start` at the head of lines; `signs` are the characters that a match may begin with."""
     lines = text.split("\n")
     for index, line in enumerate(lines):
         if line.lstrip(" \t")[:1] in signs and (match := start.match(line)) is not None:
@@ -193,19 +193,19 @@ def _without_start(text: str, signs: frozenset[str], start: re.Pattern[str]) -> 
 
 
 def narrowed(text: str) -> str:
-    """The text with runs of blanks shortened to 16: a pattern may try each of their parts."""
+    """Shorten runs of blanks to 16 characters, so that patterns do not backtrack over them."""
     if "        " in text or "\t" in text:
         return _BLANK.sub(lambda run: run[0][:16], text)
     return text
 
 
 def head_and_tail(text: str, longest: int) -> str:
-    """The first `HEAD` characters of a text that is longer than `longest`, and as many of its last as that leaves."""
+    """Cut a text to `longest` characters: its first `HEAD` and its last."""
     return text if len(text) <= longest else text[:HEAD] + "\n" + text[HEAD - longest :]
 
 
 def _last(boxes: list[str]) -> list[str]:
-    """The last containers, `LONGEST` characters of them together, the longest of them cut."""
+    """Return the last containers, at most `LONGEST` characters together."""
     budget = LONGEST
     chosen = []
     for box in boxes[: -MOST_BOXES - 1 : -1]:
@@ -222,7 +222,7 @@ _SECOND_THOUGHT = re.compile(
 
 
 def take_apart(reply: str) -> Reply:
-    """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises on any string."""
+    """Clean one reply: drop the thinking, find answer containers, remove the markup. Never raises."""
     # One sign may stand for eighteen letters: what is nothing but such signs is cut to twice its length.
     text = head_and_tail(plain(head_and_tail(reply, SEARCHED)), max(2 * len(reply), LONGEST))
     if ".." in text or " Or" in text:
@@ -248,7 +248,7 @@ def take_apart(reply: str) -> Reply:
 
 
 def _after_thinking(text: str) -> tuple[str, bool]:
-    """The text outside thinking tags, and whether the reply ended inside one (then the thought is the text)."""
+    """Return the text outside thinking tags; True with the thinking itself if the reply ended inside a tag."""
     channels = list(_CHANNEL.finditer(text))
     if channels:
         last = channels[-1]
@@ -333,7 +333,7 @@ def _take_boxed(text: str, boxes: list[str]) -> str:
 
 
 def _take_json(text: str, boxes: list[str]) -> str:
-    """Answer fields of a JSON object in the text (whole, fenced, or broken off); the text around it stays."""
+    """Move answer fields of a JSON object (whole, fenced or cut off) to `boxes`; return the text around it."""
     start, end = text.find("{"), text.rfind("}")
     body = text[start : end + 1] if end > start else text[start:]
     fields: list[tuple[str, Any]] = []

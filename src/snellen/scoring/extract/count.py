@@ -1,4 +1,4 @@
-"""Reading a count: digits or words, the total among its parts, none for ranges and bounds."""
+"""Extraction of counts: digits or words, the total among its parts, none for ranges and bounds."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ENUMERATED = re.compile(r"^\s*\(?\d{1,2}[.)]\s+\S")
 
 @lru_cache(maxsize=2_048)
 def counted(question: str) -> frozenset[str]:
-    """Stems of the nouns that a question asks to count."""
+    """Return stems of the nouns that a question asks to count."""
     nouns: set[str] = set()
     for match in _HOW_MANY.finditer(question[-800:]):
         for word in match.group(1).lower().split():
@@ -84,7 +84,7 @@ def counted(question: str) -> frozenset[str]:
 
 
 def read_count(reply: Reply, question: str) -> Reading:
-    """The whole number that the reply gives as its count, or why there is none."""
+    """Read the whole number that the reply gives as its count, or the reason why there is none."""
     nouns = counted(question) if question else frozenset()
     text = reply.text
     lines = text.split("\n")
@@ -148,7 +148,7 @@ def _read(text: str, announced: bool, nouns: frozenset[str]) -> Finding:
 
 
 def _names(words: list[str], number: tuple[int, int, int], nouns: frozenset[str]) -> bool:
-    """Whether the thing asked about follows the number, with up to three words (`small red`) in between."""
+    """Return True if a counted noun follows the number, with up to three words (`small red`) in between."""
     for word in words[number[2] : number[2] + 4]:
         if word in _NOUN_ENDS:
             return False
@@ -158,7 +158,7 @@ def _names(words: list[str], number: tuple[int, int, int], nouns: frozenset[str]
 
 
 def _none_of(words: list[str], nouns: frozenset[str]) -> bool:
-    """`no birds`, `no visible birds`."""
+    """Return True for `no birds`, `no visible birds`."""
     return any(
         word == "no"
         and words[i + 1 : i + 2]
@@ -168,7 +168,7 @@ def _none_of(words: list[str], nouns: frozenset[str]) -> bool:
 
 
 def _inexact(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) -> str | None:
-    """Why the numbers of a sentence give no count: a bound (`at least 3`), a range (`2 or 3`); None where they do."""
+    """Return why the numbers of a sentence give no count: a bound (`at least 3`) or a range (`2 or 3`); else None."""
     spans = spoken.spans
     for _, start, end in numbers:
         if _BOUNDS.search(text[max(0, spans[start][0] - 24) : spans[start][0]]) or _BOUND_AFTER.match(
@@ -185,7 +185,7 @@ def _inexact(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) -
 
 
 def _summed(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) -> int | None:
-    """The number that a sentence gives as total: after `=`, `makes`, `total of`, or before `in total`."""
+    """Return the number that a sentence gives as total: after `=`, `makes`, `total of`, or before `in total`."""
     equal = text.rfind("=")
     totals = list(_TOTAL.finditer(text))
     at = equal + 1 if equal >= 0 else totals[-1].end() if totals else -1
@@ -198,7 +198,7 @@ def _summed(text: str, spoken: Sentence, numbers: list[tuple[int, int, int]]) ->
 
 
 def _single(words: list[str], nouns: frozenset[str]) -> Finding:
-    """`a pair of birds`: two; `a single bird`: one; `a bird`: one, if nothing else is said."""
+    """Read counts without a number: `a pair of birds` is two, `a single bird` is one, `a bird` is perhaps one."""
     for i, word in enumerate(words):
         if word in ("pair", "couple") and (not nouns or any(stem(w) in nouns for w in words[i + 1 : i + 5])):
             return Finding((2,))
@@ -217,7 +217,7 @@ def _single(words: list[str], nouns: frozenset[str]) -> Finding:
 
 
 def _numbers(spoken: Sentence) -> list[tuple[int, int, int]]:
-    """(value, first word, end word) of the numbers that can be counts."""
+    """Return (value, first word, end word) of the numbers that can be counts."""
     words = spoken.words
     numbers: list[tuple[int, int, int]] = []
     i, n = 0, len(words)
@@ -255,7 +255,7 @@ _PRONOUN_AFTER = terms("of is on in at has seems appears might could can with ne
 
 
 def _other(words: list[str], i: int, end: int, spoken: Sentence) -> bool:
-    """Whether the number at words i to end counts something else: an index, an ordinal, a unit, a pronoun."""
+    """Return True if the number at words i to end counts something else: an index, an ordinal, a unit, a pronoun."""
     before = words[i - 1] if i else ""
     after = words[end] if end < len(words) else ""
     if (

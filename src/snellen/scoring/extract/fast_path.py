@@ -1,6 +1,6 @@
-"""The commonest short replies, read at once: most of a million replies are a letter, a word or a number.
+"""Fast path for the most frequent short replies: a letter, a word or a number.
 
-Every shortcut gives what the whole reading gives (a test compares the two); whatever is not plain is left to it.
+Each shortcut returns what the full extraction returns (a test compares them). Other replies need the full extraction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TRUTH |= {"t": ("T/F", True), "f": ("T/F", False)}
 
 
 def shortcut(kind: str, reply: str, pairs: tuple[tuple[str, str], ...], form: str | None) -> Reading | None:
-    """The reading of a plain short reply, None where it is not one."""
+    """Return the reading of a plain short reply; None for any other reply."""
     if len(reply) > _LONGEST:
         return None
     if kind in ("choice", "choice_text"):

@@ -1,11 +1,11 @@
-"""Which of the things that a reply says is its answer: markers, conclusions, corrections, contradictions.
+"""The final answer of a reply: markers, conclusions, corrections and contradictions among its sentences.
 
-The kinds (truth, choice, count, number) each read one sentence; this module weighs what the sentences say:
+Each kind of question (truth, choice, count, number, short) reads single sentences; this module ranks their claims:
 
-1. what a marker announces (`The answer is`, `Final answer:`, a bare answer at the head) outweighs
-2. what a conclusion draws (`so …`, `therefore …`), which outweighs
-3. what a sentence plainly asserts, which outweighs
-4. what is only considered (`could be`, `similar to`).
+1. an announced answer (`The answer is`, `Final answer:`, a bare answer at the head), before
+2. a conclusion (`so …`, `therefore …`), before
+3. a plain assertion, before
+4. a value that is only considered (`could be`, `similar to`).
 
 At each level one value is an answer and two are none, unless the reply corrects itself in between.
 """
@@ -32,14 +32,14 @@ from snellen.scoring.extract.tokenize import split
 
 
 class Finding(NamedTuple):
-    """What one sentence says.
+    """The values that one sentence asserts, considers or denies.
 
     Attributes:
         values: asserted, distinct, in order.
         weak: only considered or hedged.
-        denied: said not to be the answer.
+        denied: explicitly excluded.
         firm: the sentence is an answer by itself (`Yes, …`, `B`, `There are 3 birds`).
-        final: it says that it is the end of the matter (`3 in total`, `2 + 1 = 3`).
+        final: the sentence states a total or result (`3 in total`, `2 + 1 = 3`).
         problem: why the sentence, taken as the answer, names none (`range`, `none of the options`).
     """
 
@@ -55,19 +55,21 @@ NOTHING = Finding()
 
 
 class Claim(NamedTuple):
+    """Values of a reply with the rank (tier) of the sentence that gives them."""
+
     values: tuple[Any, ...]
     tier: int
     problem: str | None
 
 
 Reader = Callable[[str, bool], Finding]
-"""Reads one sentence; the flag says that a marker announced it as the answer."""
+"""A reader of one sentence; its flag is True if a marker announced the sentence as the answer."""
 
 MARKED, FIRM, DRAWN, PLAIN, CONSIDERED = 4, 3, 2, 1, 0
 
 
 def distinct(values: list[Any]) -> list[Any]:
-    """Values without repeats, in order."""
+    """Return values without repeats, in order."""
     return list(dict.fromkeys(values))
 
 
@@ -79,14 +81,14 @@ def conclude(
     show: Callable[[Any], str] = str,
     merge: Callable[[list[Any]], list[Any]] = distinct,
 ) -> Reading:
-    """The one answer of a text, or why there is none.
+    """Return the one answer of a text, or the reason why there is none.
 
     Args:
         text: a cleaned reply.
         read: reads one sentence.
-        universe: all possible values where they are known: when all but one are denied, that one is the answer.
-        show: how a value is written in a reason.
-        merge: the different values among some, where equality is not enough (`hawk`, `red-tailed hawk`).
+        universe: all possible values, if known: when all but one are denied, that one is the answer.
+        show: formats a value for a reason.
+        merge: reduces values to the different ones, where equality is not enough (`hawk`, `red-tailed hawk`).
     """
     if not text:
         return Reading(None, "empty reply")
@@ -106,7 +108,7 @@ def conclude(
 
 
 def _once(read: Reader) -> Reader:
-    """Remember what each sentence of a reply says: models repeat themselves, and some sentences are looked at twice."""
+    """Cache the findings of a reply's sentences: models repeat themselves, and some sentences are read twice."""
     known: dict[tuple[str, bool], Finding] = {}
 
     def remembered(text: str, announced: bool) -> Finding:
@@ -120,11 +122,11 @@ def _once(read: Reader) -> Reader:
 
 _ASKS = re.compile(r"(?:is|are|was|do|does|did|can|could|has|have|what|which|how|who|where|why|when)\b", re.IGNORECASE)
 SHORT = 6
-"""Up to so many sentences are all read, even where an answer is announced."""
+"""A reply of at most this many sentences is read completely, even if it announces an answer."""
 
 
 def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any], bool]:
-    """Claims and denied values of the sentences in order, and whether one says that the answer cannot be known."""
+    """Return claims and denied values of the sentences in order, and True if one says that the answer is unknowable."""
     claims: list[Claim] = []
     denied: list[Any] = []
     unsure = False
@@ -146,7 +148,7 @@ def _collect(sentences: list[str], read: Reader) -> tuple[list[Claim], list[Any]
 
 
 def _take(sentence: str, head: bool, pending: bool, read: Reader, claims: list[Claim], denied: list[Any]) -> bool:
-    """Read one sentence into claims; returns whether it says that the answer cannot be known."""
+    """Read one sentence into claims; return True if it says that the answer cannot be known."""
     start = 0
     corrections = list(CORRECTION.finditer(sentence)) if len(sentence) > 4 else []
     for cue in corrections:

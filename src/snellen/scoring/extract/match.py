@@ -1,4 +1,4 @@
-"""Whether what was read is the gold answer."""
+"""Comparison of an extracted answer with the gold answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from snellen.scoring.name_match import terms
 
 _YES = terms("yes y true t 1 correct right same 是 对 正确")
 RELATIVE = 0.01
-"""A number is correct within 1 % of the gold value, or when it is the gold value rounded to the digits it is given in."""
+"""A number is correct within 1 % of the gold value, or when it is the gold value rounded to the digits it is given
+in.
+"""
 
 
 def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bool:
-    """Whether a value that `read` gave (or the whole Reading) is the gold answer; None never is.
+    """Return True if a value of `read` (or the whole Reading) is the gold answer; None never is.
 
     Args:
         kind: as for `read`.
@@ -51,7 +53,7 @@ def correct(kind: str, value: Any, gold: Any, aliases: Sequence[str] = ()) -> bo
 
 
 def truth(gold: Any) -> bool:
-    """A gold truth value as bool: True, `yes`, `T`, `true`, 1 … and their opposites."""
+    """Return a gold truth value as bool: True, `yes`, `T`, `true`, 1 … and their opposites."""
     if isinstance(gold, str):
         return gold.strip().strip(".").lower() in _YES
     return bool(gold)

@@ -1,8 +1,6 @@
-"""Units of measure that replies use, and how one is turned into another.
+"""Extraction of measurements: one number, converted to the expected unit.
 
-Factors are exact by definition (international yard and pound, SI).
-
-Reading a measurement: one number, in the unit that was asked for.
+Conversion factors are exact by definition (international yard and pound, SI).
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ _AFTER = re.compile(
 
 
 def canonical(name: str) -> str | None:
-    """The unit that a name means (`metres` to `m`), None for a name that is no unit."""
+    """Return the unit of a name (`metres`: `m`); None for a name that is no unit."""
     name = name.strip().rstrip(".")
     lowered = name.lower().replace(" ", "")
     square = lowered.startswith("square") or lowered.startswith("sq")
@@ -79,7 +77,7 @@ def canonical(name: str) -> str | None:
 
 
 def unit_after(text: str, at: int) -> tuple[str, int] | None:
-    """The unit that stands at position `at` of a text, after a number: (unit, position after it)."""
+    """Read the unit at position `at` of a text, after a number: (unit, position after it)."""
     match = _AFTER.match(text, at)
     if match is None:
         return None
@@ -115,7 +113,7 @@ def unit_after(text: str, at: int) -> tuple[str, int] | None:
 
 
 def convert(value: float, unit: str, wanted: str) -> float | None:
-    """`value` of `unit` in `wanted`; None where the two measure different things."""
+    """Convert `value` from `unit` to `wanted`; None if their dimensions differ."""
     if unit == wanted:
         return value
     kind = _KIND.get(unit)
@@ -166,7 +164,7 @@ _STOP = terms(
 
 
 class Amount(NamedTuple):
-    """A number in a text, from start to end; `value` is in the unit asked for where `unit` can be turned into it."""
+    """A number in a text, from start to end; `value` is in the expected unit if `unit` can be converted to it."""
 
     value: float
     unit: str | None
@@ -175,7 +173,7 @@ class Amount(NamedTuple):
 
 
 def read_number(reply: Reply, question: str, unit: str | None) -> Reading:
-    """The one number of a reply, in `unit` where one is asked for and the reply names another of the same kind."""
+    """Read the one number of a reply, converted to `unit` if the reply uses another unit of that dimension."""
     wanted = canonical(unit) if unit else None
     nouns = _nouns(question) if question else frozenset()
 
@@ -191,7 +189,7 @@ def _nouns(question: str) -> frozenset[str]:
 
 
 MOST_AMOUNTS = 120
-"""Numbers of one sentence that are weighed at most: the first 40 and the last 80."""
+"""Maximum numbers of one sentence that are considered: the first 40 and the last 80."""
 
 
 def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str]) -> Finding:
@@ -237,16 +235,15 @@ def _read(text: str, announced: bool, wanted: str | None, nouns: frozenset[str])
             return Finding((amounts[scores.index(max(scores))].value,), firm=True)
     exact_ones = [a for a in amounts if _EXACT.search(text[max(0, a.start - 48) : a.start])]
     about_question = [a for a in exact_ones if _about(text, a, nouns)]
-    for some in (about_question, exact_ones):
-        if some:
-            values_of_group = _distinct(some)
-            if len(values_of_group) == 1:
-                return Finding(values_of_group, firm=some is about_question and bool(nouns))
+    for candidates in (about_question, exact_ones):
+        candidate_values = _distinct(candidates)
+        if len(candidate_values) == 1:
+            return Finding(candidate_values, firm=candidates is about_question and bool(nouns))
     return Finding(values)
 
 
 def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:
-    """The amounts that can be the answer: drawn ones before their premises, those of the right dimension before others."""
+    """Select the amounts that can be the answer: conclusions before premises, the right dimension before others."""
     if len(amounts) < 2:
         return amounts
     if wanted and any(a.unit == wanted for a in amounts):
@@ -264,13 +261,13 @@ def _main(text: str, amounts: list[Amount], wanted: str | None) -> list[Amount]:
 
 
 def _about(text: str, amount: Amount, nouns: frozenset[str]) -> int:
-    """How many words of the question the clause before the number takes up."""
+    """Count the words of the question in the clause before the number."""
     clause = re.split(r"[,;(]|\b(?:and|while|whereas|but)\b", text[max(0, amount.start - 120) : amount.start])[-1]
     return len({s for w in tokenize(clause.lower()).words if (s := stem(w)) in nouns})
 
 
 def _distinct(amounts: list[Amount]) -> tuple[float, ...]:
-    """Values that differ by more than rounding: `1.5 m (4.92 ft)` is one value."""
+    """Return values that differ by more than rounding: `1.5 m (4.92 ft)` is one value."""
     values: list[float] = []
     for amount in amounts:
         if not any(abs(amount.value - value) <= 0.02 * max(abs(value), abs(amount.value)) for value in values):
@@ -388,7 +385,7 @@ def _spelled(text: str) -> list[Amount]:
 
 
 def _compound(text: str, amounts: list[Amount]) -> list[Amount]:
-    """`5 ft 10 in` and `1 m 20 cm` are one amount."""
+    """Merge compound amounts: `5 ft 10 in` and `1 m 20 cm` are one amount."""
     merged: list[Amount] = []
     for amount in amounts:
         last = merged[-1] if merged else None

@@ -1,4 +1,4 @@
-"""Numbers as they are written: digits in every style, English words, Chinese numerals, fractions, ranges."""
+"""Written numbers: digits in every style, English words, Chinese numerals, fractions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CJK_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"
 CJK_SCALES = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "萬": 10_000}
 
 BEYOND = 10**30
-"""Where numbers in words end: a reply may say `hundred` a thousand times over, which no float holds."""
+"""Maximum number in words: a reply may repeat `hundred` a thousand times, which overflows a float."""
 
 _PLAIN = re.compile(r"\d+")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -33,7 +33,7 @@ _COMMA = re.compile(r"\d+,\d+")
 
 
 def digits(token: str) -> float | int | None:
-    """A number written in digits: `21`, `1,234`, `1.234,5`, `2,5`, `3.0`; None where it is no number.
+    """Parse a number in digits: `21`, `1,234`, `1.234,5`, `2,5`, `3.0`; None if it is no number.
 
     A comma with exactly three digits after it groups thousands; any other single comma is a decimal comma.
     """
@@ -53,7 +53,7 @@ def digits(token: str) -> float | int | None:
 
 
 def words_at(words: list[str], at: int) -> tuple[int, int] | None:
-    """The number in English words that starts at `at`: (value, index after it); None where none starts.
+    """Parse the number in English words that starts at `at`: (value, index after it); None if none starts there.
 
     `twenty-one`, `twenty one`, `a hundred and five`, `two dozen`, `three thousand two hundred`.
     """
@@ -95,7 +95,7 @@ def words_at(words: list[str], at: int) -> tuple[int, int] | None:
 
 
 def cjk_at(words: list[str], at: int) -> tuple[int, int] | None:
-    """The Chinese numeral that starts at `at`, one character a word: 三, 十二, 二十一, 一百零五, 两."""
+    """Parse the Chinese numeral that starts at `at`, one character per word: 三, 十二, 二十一, 一百零五, 两."""
     total = section = digit = 0
     i = at
     started = False
@@ -120,14 +120,14 @@ def cjk_at(words: list[str], at: int) -> tuple[int, int] | None:
 
 
 def fraction(top: str, bottom: str) -> float | None:
-    """top / bottom as a float, None where bottom is zero or either is too long to be meant as a number."""
+    """Return top / bottom; None if bottom is zero or either has more than 15 digits."""
     if len(top) > 15 or len(bottom) > 15 or not top.isdigit() or not bottom.isdigit() or int(bottom) == 0:
         return None
     return float(Fraction(int(top), int(bottom)))
 
 
 def as_number(text: str) -> float | int | None:
-    """The number that a whole text is (`3`, `three`, `1,200`), None where it is anything else."""
+    """Parse a text that is one number (`3`, `three`, `1,200`); None for any other text."""
     words = text.lower().replace("-", " ").split()
     if len(words) == 1 and (value := digits(words[0])) is not None:
         return value

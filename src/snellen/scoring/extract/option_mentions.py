@@ -1,6 +1,6 @@
-"""Where a sentence mentions options, and whether each mention asserts, denies or only considers.
+"""Mentions of options in a sentence: where they are, and whether each is asserted, denied or only considered.
 
-Replies that go through the options line by line: `A: too dark`, `B: forked tail, matches`.
+Also replies that discuss the options line by line: `A: too dark`, `B: forked tail, matches`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NOT_OPTION = terms("vitamin plan hepatitis grade blood appendix exhibit type")
 
 
 class Options(NamedTuple):
-    """Options made ready to be found.
+    """Options indexed for searching.
 
     Attributes:
         texts: letter to text.
@@ -71,7 +71,7 @@ class Options(NamedTuple):
 
 
 def stems(text: str) -> tuple[str, ...]:
-    """The words of a text as stems, signs left out, leading article left out."""
+    """Return the stems of a text's words, without signs and without a leading article."""
     stemmed_words = [stem(w) for w in tokenize(text).words if w[0].isalnum()]
     if len(stemmed_words) > 1 and stemmed_words[0] in ("a", "an", "the"):
         del stemmed_words[0]
@@ -85,7 +85,7 @@ STOP = terms(
 
 @lru_cache(maxsize=2_048)
 def prepare(pairs: tuple[tuple[str, str], ...]) -> Options:
-    """Options ready to be found; cached by their texts."""
+    """Index options for searching; cached by their texts."""
     phrases: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     owners: dict[str, set[str]] = {}
     lines: dict[tuple[str, ...], str] = {}
@@ -122,7 +122,7 @@ class Mention(NamedTuple):
 
 
 def find(sentence: Sentence, options: Options, announced: bool) -> list[Mention]:
-    """All mentions, in order, none overlapping. A letter outside the options is mentioned as that letter."""
+    """Return all mentions, in order, none overlapping. A letter outside the options is returned as that letter."""
     words = sentence.words
     stemmed = [stem(w) if len(w) > 2 else w for w in words]
     mentions: list[Mention] = []
@@ -147,7 +147,7 @@ def find(sentence: Sentence, options: Options, announced: bool) -> list[Mention]
 
 
 def _phrase(stemmed: list[str], at: int, options: Options) -> tuple[int, str] | None:
-    """The longest option text that stands at word `at`, signs between its words ignored: (end, letter)."""
+    """Return (end, letter) of the longest option text at word `at`; signs between its words are ignored."""
     n = len(stemmed)
     for phrase, letter in options.phrases[stemmed[at]]:
         i = at
@@ -208,7 +208,7 @@ def _is_letter(sentence: Sentence, i: int, options: Options, announced: bool) ->
 
 
 def _ordinal(words: list[str], i: int, options: Options) -> tuple[int, str] | None:
-    """`second option`, `option 2`, `the last one`, `第二个`: (end, letter)."""
+    """Return (end, letter) of an ordinal: `second option`, `option 2`, `the last one`, `第二个`."""
     n = len(options.order)
     word = words[i]
     if word == "第" and i + 1 < len(words):
@@ -251,7 +251,7 @@ _TENTATIVE = terms(
 
 
 def status(words: list[str], mention: Mention, group: tuple[int, int]) -> str:
-    """`yes`, `no` or `weak`: what the clause around words group[0] to group[1] says of the mention inside them."""
+    """Return the stance (`yes`, `no` or `weak`) on a mention of the clause around words group[0] to group[1]."""
     start, end = group
     negations = 0
     weak = False
@@ -338,9 +338,9 @@ _AGAINST = re.compile(
 
 
 def take_listed(text: str, options: Options) -> tuple[str, dict[str, str]]:
-    """Split a text into what is said outside a list of options, and per listed option `yes`, `no` or `open`.
+    """Split a text into the text outside a list of options, and `yes`, `no` or `open` for each listed option.
 
-    The list is empty, and the text whole, unless at least two options head a line of their own.
+    The list is empty, and the text unchanged, unless at least two options head a line of their own.
     """
     if "\n" not in text:
         return text, {}
@@ -378,7 +378,7 @@ def _head(line: str, options: Options) -> tuple[str | None, str]:
 
 
 def verdict(judged: dict[str, str], options: Options) -> Reading | None:
-    """The one option that the list confirms, or the one that it leaves."""
+    """Return the one option that the list confirms, or the only one that it does not exclude."""
     fits = [letter for letter, judgement in judged.items() if judgement == "yes"]
     if len(fits) == 1:
         return Reading(fits[0], None)

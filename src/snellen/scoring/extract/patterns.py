@@ -1,4 +1,4 @@
-"""The turns of phrase by which a reader tells an answer from talk: markers, conclusions, corrections, doubts."""
+"""Phrases that separate answers from talk: markers, conclusions, corrections, doubts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLDED = frozenset("ſKİı")  # what a pattern that ignores case takes for an 
 
 @lru_cache(maxsize=256)
 def vocabulary(text: str) -> frozenset[str]:
-    """The lower-case ASCII words of a text."""
+    """Return the lower-case ASCII words of a text."""
     if text.isascii():
         return frozenset(text.lower().translate(_APART).split())
     return frozenset(_LATIN_WORD.findall(text.lower()))
@@ -23,21 +23,22 @@ _ALL: list[Cue] = []
 
 
 def cues() -> list[Cue]:
-    """All cues that have been made, for the test that keeps their triggers complete."""
+    """Return all cues, for the test that keeps their triggers complete."""
     return list(_ALL)
 
 
 class Cue:
-    """A pattern that is looked for only in texts that hold one of its trigger words, or are not ASCII.
+    """A pattern that is searched only in texts with one of its trigger words, or non-ASCII texts.
 
-    Most sentences hold none, and a set is two orders of magnitude faster than a pattern of fifty phrases. A test
-    keeps the triggers complete: with and without them the pattern finds the same in all labelled replies.
+    Most sentences have none, and a set is two orders of magnitude faster than a pattern of fifty phrases. A test keeps
+    the triggers complete: with and without them the pattern finds the same in all labelled replies.
 
     Args:
         pattern: a regular expression; case is ignored.
-        triggers: words of which a text must hold one; `have+no` stands for both, `a+a:` for a word and signs as written.
-        parts: of what the pattern finds one of these is a part, apart from non-ASCII letters; empty: not known. They
-            keep the pattern from texts that hold common trigger words alone.
+        triggers: words of which a text must have one; `have+no` stands for both, `a+a:` for a word and signs as
+            written.
+        parts: every match contains one of these, apart from non-ASCII letters; empty: unknown. They exclude texts that
+            have only common trigger words.
     """
 
     def __init__(self, pattern: str, triggers: str, parts: str = "") -> None:
@@ -57,11 +58,11 @@ class Cue:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when a text first holds a trigger."""
+        """The compiled pattern; compiled when a text first has a trigger."""
         return re.compile(self._source, re.IGNORECASE)
 
     def possible(self, text: str) -> bool:
-        """Return True where the text holds what the pattern needs."""
+        """Return True if the pattern may match the text."""
         if text.isascii():
             words = vocabulary(text)
             if self.triggers.isdisjoint(words) and (self._firsts.isdisjoint(words) or not self._pair_in(words, text)):
@@ -71,9 +72,9 @@ class Cue:
         return self.parts_in(text)
 
     def parts_in(self, text: str) -> bool:
-        """Return False where neither the text nor any piece of it holds a part of what the pattern finds.
+        """Return False if the text contains none of `parts`, so that the pattern matches no piece of it.
 
-        A text with one of the pattern's own non-ASCII letters is not searched: its answer is True.
+        A text with one of the pattern's own non-ASCII letters is not searched: the result is True.
         """
         if not self._parts or not (text.isascii() or self._foreign.isdisjoint(text)):
             return True
@@ -118,7 +119,7 @@ FINAL = Cue(
     "determination result solution estimate count total letter species choose chose select go going opt vote settle settling "
     "conclude lean leaning reponse antwort respuesta resposta risposta a+a: a+( ans",
 )
-"""What announces the answer; the text after it is read as the answer."""
+"""Phrases that announce the answer; the text after them is read as the answer."""
 
 ULTIMATE = re.compile(r"\b(?:final|ultimate)\s*$", re.IGNORECASE)
 CONCLUSION = Cue(

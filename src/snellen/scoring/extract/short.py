@@ -1,7 +1,4 @@
-"""The turns of phrase by which replies name a thing, and those that end the name.
-
-Reading a short answer: the one name that the reply gives, without the talk around it.
-"""
+"""Extraction of short answers: the one name that a reply gives, without the text around it."""
 
 from __future__ import annotations
 
@@ -110,10 +107,10 @@ Key = tuple[str, ...]
 
 
 class Target(NamedTuple):
-    """What the question asks for.
+    """The kind of answer that a question expects.
 
     Attributes:
-        nouns: stems of the things asked about, places (`on the table`) left out.
+        nouns: stems of the question's nouns, without places (`on the table`).
         finer: it asks for a species, model, breed …: the class alone is no answer.
         quality: it asks for a colour, shape, size …: an adjective is an answer.
     """
@@ -124,7 +121,7 @@ class Target(NamedTuple):
 
 
 class _Names:
-    """Names met in one reply: how they were written, and what stood in brackets after them."""
+    """Names in one reply, as they were written, with the names in brackets after them."""
 
     def __init__(self) -> None:
         self.written: dict[Key, str] = {}
@@ -162,7 +159,7 @@ def _target(question: str) -> Target:
 
 
 def read_short(reply: Reply, question: str) -> Reading:
-    """The name that the reply gives, cleaned; `also` holds what it adds in brackets or as scientific name."""
+    """Read the name that the reply gives, cleaned; `also` has its names in brackets and scientific names."""
     met = _Names()
     target = _target(question) if question else Target()
     text = _MAKE_MODEL.sub(r"Model: \1 ", reply.text)
@@ -188,7 +185,7 @@ def read_short(reply: Reply, question: str) -> Reading:
 
 
 def _merge(values: list[Key], target: Target, met: _Names) -> list[Key]:
-    """Names of different things: a general name gives way to a finer one, a name in brackets to its owner."""
+    """Merge names of one object: a finer name replaces a general one, a main name the one in brackets."""
     merged: list[Key] = []
     for value in dict.fromkeys(values):
         if any(value == words(alias) for key in merged for alias in met.also.get(key, ())):
@@ -262,7 +259,7 @@ def _stated(text: str, announced: bool, met: _Names, target: Target) -> Finding:
 
 
 def _unbracketed(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text with one blank for each run of brackets, and where each blank is, with the characters cut up to there."""
+    """Replace each run of brackets by one blank; also return each blank's position and the characters cut so far."""
     pieces: list[str] = []
     cuts: list[tuple[int, int]] = []
     at = cut = 0
@@ -274,13 +271,13 @@ def _unbracketed(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _source(position: int, cuts: list[tuple[int, int]]) -> int:
-    """Where a character of an unbracketed text stands in the whole text."""
+    """Return the position in the original text of a character of the unbracketed text."""
     before = bisect_left(cuts, (position, 0))
     return position + (cuts[before - 1][1] if before else 0)
 
 
 def _can_be_named(is_match: re.Match[str], name: str, target: Target) -> bool:
-    """Whether `subject is name` gives a name: with an article, a capital, or said of what was asked."""
+    """Return True if `subject is name` gives a name: an article, a capital, or a subject that the question names."""
     first = LEAD.sub("", name)[:1]
     if (
         re.match(r"(?:\w+ly\s+)?(?:an?|the|some|two|three|one)\s", name, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""A reply as sentences and words, and the words that deny, soften and divide."""
+"""Sentences and words of a reply, and the words that negate, hedge and divide clauses."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _ABBREVIATION = re.compile(
 )
 _ENDINGS = frozenset(word[-2:] for word in _SHORTENED.split())
 LONGEST_SENTENCE = 2_000
-"""Characters of a sentence; a longer one is read in pieces."""
+"""Maximum characters of a sentence; a longer one is split."""
 BACK = 400
-"""Characters before a full stop by which it is told from that of an abbreviation."""
+"""Characters before a full stop that are searched for an abbreviation."""
 MOST = 600
-"""Sentences that are read at most: the first 40 and the last 560 of a longer reply."""
+"""Maximum sentences that are read: the first 40 and the last 560 of a longer reply."""
 
 
 class Sentence:
-    """A stretch of text: lower-cased words and signs, and where each stands in `text`."""
+    """Lower-cased words and signs of a text, with their positions in it."""
 
     __slots__ = ("_spans", "text", "words")
 
@@ -45,19 +45,19 @@ class Sentence:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Start and end of each word; found when first needed, which most sentences do not."""
+        """Start and end of each word; computed on first use, since most sentences never need them."""
         if self._spans is None:
             self._spans = [match.span() for match in _pattern(self.text).finditer(self.text)]
         return self._spans
 
     def raw(self, index: int) -> str:
-        """Word `index` as it was written."""
+        """Return word `index` with its original capitals."""
         start, end = self.spans[index]
         return self.text[start:end]
 
 
 def tokenize(text: str) -> Sentence:
-    """Words (letters of one script, one CJK character, or one number) and single signs, in order."""
+    """Split a text into words (letters of one script, one CJK character, or one number) and single signs."""
     if text.isascii():
         return Sentence(text, _ASCII_WORD.findall(text.lower()))
     return Sentence(text, [word.lower() for word in _WORD.findall(text)])
@@ -68,7 +68,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def split(text: str) -> list[str]:
-    """The sentences and lines of a text, stripped, none empty. `3.5`, `e.g.` and `B. kite` are not torn."""
+    """Split a text into stripped, non-empty sentences and lines. `3.5`, `e.g.` and `B. kite` stay whole."""
     sentences: list[str] = []
     start = 0
     for match in _END.finditer(text):
@@ -93,13 +93,13 @@ def split(text: str) -> list[str]:
 
 
 def _may_be_shortened(text: str) -> bool:
-    """False where the text ends with two letters that no abbreviation ends with."""
+    """Return False if the text ends with two letters that no abbreviation ends with."""
     ending = text[-2:]
     return not (len(ending) == 2 and ending.isascii() and ending.isalpha()) or ending.lower() in _ENDINGS
 
 
 def _closes(text: str, start: int, at: int, end: int) -> bool:
-    """Whether the full stop after a single letter or number ends the sentence: `the answer is B. The …`, `Yes, it is 3.`"""
+    """Return True if the full stop after a single letter or number ends the sentence: `the answer is B. The …`."""
     piece = text[max(start, at - BACK) : at]
     if len(piece.strip(" (\"'")) <= 2:  # `B. red kite`, `1. …`
         return False
@@ -139,4 +139,4 @@ BREAKS = terms(
     ", . ? ! ; : ( ) [ ] but so because since while whereas although though however therefore thus hence as which "
     "yet instead rather -> => 而 但 因 , 。 由"
 )
-"""Words and signs that end the reach of a negation."""
+"""Words and signs that end the scope of a negation."""

@@ -1,4 +1,4 @@
-"""Reading a yes/no or true/false reply: words of agreement first, then what the reply says of the question's claim."""
+"""Extraction of yes/no and true/false answers: words of agreement first, then the reply's stance on the claim."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ _CJK_YES = re.compile(
 
 
 def read_truth(reply: Reply, question: str, form: str | None) -> Reading:
-    """True, False, or why neither can be read.
+    """Read True or False, or the reason why neither can be read.
 
-    Source: the reading rules of docs/extraction.md. `question` lets a full sentence be understood as agreement or
-    denial (`They are different birds.` to `Do both pictures show the same bird?`).
+    `question` helps to understand a full sentence as agreement or denial (`They are different birds.` as a reply to
+    `Do both pictures show the same bird?`). The rules are in docs/extraction.md.
     """
     claim = _claim(question)
     letters = form is None or "t" in form.lower().split("/")[0] or "/" not in form
@@ -193,7 +193,7 @@ def _read(text: str, announced: bool, claim: Proposition | None, letters: bool) 
 
 
 def _interjection(words: list[str], i: int, head: bool) -> bool:
-    """Whether `no` stands by itself (`No, it …`) and does not belong to a noun (`no birds`)."""
+    """Return True if `no` stands by itself (`No, it …`) and does not belong to a noun (`no birds`)."""
     after = words[i + 1] if i + 1 < len(words) else ""
     if not after or not after[0].isalnum():
         return True
@@ -204,7 +204,7 @@ def _interjection(words: list[str], i: int, head: bool) -> bool:
 
 
 def _negated(words: list[str], i: int) -> bool:
-    """Parity of the negations in the clause before word i, five words back at most."""
+    """Return True for an odd number of negations in the clause before word i, at most six words back."""
     count = 0
     for j in range(i - 1, max(-1, i - 7), -1):
         word = words[j]
@@ -216,7 +216,7 @@ def _negated(words: list[str], i: int) -> bool:
 
 
 def _predicative(words: list[str], i: int, after: str) -> bool:
-    """Whether `true`, `correct`, `wrong` … is said of the statement and does not adorn a noun."""
+    """Return True if `true`, `correct`, `wrong` … is a predicate of the statement and no attribute of a noun."""
     before = words[i - 1] if i else ""
     if after in _THINGS or after in ("colour", "color", "colours", "colors"):
         return False
@@ -236,7 +236,7 @@ def _predicative(words: list[str], i: int, after: str) -> bool:
 
 
 def _cjk(text: str) -> Finding | None:
-    """Yes or no in Chinese and Japanese; None where the sentence has neither."""
+    """Read yes or no in Chinese and Japanese; None if the sentence has neither."""
     if not any("\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" for char in text):
         return None
     if re.search(r"是否|是不是|对不对|对还是错|有没有|对错|是或否|正确还是错误", text):

@@ -1,6 +1,6 @@
-"""Statistics of scores: every number with its interval, every comparison with what it could have shown.
+"""Statistics of scores: every number with its interval, every comparison with its smallest detectable difference.
 
-docs/statistics.md says which formula is used when, and why.
+docs/statistics.md lists the formulas, when each is used, and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far two people agree beyond what chance would give."""
+"""Agreement of two annotators beyond chance."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec import Struct
 
 
 class Agreement(Struct, frozen=True):
-    """Cohen's kappa of two reviewers over the candidates that both have judged on their own.
+    """Cohen's kappa of two annotators over the candidates that both have judged independently.
 
     Attributes:
         reviewers: their names.
-        n: how many candidates both judged.
-        observed: share on which they said the same, 0 to 1; None where n is 0.
-        expected: share on which they would by chance, from how often each says what.
-        kappa: (observed - expected) / (1 - expected), -1 to 1; None where it is not defined: n is 0, or both always
-            said the same one thing.
+        n: number of candidates that both judged.
+        observed: share with equal judgements, 0 to 1; None where n is 0.
+        expected: share of equal judgements by chance, from how often each gives each label.
+        kappa: (observed - expected) / (1 - expected), -1 to 1; None where it is undefined: n is 0, or both always gave
+            the same one label.
     """
 
     reviewers: tuple[str, str]
@@ -28,7 +28,7 @@ class Agreement(Struct, frozen=True):
 
 
 def cohen(reviewers: tuple[str, str], left: Sequence[str], right: Sequence[str]) -> Agreement:
-    """Agreement over what two reviewers said about the same candidates, in the same order.
+    """Return the agreement of two annotators' labels of the same candidates, in the same order.
 
     Raises:
         ValueError: the two are not equally long.

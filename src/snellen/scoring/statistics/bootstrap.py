@@ -1,7 +1,7 @@
-"""Intervals of composite numbers by resampling whole clusters, with a fixed seed, in bounded time and memory.
+"""Bootstrap intervals of composite numbers: whole clusters, a fixed seed, bounded time and memory.
 
-Two ways in: `of_sums` for whatever can be written with sums over rows (ratios, F1, geometric means, differences), at
-any size; `of_scores` for any function of Scores, on resampled rows.
+Two entry points: `of_sums` for functions of sums over rows (ratios, F1, geometric means, differences), at any size;
+`of_scores` for any function of Scores, on resampled rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ REPLICATES = 2_000
 SEED = 20_260_401
 
 _CELLS = 2_000_000
-"""Numbers that one batch of weights holds at most: 16 MB."""
+"""Maximum numbers in one batch of weights: 16 MB."""
 
 _DRAWN_ROWS = 10_000_000
-"""Rows that `of_scores` gathers at most over all its replicates."""
+"""Maximum rows that `of_scores` gathers over all its replicates."""
 
 
 def resampled_sums(
     columns: NDArray[np.float64], group: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = SEED
 ) -> Iterator[NDArray[np.float64]]:
-    """Sums of columns over clusters drawn with replacement, in batches of [<= replicates, k].
+    """Yield sums of columns over clusters drawn with replacement, in batches of [<= replicates, k].
 
     G clusters are drawn from G, as one multinomial over the different cluster sums; above clusters.FOLDED different
     ones, over random groups of clusters. Peak memory is O(n k) for the input and 16 MB for the draws.
@@ -54,17 +54,16 @@ def resampled_sums(
 
 
 ROUNDING = 1e-12
-"""Replicates of a statistic that differ by less differ by the order in which they were summed."""
+"""Smaller differences between replicates are rounding, by the order of summation."""
 
 
 def percentile_interval(
     replicates: NDArray[np.float64], clusters: int, rows: int | None = None, *, cluster: str = GROUP
 ) -> Interval | None:
-    """Expanded percentile interval (see `expanded_levels`); replicates that are not finite are left out.
+    """Return the expanded percentile interval (see `expanded_levels`); non-finite replicates are ignored.
 
-    `rows` is how many rows the clusters hold, and `cluster` what those of one share, for the interval's description.
-
-    None where nothing varied, or fewer than half of the replicates have a value: the sample cannot say.
+    `rows` is the number of rows in the clusters, and `cluster` what those of one share, for the interval's description.
+    None if nothing varied, or fewer than half of the replicates have a value.
     """
     usable = replicates[np.isfinite(replicates)]
     if clusters < 2 or len(usable) * 2 < len(replicates) or len(usable) < 2 or np.ptp(usable) < ROUNDING:
@@ -88,7 +87,7 @@ def of_sums(
     seed: int = SEED,
     cluster: str = GROUP,
 ) -> tuple[float, Interval | None]:
-    """A function of column sums, and its 95 % interval by the cluster bootstrap.
+    """Return a function of column sums, and its 95 % interval by the cluster bootstrap.
 
     Args:
         columns: [n, k] finite numbers of each row, such as value * [row is of category c] and [row is of category c].
@@ -110,13 +109,13 @@ def of_sums(
 
 
 def take(scores: Scores, rows: NDArray[np.intp], group: NDArray[np.int64], question: NDArray[np.int64]) -> Scores:
-    """Scores of these rows (with repetition), under new cluster and question numbers."""
+    """Return scores of these rows (with repetition), under new cluster and question numbers."""
     meta = {name: Column(column.codes[rows], column.names) for name, column in scores.meta.items()}
     return Scores(scores.value[rows], scores.verdict[rows], group, question, meta, len(rows))
 
 
 def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterator[Scores]:
-    """Scores with `draws` clusters drawn with replacement; a cluster drawn twice is two clusters."""
+    """Yield scores with `draws` clusters drawn with replacement; a cluster drawn twice counts as two clusters."""
     index, clusters = cluster_index(scores.group)
     order = np.argsort(index, kind="stable")
     sizes = np.bincount(index, minlength=clusters)
@@ -135,7 +134,7 @@ def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterat
 def of_scores(
     scores: Scores, statistic: Callable[[Scores], float], *, replicates: int = REPLICATES, seed: int = SEED
 ) -> tuple[float, Interval | None]:
-    """Any function of Scores, and its 95 % interval by the cluster bootstrap.
+    """Return any function of Scores, and its 95 % interval by the cluster bootstrap.
 
     Up to 10 million rows are gathered over all replicates. A larger job keeps at least 200 replicates and draws
     fewer clusters each time, m of G; the spread of the statistic is then scaled by sqrt(m / G) and the interval is
@@ -175,7 +174,7 @@ def composite(
     replicates: int = REPLICATES,
     seed: int = SEED,
 ) -> Metric:
-    """A Metric of any function of Scores, with a seeded cluster bootstrap interval (`of_scores`).
+    """Return a Metric of any function of Scores, with a seeded cluster bootstrap interval (`of_scores`).
 
     A fraction's interval is cut at 0 and 1. The value is None where the function gives NaN, the interval where
     nothing varied (every answer right, say).

@@ -1,4 +1,4 @@
-"""Clusters: rows that rise and fall together, because they share an image, a pair or a target, or repeat a question."""
+"""Clusters: correlated rows that share an image, a pair or a target, or repeat a question."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDED = 5_000
-"""Above so many different clusters, resampling works on random groups of clusters."""
+"""With more distinct clusters than this, resampling works on random groups of clusters."""
 
 
 def cluster_index(group: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
-    """Clusters numbered from 0.
+    """Number the clusters from 0.
 
     Args:
         group: [n] int64, equal for rows of one cluster. Repeats of a question carry the question's group, so they
@@ -28,17 +28,17 @@ def cluster_index(group: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
 
 
 def cluster_sums(columns: NDArray[np.float64], index: NDArray[np.intp], clusters: int) -> NDArray[np.float64]:
-    """Sums of [n, k] columns within each cluster: [clusters, k]."""
+    """Sum [n, k] columns within each cluster: [clusters, k]."""
     return np.stack(
         [np.bincount(index, weights=columns[:, k], minlength=clusters) for k in range(columns.shape[1])], axis=1
     )
 
 
 def distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The different rows of [G, k], and how often each occurs.
+    """Return the distinct rows of [G, k], and the count of each.
 
-    Drawing G clusters with replacement is one multinomial draw over these, so a million right-or-wrong answers
-    resample as fast as a handful.
+    Drawing G clusters with replacement is one multinomial draw over these, so a million right-or-wrong answers resample
+    as fast as a handful.
     """
     if rows.shape[1] == 1:
         values, counts = np.unique(rows[:, 0], return_counts=True)
@@ -48,10 +48,10 @@ def distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def fold(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Sums over FOLDED random groups of clusters of equal size, give or take one: [min(G, FOLDED), k].
+    """Sum FOLDED random groups of clusters of equal size, give or take one: [min(G, FOLDED), k].
 
-    For functions of sums the groups have the same variance as the clusters that they hold (random groups: Wolter
-    2007, Introduction to Variance Estimation, chapter 2), and memory and time no longer grow with G.
+    For functions of sums the groups have the same variance as the clusters that they hold (random groups: Wolter 2007,
+    Introduction to Variance Estimation, chapter 2), and memory and time no longer grow with G.
     """
     count = len(rows)
     if count <= FOLDED:
@@ -61,7 +61,7 @@ def fold(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.floa
 
 
 def finite(values: Any) -> NDArray[np.float64]:
-    """`values` as [n] float64.
+    """Return `values` as [n] float64.
 
     Raises:
         ValueError: if it is not one-dimensional or holds NaN or infinity.

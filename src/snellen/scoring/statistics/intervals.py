@@ -1,9 +1,7 @@
-"""The two distributions that the intervals and tests need, without scipy: Student's t and the fair binomial.
+"""Intervals of means that hold for small n, for shares near 0 and 1, and for rows in clusters.
 
-Both stand on the regularised incomplete beta function, evaluated by its continued fraction (Abramowitz and Stegun
-1964, 26.5.8; modified Lentz method as in Press et al., Numerical Recipes, section 6.4).
-
-Means of scores with an interval that holds for small n, for shares near 0 and 1, and for rows in clusters.
+Student's t and the fair binomial are computed here, without scipy, by the regularised incomplete beta function: its
+continued fraction (Abramowitz and Stegun 1964, 26.5.8; modified Lentz method, Press et al., Numerical Recipes, 6.4).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _TERMS = 10_000
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by the modified Lentz method."""
+    """Return the continued fraction of the incomplete beta function, by the modified Lentz method."""
     c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
     d = 1.0 / (d if abs(d) > _TINY else _TINY)
     result = d
@@ -49,7 +47,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """Regularised incomplete beta function I_x(a, b) for a, b > 0 and x in 0 to 1; absolute error below 1e-10."""
+    """Return the regularised incomplete beta function I_x(a, b), a, b > 0, x in 0 to 1; absolute error below 1e-10."""
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
@@ -59,13 +57,14 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def t_upper_tail(t: float, df: float) -> float:
-    """P(T > t) for t >= 0 under Student's t with `df` degrees of freedom (Abramowitz and Stegun 26.7.1)."""
+    """Return P(T > t) for t >= 0, Student's t with `df` degrees of freedom (Abramowitz and Stegun 26.7.1)."""
     return 0.5 * incomplete_beta(df / 2.0, 0.5, df / (df + t * t))
 
 
 @lru_cache(maxsize=4096)
 def t_quantile(df: float, level: float = 0.975) -> float:
-    """The `level` quantile (0.5 to 1) of Student's t; infinity where `df` < 1, the normal one above a million.
+    """Return the `level` quantile (0.5 to 1) of Student's t; infinity for `df` < 1, the normal quantile above a
+    million.
 
     Source: bisection on the distribution function; 2.228 at df = 10 as every table has it.
     """
@@ -86,7 +85,7 @@ def t_quantile(df: float, level: float = 0.975) -> float:
 
 
 def fair_coin_p(wins: int, losses: int) -> float:
-    """Two-sided exact p-value of a fair coin that came up `wins` to `losses`: twice the smaller tail, at most 1.
+    """Return the two-sided exact p-value of a fair coin with `wins` and `losses`: twice the smaller tail, at most 1.
 
     Raises:
         ValueError: if a count is negative.
@@ -100,11 +99,11 @@ def fair_coin_p(wins: int, losses: int) -> float:
 
 
 def expanded_levels(clusters: int, level: float = 0.95) -> tuple[float, float]:
-    """Which two quantiles of bootstrap replicates make an interval of `level` when there are few clusters.
+    """Return the two quantile levels of bootstrap replicates that give an interval of `level` for few clusters.
 
     The percentile interval is too narrow by about sqrt((G - 1) / G) and uses z where t with G - 1 degrees of freedom
-    belongs; both are made good by taking quantiles further out. Source: Hesterberg 2015, "What Teachers Should Know
-    About the Bootstrap", The American Statistician 69(4), section 5.3.
+    belongs; quantiles further out correct both. Source: Hesterberg 2015, "What Teachers Should Know About the
+    Bootstrap", The American Statistician 69(4), section 5.3.
     """
     if clusters < 2:
         return 0.0, 1.0
@@ -113,11 +112,11 @@ def expanded_levels(clusters: int, level: float = 0.95) -> tuple[float, float]:
 
 
 GROUP = "group"
-"""What rows of one cluster share where only their benchmark knows a better word (`Benchmark.cluster`)."""
+"""Default name for what rows of one cluster share; a benchmark may name it better (`Benchmark.cluster`)."""
 
 
 def wilson(share: float, n: float, z: float = Z95, about: IntervalMethod | None = None) -> Interval:
-    """Wilson's score interval of a share seen in `n` independent rows; `n` may be an effective size.
+    """Return Wilson's score interval of a share of `n` independent rows; `n` may be an effective size.
 
     Source: Wilson 1927, JASA 22:209; recommended over the Wald interval by Brown, Cai and DasGupta 2001, Statistical
     Science 16:101. 0 of 10 gives 0 to 0.278.
@@ -136,10 +135,10 @@ def wilson(share: float, n: float, z: float = Z95, about: IntervalMethod | None 
 
 
 def scored(scores: Scores) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Values as they enter a mean, and which rows do.
+    """Return values as they enter a mean, and a mask of the rows that do.
 
-    A row that failed ("error") or whose reply could not be read ("invalid") stays in the denominator, with 0 where
-    it has no value of its own; an "unscored" row, or one without a value, is left out and lowers the coverage.
+    A row that failed ("error") or is unparseable ("invalid") stays in the denominator, with 0 if it has no value. An
+    "unscored" row, or another one without a value, is omitted and lowers the coverage.
 
     Returns:
         [n] float64 and [n] bool.
@@ -150,14 +149,14 @@ def scored(scores: Scores) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 
 def coverage(rows: int, expected: int) -> float:
-    """Scored rows / rows of a complete run, 0 to 1; 0 where nothing was expected."""
+    """Return scored rows / rows of a complete run, 0 to 1; 0 where none is expected."""
     return min(1.0, rows / expected) if expected > 0 else 0.0
 
 
 def robust_variance(
     values: NDArray[np.float64], weights: NDArray[np.float64], group: NDArray[np.int64]
 ) -> tuple[float, float, int]:
-    """Variance of a weighted mean when the rows of one group are not independent.
+    """Return the variance of a weighted mean whose rows are correlated within groups.
 
     CR1: G / (G - 1) * sum over clusters of (sum of w * (x - mean)) ** 2, weights summing to 1; never less than what
     independent rows would give, because a negative correlation within clusters (two questions of a pair that a
@@ -198,7 +197,7 @@ def interval(
     *,
     cluster: str = GROUP,
 ) -> Interval | None:
-    """95 % interval of the (weighted) mean of scores.
+    """Return the 95 % interval of the (weighted) mean of scores.
 
     - Values 0 and 1, equal weights, one row a cluster: Wilson.
     - Other values from 0 to 1, weights, or clusters: Wilson's formula with the effective sample size
@@ -242,7 +241,7 @@ def from_moments(
     level: bool,
     cluster: str,
 ) -> Interval | None:
-    """The interval of a mean from its moments: the rule of `interval` for all but right-or-wrong rows that stand alone.
+    """Return the interval of a mean from its moments: the rule of `interval`, except for independent binary rows.
 
     Args:
         mean, variance: of the values; the variance is that of their mean.
@@ -270,12 +269,12 @@ def from_moments(
 
 
 def cluster_word(scores: Scores) -> str:
-    """What the rows of one cluster share: the question where only repeats of it do, else `group`."""
+    """Return what the rows of one cluster share: `question` if only repeats of it do, else `group`."""
     return "question" if bool(np.array_equal(scores.group, scores.question)) else GROUP
 
 
 def with_cluster(metrics: Iterable[Metric], word: str) -> list[Metric]:
-    """Metrics whose intervals name the cluster by a benchmark's own word where they said `group`."""
+    """Return metrics whose intervals name the cluster by a benchmark's own word instead of `group`."""
     named = []
     for metric in metrics:
         about = metric.interval
@@ -286,7 +285,7 @@ def with_cluster(metrics: Iterable[Metric], word: str) -> list[Metric]:
 
 
 def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = "fraction") -> Metric:
-    """The mean score with its interval: accuracy where values are 0 and 1.
+    """Return the mean score with its interval: accuracy where values are 0 and 1.
 
     Failed and unreadable rows count as 0; unscored ones lower the coverage (see `scored`).
 
@@ -311,9 +310,9 @@ def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = 
 
 
 def macro_mean(name: str, scores: Scores, by: str, *, chance: float | None = None, unit: str = "fraction") -> Metric:
-    """The mean of the means of each value of one meta column: every category weighs the same.
+    """Return the mean of the means of each value of one meta column: every category has equal weight.
 
-    Balanced accuracy is this with `by` the column of the target. Rows without the column are left out, and lower the
+    Balanced accuracy is this with `by` the column of the target. Rows without the column are omitted and lower the
     coverage. The interval is that of the weighted mean, a row weighing 1 / (categories * rows of its category).
     """
     value, mask = scored(scores)

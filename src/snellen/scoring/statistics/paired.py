@@ -1,4 +1,4 @@
-"""What a comparison could have shown: the smallest difference that n questions detect.
+"""Paired comparison of two runs over the same questions: difference, interval, test, smallest detectable difference.
 
 Two runs over the same questions: the difference, its interval, a test, and what could have been shown.
 """
@@ -19,7 +19,7 @@ from snellen.types import Interval, IntervalMethod
 
 
 def smallest_detectable(n: int, discordance: float, *, power: float = 0.8) -> float | None:
-    """The smallest difference of two accuracies that a paired test finds at two-sided 5 % with this power.
+    """Return the smallest difference of two accuracies that a paired test detects at two-sided 5 % with this power.
 
     Solves n = (z * sqrt(d) + z_power * sqrt(d - x ** 2)) ** 2 / x ** 2 for x, with d the discordance; where x would
     exceed d, discordance is taken to grow with it (every differing answer a win).
@@ -60,7 +60,7 @@ def smallest_detectable(n: int, discordance: float, *, power: float = 0.8) -> fl
 
 
 def smallest_detectable_mean(standard_error: float, *, power: float = 0.8) -> float:
-    """The same for mean scores with a known standard error of the paired difference, in the scores' unit.
+    """Return the same for mean scores, given the standard error of the paired difference, in the scores' unit.
 
     Source: (z + z_power) * standard error, as in Miller 2024, arXiv 2411.00640, section 5.
     """
@@ -73,20 +73,20 @@ SIGN_FLIP = "cluster sign flips"
 
 
 class Comparison(Struct, frozen=True):
-    """The first run against the second, question by question.
+    """The first run compared with the second, question by question.
 
     Attributes:
-        difference: mean score of the first minus that of the second; positive where the first is better.
-        ci95: 95 % interval of the difference, None for fewer than two clusters or where nothing differs within them.
+        difference: mean score of the first minus that of the second; positive if the first is better.
+        ci95: 95 % interval of the difference; None for fewer than two clusters or without any difference within them.
         p_value: two-sided, under "neither is better".
-        test: which test gave the p-value.
+        test: the test of the p-value.
         n: rows compared.
         clusters: independent units among them.
         wins: rows on which the first scored higher.
         losses: rows on which the second scored higher.
-        smallest_detectable: the smallest true difference that so many questions show with 80 % power; None where they
+        smallest_detectable: the smallest true difference that this many questions detect with 80 % power; None if they
             are too few for any.
-        interval: how `ci95` was made.
+        interval: the method of `ci95`.
     """
 
     difference: float
@@ -107,7 +107,7 @@ class Comparison(Struct, frozen=True):
 
 
 def mcnemar_interval(wins: int, losses: int, n: int) -> Interval:
-    """95 % interval of the difference of two paired shares.
+    """Return the 95 % interval of the difference of two paired shares.
 
     Source: Bonett and Price 2012, J. Educational and Behavioral Statistics 37:479 (Laplace-adjusted Wald), one of the
     two recommended for small samples by Fagerland, Lydersen and Laake 2014, Statistics in Medicine 33:2850.
@@ -119,7 +119,7 @@ def mcnemar_interval(wins: int, losses: int, n: int) -> Interval:
 
 
 def sign_flip_p(sums: NDArray[np.float64], *, flips: int = FLIPS, seed: int = SEED) -> float:
-    """Two-sided p-value of cluster differences [G] under "a and b may be swapped within any cluster".
+    """Return the two-sided p-value of cluster differences [G] under "a and b may be swapped within any cluster".
 
     Each flip gives every cluster a random sign; p = (1 + flips at least as far from 0) / (1 + flips). Clusters of the
     same size of difference flip together, as one binomial draw, and more than clusters.FOLDED different ones in
@@ -203,9 +203,9 @@ def compare(
 
 
 def _smallest_of_flips(clusters: int, standard_error: float) -> float | None:
-    """What sign flips can show: nothing with so few clusters that even all in one direction stay above 5 %.
+    """Return the smallest difference that sign flips detect; None if even all flips in one direction stay above 5 %.
 
-    A standard error of 1e-12 and less is rounding of clusters that all differ by the same.
+    A standard error of at most 1e-12 is rounding of clusters that all differ by the same amount.
     """
     if 2.0 ** (1 - clusters) > 0.05 or standard_error <= 1e-12:
         return None

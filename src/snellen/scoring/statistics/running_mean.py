@@ -1,4 +1,4 @@
-"""The mean of scores that arrive one by one, with the interval that `intervals.interval` gives the same rows."""
+"""Running mean of scores, with the same interval that `intervals.interval` gives for all rows at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.types import Interval
 
 
 class RunningMean:
-    """Counts and sums by cluster: memory grows with the clusters of several rows, not with the rows."""
+    """A mean with counts and sums by cluster: memory grows with the clusters of several rows, not with the rows."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -25,7 +25,7 @@ class RunningMean:
         self._sums = array("d")
 
     def add(self, value: float, cluster: str = "") -> None:
-        """Add one score; rows of the same `cluster` are not independent, and without one a row stands alone."""
+        """Add one score; rows of the same `cluster` are correlated, a row without one is independent."""
         self.rows += 1
         self._total += value
         self._squares += value * value
@@ -44,7 +44,7 @@ class RunningMean:
         self._sums[place] += value
 
     def change(self, before: float, after: float, cluster: str = "") -> None:
-        """Put another score in the place of one that was added with the same `cluster`."""
+        """Replace a score that was added with the same `cluster`."""
         delta, delta_squares = after - before, after * after - before * before
         self._total += delta
         self._squares += delta_squares
@@ -58,11 +58,11 @@ class RunningMean:
 
     @property
     def mean(self) -> float | None:
-        """None before the first score."""
+        """The mean; None before the first score."""
         return self._total / self.rows if self.rows else None
 
     def interval(self, word: str = GROUP) -> Interval | None:
-        """The 95 % interval of the mean, by the rule of `intervals.interval`; `word` is what a cluster shares."""
+        """Return the 95 % interval of the mean, as `intervals.interval`; `word` names what a cluster shares."""
         n = self.rows
         if not n:
             return None

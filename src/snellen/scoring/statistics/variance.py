@@ -1,4 +1,4 @@
-"""Where the noise comes from: questions that differ, or a model that answers the same question differently."""
+"""Variance components: between questions, and between repeats of one question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.types import Metric
 
 
 class Spread(Struct, frozen=True):
-    """Variance of scores, told apart.
+    """Variance of scores, split by its source.
 
     Attributes:
         between: variance of the questions' true means; more questions lower its part of the error.
@@ -27,7 +27,7 @@ class Spread(Struct, frozen=True):
 
 
 def spread(scores: Scores) -> Spread | None:
-    """Variance between and within questions; None where no question was asked twice, or only one question was.
+    """Return variance between and within questions; None if no question was repeated, or there is only one question.
 
     Within: pooled sample variance of repeats. Between: the variance of question means less the part of it that
     repeats explain, (MSB - MSW) / n0, floored at 0; repeats may differ in number from question to question.
@@ -52,7 +52,7 @@ def spread(scores: Scores) -> Spread | None:
 
 
 def spread_metrics(scores: Scores, name: str = "variance") -> list[Metric]:
-    """`variance/between_questions` and `variance/within_questions`; nothing where no question was repeated."""
+    """Return `variance/between_questions` and `variance/within_questions`; empty if no question was repeated."""
     variances = spread(scores)
     if variances is None:
         return []

@@ -1,6 +1,6 @@
-"""Diagnosis over a taxonomy: on which level a model's sight gives out, on which classes, and how far off it answers.
+"""Diagnosis over a taxonomy: levels and classes on which a model fails, and how far from the truth its answers are.
 
-docs/diagnosis.md says what each number means and how it is made.
+docs/diagnosis.md defines each metric.
 """
 
 from snellen.scoring.taxonomy.diagnosis import HEADS, diagnosis, is_diagnosis

@@ -1,4 +1,4 @@
-"""Which metrics are a diagnosis, told by their names alone: a table of results need not import how they are made.
+"""Metrics of a diagnosis, and the effect of a question's wording.
 
 How much a model's answers depend on the wording of the question.
 
@@ -20,20 +20,20 @@ HEADS = frozenset(
     {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
     | {"class_perfect", "class_share"}
 )
-"""What the names of a diagnosis begin with (after the name of a data set, where there is one)."""
+"""First parts of the names of a diagnosis's metrics (after the name of a data set, if there is one)."""
 
 
 def is_diagnosis(name: str) -> bool:
-    """Whether a metric's name is that of a diagnosis, of one data set (`birds/drop/...`) or of all."""
+    """Return True for the name of a diagnosis's metric, of one data set (`birds/drop/...`) or of all."""
     return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
 def stem_sensitivity(parts: list[Part]) -> list[Metric]:
-    """`stem/gap/<part>` and `stem/std/<part>`, in percentage points, where questions were asked in several wordings.
+    """Return `stem/gap/<part>` and `stem/std/<part>`, in percentage points, for questions with several wordings.
 
-    The gap is that of the best and the worst wording, and grows with the number of wordings and with small n even where
-    none matters. The standard deviation is what is left once sampling error is taken off (`beyond_sampling`): 0 means
-    that the wordings differ by no more than chance.
+    The gap is that of the best and the worst wording. It grows with the number of wordings and with small n even if
+    wordings have no effect. The standard deviation is corrected for sampling error (`beyond_sampling`): 0 means that
+    the wordings differ by no more than chance.
     """
     metrics: list[Metric] = []
     for part in parts:
@@ -55,13 +55,13 @@ def stem_sensitivity(parts: list[Part]) -> list[Metric]:
 
 
 def diagnosis(scores: Scores) -> list[Metric]:
-    """Metrics that say where a model's sight gives out: drops from level to level, consistency within an image, how
-    unequal classes are, how near wrong answers come, and how much the wording matters.
+    """Return the metrics of a diagnosis: drops between levels, consistency within an image, inequality of classes,
+    relatedness of wrong answers, and the effect of wording.
 
-    Each is there where the rows have the meta columns that it needs: `level` for all, `depth` for the order of levels
-    that are no Linnaean ranks, `label`, `path`, `stem`, `ask`, and from the scorer `kinship`. Rows should be of one
-    taxonomy: call it once for each data set. 1,010,000 rows take a few seconds; beside the columns it holds one
-    position a row, and the values of one part at a time.
+    Each needs certain meta columns: `level` for all, `depth` for the order of levels that are no Linnaean ranks,
+    `label`, `path`, `stem`, `ask`, and from the scorer `kinship`. Rows should be of one taxonomy: call it once for each
+    data set. 1,010,000 rows take a few seconds; beside the columns it holds one position per row, and the values of one
+    part at a time.
     """
     slices = parts(scores)
     return [

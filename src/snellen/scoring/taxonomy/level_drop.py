@@ -1,4 +1,4 @@
-"""Where accuracy collapses: from level to level, and within one image."""
+"""Drops of accuracy from level to level, and consistency of levels within one image."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ POINTS = "points"
 """Percentage points: the unit of differences of accuracies."""
 
 _SHARED = 0.5
-"""Levels are compared on the images that they share where at least so much of the one with fewer images is shared."""
+"""Two levels are compared on their shared images if these are at least this share of the smaller level's images."""
 
 
 def by_level(scores: Scores) -> list[Metric]:
-    """`accuracy/<level>` and `accuracy/<level>/<kind>` of questions over a hierarchy, coarse to fine."""
+    """Return `accuracy/<level>` and `accuracy/<level>/<kind>` of questions over a hierarchy, coarse to fine."""
     hierarchy = [part for part in parts(scores) if part.ask == HIERARCHY]
     names = list(dict.fromkeys(part.level for part in hierarchy))
     levels = [accuracy_of(f"accuracy/{name}", [part for part in hierarchy if part.level == name]) for name in names]
@@ -33,22 +33,22 @@ def by_level(scores: Scores) -> list[Metric]:
 
 
 def drops(parts: list[Part]) -> list[Metric]:
-    """`drop/<coarse>-<fine>/<kind>`: accuracy on a level less that on the next finer one, in percentage points.
+    """Return `drop/<coarse>-<fine>/<kind>`: accuracy on a level less that on the next finer one, in percentage points.
 
-    On the images of which both levels were asked, each image a cluster; where levels were drawn apart, so that they
-    share less than half of the images of the one with fewer, on all images, and the interval is that of two samples
-    that overlap. One right-or-wrong answer an image and level: Bonett and Price 2012 (see statistics.compare);
-    otherwise Student's t with the cluster-robust standard error of the difference. n is the number of images.
+    The comparison uses the images with answers on both levels, each image a cluster. If the levels share less than half
+    of the images of the smaller one, it uses all images, and the interval is that of two overlapping samples. One
+    right-or-wrong answer per image and level: Bonett and Price 2012 (see statistics.compare); otherwise Student's t
+    with the cluster-robust standard error of the difference. n is the number of images.
     """
     return [_drop(coarse, fine) for coarse, fine in _steps(parts)]
 
 
 def consistency(parts: list[Part]) -> list[Metric]:
-    """`consistency/<coarse>-<fine>/<kind>`: of the images that are right on a level, the share that is right on the
-    next coarser one too. An image is right on a level if all its answers there are.
+    """Return `consistency/<coarse>-<fine>/<kind>`: among images that are right on a level, the share that is also right
+    on the next coarser one. An image is right on a level if all its answers there are.
 
-    A model that knows the species and not its genus has the name, and not the taxonomy. n is the number of images that
-    are right on the finer level and were asked on both.
+    A model that knows the species but not its genus knows the name, not the taxonomy. n is the number of images that
+    are right on the finer level and have answers on both.
     """
     metrics = []
     for coarse, fine in _steps(parts):
@@ -73,14 +73,14 @@ def consistency(parts: list[Part]) -> list[Metric]:
 
 
 def _steps(parts: list[Part]) -> Iterator[tuple[Part, Part]]:
-    """Neighbouring levels of each kind, coarse and fine."""
+    """Yield neighbouring levels of each kind, coarse and fine."""
     hierarchy = [part for part in parts if part.ask == HIERARCHY]
     for kind in dict.fromkeys(part.kind for part in hierarchy):
         yield from pairwise(part for part in hierarchy if part.kind == kind)
 
 
 def _right(part: Part) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The images of a part, and whether all answers about each are right."""
+    """Return the images of a part, and whether all answers about each are right."""
     images, index = np.unique(part.group, return_inverse=True)
     wrong = np.bincount(index.reshape(-1), weights=part.value < 1.0, minlength=len(images))
     return images, wrong == 0

@@ -1,4 +1,4 @@
-"""Accuracy of each class: who is known, who is not, and how unequal it is."""
+"""Accuracy of each class, and its inequality over classes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from snellen.scoring.taxonomy.slices import BIAS, Part, parts
 from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
-"""Bins of accuracy in percent; the lower bound is within, and so is 100."""
+"""Bins of accuracy in percent; the lower bound is inclusive, and so is 100."""
 
 
 class ClassRow(Struct, frozen=True):
-    """One class in one part of a run.
+    """The accuracy of one class in one part of a run.
 
     Attributes:
         ask: what the questions measure, `hierarchy` or `bias`.
@@ -44,7 +44,7 @@ class ClassRow(Struct, frozen=True):
 
 
 def class_table(scores: Scores) -> Iterator[ClassRow]:
-    """Every class of every part, the worst first within a part; classes of equal accuracy in alphabetical order.
+    """Yield every class of every part, the worst first within a part; ties in alphabetical order.
 
     Rows turn into JSON by msgspec and into an Arrow table by `pyarrow.Table.from_pylist(msgspec.to_builtins(rows))`.
     """
@@ -77,25 +77,25 @@ def class_table(scores: Scores) -> Iterator[ClassRow]:
 
 
 class ClassTables:
-    """The class tables of a run, by profile, collected while it is scored, and no more of them than `most` classes."""
+    """The class tables of a run, by profile, collected during scoring, for at most `limit` classes."""
 
-    def __init__(self, most: int = 2_000) -> None:
-        self.most = most
+    def __init__(self, limit: int = 2_000) -> None:
+        self.limit = limit
         self._labels: set[str] | None = set()
         self._parts: dict[tuple[str, str], ScoreBuilder] = {}  # of one profile and data set
 
     @property
     def too_many(self) -> bool:
-        """Whether there were more classes than `most`; what was collected of them was then dropped."""
+        """Whether the run has more classes than `limit`; the tables are then dropped."""
         return self._labels is None
 
     def add(self, sample: Sample, scores: Mapping[str, Score]) -> None:
-        """One scored answer; nothing is kept of one whose sample has no level and label."""
+        """Add one scored answer; answers of samples without level and label are ignored."""
         label = sample.meta.get("label")
         if self._labels is None or not isinstance(label, str) or "level" not in sample.meta:
             return
         self._labels.add(label)
-        if len(self._labels) > self.most:
+        if len(self._labels) > self.limit:
             self._labels = None
             self._parts.clear()
             return
@@ -107,8 +107,8 @@ class ClassTables:
             self._parts[key].add(own, structs.replace(score, detail={}))
 
     def rows(self, profile: str) -> list[dict[str, Any]]:
-        """The class tables of a profile, one data set (meta `dataset`) after the other, each row with its name; empty
-        where nothing was collected.
+        """Return the class tables of a profile, one data set (meta `dataset`) after the other, each row with its data
+        set; empty if nothing was collected.
         """
         parts = [(dataset, part) for (of, dataset), part in self._parts.items() if of == profile]
         return [
@@ -120,13 +120,13 @@ _NEEDED = ("level", "depth", "ask", "label", "path")
 
 
 def class_metrics(parts: list[Part]) -> list[Metric]:
-    """How unequal classes are, for every part that asks about bias and the finest level of each kind.
+    """Return the inequality of classes, for every part that asks about bias and the finest level of each kind.
 
     `class_worst`, `class_best`: the lowest and highest accuracy of a class. `class_gap`: their difference in percentage
     points. `class_std`: the standard deviation of class accuracies (all classes, not a sample of them), in points.
-    `class_spread`: what of it is more than the sampling error of few answers a class (`beyond_sampling`).
-    `class_perfect`: how many classes are all right. For bias, `class_share/.../0-20` and so on: the share of classes
-    in each bin. n is the number of scored answers, for the last two that of classes.
+    `class_spread`: the same, corrected for the sampling error of few answers per class (`beyond_sampling`).
+    `class_perfect`: the number of classes without an error. For bias, `class_share/.../0-20` and so on: the share of
+    classes in each bin. n is the number of scored answers, for the last two that of classes.
     """
     finest = {part.kind: part for part in parts if part.ask != BIAS}
     metrics: list[Metric] = []
@@ -172,10 +172,10 @@ def _of_part(part: Part) -> list[Metric]:
 
 
 def beyond_sampling(value: NDArray[np.float64], codes: NDArray[np.int32], group: NDArray[np.int64]) -> float | None:
-    """Standard deviation of the true means of categories, less what few answers a category explain.
+    """Return the standard deviation of the true means of categories, corrected for sampling error.
 
-    One-way random effects over the means of each image within a category (`statistics.spread`); 0 where the means
-    differ by no more than chance would have it, None for one category, or one image in each.
+    One-way random effects over the means of each image within a category (`statistics.spread`); 0 if the means differ
+    by no more than chance, None for one category, or one image in each.
 
     Args:
         value: [n] scores.

@@ -1,4 +1,4 @@
-"""How near a wrong answer stands to the truth.
+"""Relatedness of wrong answers to the truth, by distance in the taxonomy.
 
 How far from the truth wrong answers are, on the tree and not in words.
 """
@@ -13,18 +13,18 @@ from snellen.scoring.taxonomy.slices import HIERARCHY, Part
 from snellen.types import Metric
 
 SEPARATOR = " > "
-"""What joins the names of a path, coarse to fine: `animalia > chordata > aves`."""
+"""Separator of the names of a path, coarse to fine: `animalia > chordata > aves`."""
 
 
 def kinship(truth_path: str, answer_path: str) -> str:
-    """How two classes of one level are related.
+    """Return the relation of two classes of one level.
 
-    Only a named parent makes siblings and only a named grandparent cousins: two kingdoms have in common that they are
-    listed, and are `other`. So are two classes of different levels.
+    Only a named parent makes siblings and only a named grandparent cousins: two kingdoms share no named parent, and are
+    `other`. So are two classes of different levels.
 
     Args:
         truth_path: ancestors and class, coarse to fine, joined by " > ".
-        answer_path: the same of the class that was answered.
+        answer_path: the same for the answered class.
 
     Returns:
         `same`, `sibling` (same parent), `cousin` (same grandparent, another parent) or `other`.
@@ -42,19 +42,19 @@ def kinship(truth_path: str, answer_path: str) -> str:
 
 
 RELATIONS = ("sibling", "cousin", "other", "unplaced")
-"""How a wrong answer is related to the truth; `unplaced` could not be read or names no class of the taxonomy."""
+"""Relations of a wrong answer to the truth; `unplaced` is unparseable or names no class of the taxonomy."""
 
 _OFFERED = ("siblings", "cousins", "others")
-"""Meta columns that say how many of the wrong options are so related."""
+"""Meta columns with the number of distractors of each relation."""
 
 
 def kinship_shares(parts: list[Part]) -> list[Metric]:
-    """`kinship/<level>/<kind>/<relation>`: of the answers that are not right, the share with each of RELATIONS.
+    """Return `kinship/<level>/<kind>/<relation>`: the share of each of RELATIONS among answers that are not right.
 
-    A model that takes a herring gull for another gull sees more than one that takes it for a fir. Chance is what
-    picking one of the wrong options of the same questions by lot would give, where the questions say how many of each
-    relation they offer. Failed answers are none. Levels whose classes have no parent are left out, and yes/no
-    questions, which name no class.
+    A model that takes a herring gull for another gull sees more than one that takes it for a fir. Chance is the share
+    when one of the same questions' distractors is picked at random, if the questions count their distractors by
+    relation. Failed answers are excluded, and so are levels whose classes have no parent, and yes/no questions, which
+    name no class.
     """
     metrics: list[Metric] = []
     for part in parts:
@@ -95,7 +95,7 @@ def _of_part(part: Part) -> list[Metric]:
 
 
 def _by_lot(part: Part, wrong: NDArray[np.bool_]) -> list[float] | None:
-    """The mean share of siblings, cousins and others among the wrong options of these questions."""
+    """Return the mean share of siblings, cousins and others among the distractors of these questions."""
     counts = []
     for name in _OFFERED:
         column, codes = part.scores.meta.get(name), part.codes(name)

@@ -1,4 +1,4 @@
-"""Rows that can be compared with each other: one way of asking, on one level, in one kind of question."""
+"""Slices of comparable rows: one measure (`ask`), one level, one kind of question."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species", "s
 
 @dataclass(frozen=True)
 class Part:
-    """Scored rows of one way of asking, level and kind; everything else is looked up in the columns that they are of.
+    """Scored rows of one measure, level and kind; all values are looked up in the run's columns.
 
     Attributes:
         ask: what the questions measure: `hierarchy` or `bias`.
-        level: where the classes stand, such as `genus`.
+        level: the level of the classes, such as `genus`.
         kind: the kind of question.
         rows: [n] positions in the columns.
-        expected: how many rows of this part a complete run has.
+        expected: number of rows of this part in a complete run.
         scores: the columns.
     """
 
@@ -39,7 +39,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """As it stands in the names of metrics: `species/truth`, and `bias/species/truth`."""
+        """The part's name in metrics: `species/truth`, and `bias/species/truth`."""
         return f"{self.level}/{self.kind}" if self.ask == HIERARCHY else f"{self.ask}/{self.level}/{self.kind}"
 
     @property
@@ -59,7 +59,7 @@ class Part:
         return self.scores.group[self.rows]
 
     def codes(self, name: str) -> NDArray[np.int32] | None:
-        """[n] codes of a meta column, -1 where a row has none; None where no row of this part has it."""
+        """Return [n] codes of a meta column, -1 for a row without a value; None if no row of this part has one."""
         column = self.scores.meta.get(name)
         if column is None:
             return None
@@ -68,11 +68,11 @@ class Part:
 
 
 def parts(scores: Scores) -> list[Part]:
-    """The parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in none,
-    and neither are questions that measure something else (`ask` other than hierarchy and bias); questions that do not
-    say what they measure are taken for hierarchy.
+    """Return the parts of a run, hierarchy first, levels from coarse to fine, then by kind. Rows without a level are in
+    none, and neither are questions with another measure (`ask` other than hierarchy and bias). Questions without `ask`
+    count as hierarchy.
 
-    Holds one position a row, and no copy of a column.
+    Holds one position per row, and no copy of a column.
     """
     level, kind, ask = (scores.meta.get(name) for name in ("level", "kind", "ask"))
     if level is None or kind is None or not len(scores):
@@ -100,7 +100,7 @@ def parts(scores: Scores) -> list[Part]:
 
 
 def _asked(ask: Column | None, rows: int) -> NDArray[np.int8]:
-    """0 for hierarchy, 1 for bias, -1 for what measures something else."""
+    """Return 0 for hierarchy, 1 for bias, -1 for any other measure."""
     if ask is None:
         return np.zeros(rows, dtype=np.int8)
     known = np.array([(HIERARCHY, BIAS).index(name) if name in (HIERARCHY, BIAS) else -1 for name in ask.names] + [0])
@@ -108,7 +108,7 @@ def _asked(ask: Column | None, rows: int) -> NDArray[np.int8]:
 
 
 def levels(scores: Scores) -> list[str]:
-    """The levels of these rows, coarse to fine (see `coarse_to_fine`)."""
+    """Return the levels of these rows, coarse to fine (see `coarse_to_fine`)."""
     level, depth = scores.meta.get("level"), scores.meta.get("depth")
     if level is None:
         return []
@@ -123,11 +123,11 @@ def levels(scores: Scores) -> list[str]:
 
 
 def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
-    """Levels in order, coarsest first.
+    """Sort levels, coarsest first.
 
-    By depth where every level has one and no two the same. Data sets of several taxonomies side by side contradict
-    each other (`species` is the third level of one and the seventh of another): Linnaean ranks then stand in their own
-    order, other levels by their mean depth after them, and levels without a depth last, in the order given.
+    By depth if every level has one and no two the same. Data sets of several taxonomies side by side contradict each
+    other (`species` is the third level of one and the seventh of another): Linnaean ranks then keep their own order,
+    other levels follow by their mean depth, and levels without a depth last, in the order given.
     """
     single = [next(iter(ranks)) for ranks in depths.values() if len(ranks) == 1]
     if len(single) == len(depths) == len(set(single)):
@@ -140,7 +140,7 @@ def coarse_to_fine(depths: Mapping[str, Collection[int]]) -> list[str]:
 
 
 def accuracy_of(name: str, group: list[Part]) -> Metric:
-    """The mean score of these parts together, with interval, coverage and what guessing reaches."""
+    """Return the mean score of these parts together, with interval, coverage and chance."""
     value = np.concatenate([part.value for part in group])
     return Metric(
         name=name,
@@ -153,7 +153,7 @@ def accuracy_of(name: str, group: list[Part]) -> Metric:
 
 
 def guessed(group: list[Part]) -> float | None:
-    """What guessing reaches on these parts: the mean of meta `chance`; None unless every row has it."""
+    """Return the chance level of these parts: the mean of meta `chance`; None unless every row has it."""
     total = rows = 0.0
     for part in group:
         column, codes = part.scores.meta.get("chance"), part.codes("chance")
