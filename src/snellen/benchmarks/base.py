@@ -1,4 +1,4 @@
-"""What a benchmark is: a declaration of where samples come from, how a reply is scored, and how scores are summed up."""
+"""The benchmark declaration: where samples come from, how a reply is scored, and how scores are summed up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # every command comes by here, and few of them read or write 
 
 
 class Data(Struct, frozen=True):
-    """What the user says about the data: where it lies and how it is asked.
+    """The user's settings of the data: where it lies and how it is asked.
 
     `path` is --data, `images` is --images, `options` are `-o key=value` pairs that a benchmark declares itself,
     `seed` is the run's seed for whatever a benchmark draws (the embedded chart draws the same for the same seed).
@@ -39,7 +39,7 @@ Exporter: TypeAlias = "Writer"
 
 
 class Judged(Struct, frozen=True):
-    """What a judge sees of one answer where that is not all of it: `question` and `reply`, as they are put before it."""
+    """The `question` and `reply` that a judge sees of one answer, where it does not see all of it."""
 
     question: str
     reply: str
@@ -95,7 +95,7 @@ def undeclared_digest(data: Data) -> str:
 
 
 def drawn(data: Data) -> str:
-    """The digest of a benchmark without data: all of it follows from its version, its options and the seed."""
+    """Return the digest of a benchmark without data: all of it follows from its version, its options and the seed."""
     return ""
 
 

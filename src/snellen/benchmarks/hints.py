@@ -1,4 +1,4 @@
-"""`-o hint=wrong`: the same questions, with a sentence below each that names a wrong class of the same level.
+"""Misleading hints, `-o hint=wrong`: below each question a sentence that names a wrong class of the same level.
 
 How far a model follows words against what it sees is told by two runs, with and without the hint. Which class is named
 follows from the run's seed and the sample's id alone (BLAKE2b), so a hint is the same in every run and on every machine:
@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def wanted(data: Data) -> bool:
-    """Whether the user asks for hints.
+    """Return True if the user asks for hints.
 
     Raises:
         UsageError: a hint other than `wrong`.
@@ -43,7 +43,7 @@ def wanted(data: Data) -> bool:
 
 
 def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Sequence[str]]) -> Iterator[Sample]:
-    """The samples, each with a misleading sentence at the end of its last text.
+    """Yield the samples, each with a misleading sentence at the end of its last text.
 
     Args:
         samples: of meta, `level`, `attribute`, `label`, `asked` and `aliases` are read. A sample without a gold answer
@@ -77,7 +77,7 @@ def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Seque
 
 
 def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None:
-    """The class that the hint of a sample names; None where no wrong one is known."""
+    """Return the class that the hint of a sample names; None where no wrong one is known."""
     if sample.options:
         names: Sequence[str] = tuple(sample.options.values())
     elif sample.kind == "truth" and sample.target is False and sample.meta.get("asked"):
@@ -99,7 +99,7 @@ def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None
 
 
 def sentence(sample: Sample, name: str) -> str:
-    """The hint itself."""
+    """Return the hint itself."""
     attribute = sample.meta.get("attribute")
     if attribute:
         return _sentences()["attribute"].format(attribute=attribute, name=name)
@@ -107,7 +107,7 @@ def sentence(sample: Sample, name: str) -> str:
 
 
 def _right(sample: Sample) -> list[str]:
-    """Every name of the right class that is known."""
+    """Return every name of the right class that is known."""
     names: list[str] = []
     if sample.kind == "choice":
         names.append(sample.options.get(str(sample.target), ""))

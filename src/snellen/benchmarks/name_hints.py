@@ -1,4 +1,4 @@
-"""What to type where a name is no benchmark: other programs' ways of writing, a run, a folder, a file."""
+"""Hints for names that are no benchmark: other programs' spellings, a run, a folder, a file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(package: str, name: str = "published.toml") -> tuple[Published, ...]:
-    """The tables in a file that lies in a package.
+    """Return the tables in a file that lies in a package.
 
     Raises:
         DataError: see `read`.
@@ -48,7 +48,7 @@ def load(package: str, name: str = "published.toml") -> tuple[Published, ...]:
 
 
 def read(text: str, place: str) -> tuple[Published, ...]:
-    """The tables in the text of a file.
+    """Return the tables in the text of a file.
 
     Each `[[table]]` holds `title`, `source`, `profile`, `columns`, `metrics`, `rows` and `notes`; a row holds `kind`
     (chance, human or model, in this order), `name` and `values` in the order of the columns: fractions, or "-" where
@@ -111,7 +111,7 @@ def _faults(table: _Table) -> Iterator[str]:
 
 
 def column(published: Published, member: str) -> Published:
-    """The table reduced to one member of a suite, whose own run names its metrics without the member in front.
+    """Return the table reduced to one member of a suite, whose own run names its metrics without the member in front.
 
     Rows that have no value there go. Of the notes, those stay that are about these columns, or about no column: a note
     that begins with headings and a colon ("Mat, Trk: …") is about these.

@@ -1,4 +1,4 @@
-"""From a benchmark's name to its declaration."""
+"""The registry of benchmarks: name to declaration."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MANIFEST = "benchmark.json"
 
 
 def names() -> list[str]:
-    """Every benchmark that can be run, third parties' included."""
+    """Return every benchmark that can be run, third parties' included."""
     families = [name for module in FAMILIES.values() for name in import_module(module).names()]
     others = sorted(point.name for point in entry_points(group=GROUP) if point.name not in BUILT_IN)
     return [*BUILT_IN, *families, *others]
@@ -77,7 +77,10 @@ def is_built_set(name: str) -> bool:
 
 
 def lasting(name: str) -> str:
-    """The name under which a run finds its benchmark again from any folder: a built set's by its absolute path."""
+    """Return the name under which a run finds its benchmark again from any folder.
+
+    A built set's by its absolute path.
+    """
     return str(Path(name).absolute()) if is_built_set(name) else name
 
 
@@ -113,13 +116,19 @@ def find(name: str) -> Benchmark:
 
 
 def near(name: str) -> list[str]:
-    """Names that may have been meant, whatever the capitals and hyphens: other harnesses write VSI-Bench or MMSIBench_circular."""
+    """Return the names that may have been meant, whatever the capitals and hyphens.
+
+    Other harnesses write VSI-Bench or MMSIBench_circular.
+    """
     known = {_plain(known_name): known_name for known_name in names()}
     return spelled(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
 
 
 def spelled(name: str) -> list[str]:
-    """Names that are `name` but for capitals, hyphens and an ending: MMSIBench_circular is mmsi-bench, MMBench is none."""
+    """Return the names that are `name` but for capitals, hyphens and an ending.
+
+    MMSIBench_circular is mmsi-bench, MMBench is none.
+    """
     known = {_plain(known_name): known_name for known_name in names()}
     word = _plain(name)
     if word in known:
@@ -133,7 +142,7 @@ def _plain(name: str) -> str:
 
 
 def _loaded(load: Callable[[], Any], name: str) -> Any:
-    """What an import gives; an exception out of the user's module names the file and line. Raises PluginError."""
+    """Return the imported object; an exception in the user's module becomes a PluginError with file and line."""
     try:
         return load()
     except Exception as error:

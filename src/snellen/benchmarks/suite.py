@@ -15,12 +15,12 @@ from snellen.types import Metric, Sample, Score
 
 
 def member_name(suite: str, member: Benchmark) -> str:
-    """A member's short name within its suite: `digits` for `chart/digits` in `chart`."""
+    """Return a member's short name within its suite: `digits` for `chart/digits` in `chart`."""
     return member.name.removeprefix(f"{suite}/")
 
 
 def by_member(members: Mapping[str, Benchmark]) -> Summary:
-    """A summary of `accuracy` over all rows, then every member's own metrics as `<member>/<metric>`."""
+    """Return a summary of `accuracy` over all rows, then every member's own metrics as `<member>/<metric>`."""
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
         metrics = [mean("accuracy", scores)]
@@ -45,7 +45,7 @@ def suite(
     published: Sequence[Published] = (),
     exports: Mapping[str, Exporter] | None = None,
 ) -> Benchmark:
-    """One benchmark out of several.
+    """Return one benchmark out of several.
 
     Its samples are the members' in order. Ids and groups get the member's short name in front, and `meta["task"]`
     says which member a sample is from; that is also how a reply finds its scorer. A profile is offered where all

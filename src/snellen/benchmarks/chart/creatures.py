@@ -46,7 +46,7 @@ class Drawing:
     guide: str
 
     def image(self, name: str, draw: Callable[[Stream], Canvas]) -> Image:
-        """A picture that `draw` makes from the stream of its name, once it is read."""
+        """Return a picture that `draw` makes from the stream of its name, once it is read."""
         dials = ",".join(str(value) for value in structs.astuple(self.dials))
         key = f"{NAME}@{VERSION}/{self.seed}/{name}/{self.size}/{dials}"
         return Image(Drawn(key, partial(_png, draw, ("chart", self.seed, name))))
@@ -92,13 +92,13 @@ def siblings(who: Creature, level: str, stream: Stream, place: int) -> list[str]
 
 
 def arranged(right: str, others: Sequence[str], place: int) -> list[str]:
-    """The options with the right one at `place`, modulo their number."""
+    """Return the options with the right one at `place`, modulo their number."""
     at = place % (len(others) + 1)
     return [*others[:at], right, *others[at:]]
 
 
 def wrong(who: Creature, level: str, stream: Stream) -> str:
-    """A false value for a truth question: a sibling at that level, or another value of the attribute."""
+    """Return a false value for a truth question: a sibling at that level, or another value of the attribute."""
     if level in world.ATTRIBUTES:
         return stream.pick([value for value in world.ATTRIBUTES[level] if value != who.name(level)])
     field = _FIELDS[world.LEVELS.index(level)]
@@ -106,7 +106,7 @@ def wrong(who: Creature, level: str, stream: Stream) -> str:
 
 
 def number_of(level: str) -> int:
-    """How many values a level or attribute has."""
+    """Return the number of values of a level or attribute."""
     return {"class": 3, "genus": 9, "species": 27}.get(level) or len(world.ATTRIBUTES[level])
 
 
@@ -129,7 +129,7 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
 def sample(
     name: str, group: str, media: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = ""
 ) -> Sample:
-    """One question of the chart; `cell` is the figure that it counts for."""
+    """Return one question of the chart; `cell` is the figure that it counts for."""
     meta: Mapping[str, Any] = {
         "task": NAME.split("/")[1],
         "cell": cell,
@@ -142,7 +142,7 @@ def sample(
 
 
 def samples(data: Data) -> Iterator[Sample]:
-    """Every question, in a fixed order; pictures are drawn when they are read.
+    """Yield every question, in a fixed order; pictures are drawn when they are read.
 
     Raises:
         UsageError: an option is unknown or out of range.

@@ -64,7 +64,7 @@ class Canvas:
         return mask
 
     def finished(self, stream: Stream, brightness: int) -> Pixels:
-        """The picture with its brightness (per cent) changed and grain of up to 15 grey levels added."""
+        """Return the picture with its brightness (per cent) changed and grain of up to 15 grey levels added."""
         octets = stream.octets(self.pixels.size).reshape(self.pixels.shape).astype(np.int32)
         grain = (octets & 15) + (octets >> 4) - 15
         lit: NDArray[np.int32] = self.pixels.astype(np.int32) * brightness // 100 + grain

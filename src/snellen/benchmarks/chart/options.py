@@ -1,4 +1,4 @@
-"""What `-o` may set for the chart: how many questions, how large the pictures, how small the differences."""
+"""The chart's options: number of questions, size of images, size of differences."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(data: Data, known: dict[str, str], benchmark: str) -> None:
 
 
 def number(data: Data, name: str, default: int, low: int, high: int) -> int:
-    """An option that is a whole number from low to high.
+    """Return an option that is a whole number from low to high.
 
     Raises:
         UsageError: the value is something else.
@@ -55,7 +55,7 @@ def number(data: Data, name: str, default: int, low: int, high: int) -> int:
 
 
 def flag(data: Data, name: str) -> bool:
-    """An option that is yes or no (default no).
+    """Return an option that is yes or no (default no).
 
     Raises:
         UsageError: the value is something else.
@@ -67,7 +67,7 @@ def flag(data: Data, name: str) -> bool:
 
 
 def dials(data: Data) -> Dials:
-    """The difficulty dials; a dial of its own overrides `difficulty`.
+    """Return the difficulty dials; a dial of its own overrides `difficulty`.
 
     Raises:
         UsageError: a value is not a number from 0 to 1.

@@ -64,42 +64,42 @@ def _texts(question: str, options: Sequence[str], right: str) -> Question:
 
 
 def truth(level: str, value: str, form: str, target: bool) -> Question:
-    """Is this the level's (class, species, colour …) value?"""
+    """Ask whether this is the level's (class, species, colour …) value."""
     return _truth(
         f"Is the {level} of this creature {value}?", f"The {level} of this creature is {value}.", form, target
     )
 
 
 def choice(level: str, options: Sequence[str], right: str) -> Question:
-    """One of 2 to 4 lettered options."""
+    """Ask for one of 2 to 4 lettered options."""
     return _letters(f"What is the {level} of this creature?", options, right)
 
 
 def choice_text(level: str, options: Sequence[str], right: str) -> Question:
-    """One of 2 to 4 options without letters, to be written out."""
+    """Ask for one of 2 to 4 options without letters, to be written out."""
     return _texts(f"What is the {level} of this creature?", options, right)
 
 
 def short(level: str, right: str, values: int) -> Question:
-    """The name, without options; `values` is how many there are."""
+    """Ask for the name, without options; `values` is the number of names."""
     text = f"What is the {level} of this creature? Answer with the name."
     return Question(text, right, "short", "name", 1 / values)
 
 
 def legs(right: int) -> Question:
-    """The number of a part."""
+    """Ask for the number of legs."""
     return Question("How many legs does this creature have? Answer with a number.", right, "count", "number", 1 / 3)
 
 
 def count(right: int, largest: int) -> Question:
-    """The number of creatures in a scene of 1 to `most`."""
+    """Ask for the number of creatures in a scene of 1 to `largest`."""
     return Question(
         "How many creatures are in this picture? Answer with a number.", right, "count", "number", 1 / largest
     )
 
 
 def same(level: str, pictures: int, form: str, target: bool) -> Question:
-    """Whether two to four pictures agree at a level."""
+    """Ask whether two to four images agree at a level."""
     noun = f"creatures of the same {level}"
     if pictures == 2:
         return _truth(f"Do these pictures show {noun}?", f"These pictures show {noun}.", form, target)
@@ -107,18 +107,18 @@ def same(level: str, pictures: int, form: str, target: bool) -> Question:
 
 
 def grouping(level: str, options: Sequence[str], right: str) -> Question:
-    """Which of three pictures agree at a level, or none."""
+    """Ask which of three images agree at a level, or none."""
     return _letters(f"Which pictures show creatures of the same {level}?", options, right)
 
 
 def relation_truth(axis: str, side: int, first: str, second: str, target: bool) -> Question:
-    """Whether the creature of colour `first` is on that side (index into AXES) of the one of colour `second`."""
+    """Ask whether the creature of colour `first` is on that side (index into AXES) of the one of colour `second`."""
     text = f"{_depth(axis)}Is the {first} creature {AXES[axis][side]} the {second} one? {YES_NO}"
     return Question(text, target, "truth", "yes/no", 0.5)
 
 
 def relation(axis: str, side: int, first: str, second: str) -> Question:
-    """On which side of the second creature the first one is."""
+    """Ask on which side of the second creature the first one is."""
     words = [phrase.split()[0] for phrase in AXES[axis]]
     first_side, second_side = AXES[axis]
     if axis == "vertical":
@@ -133,32 +133,32 @@ def _depth(axis: str) -> str:
 
 
 def motion_truth(direction: str, target: bool) -> Question:
-    """Whether the creature moves in that direction."""
+    """Ask whether the creature moves in that direction."""
     text = f"Does the creature move {direction}? {YES_NO}"
     return Question(text, target, "truth", "yes/no", 0.5)
 
 
 def motion(options: Sequence[str], right: str, form: str) -> Question:
-    """Where the creature moves, by letter or by text."""
+    """Ask for the direction of a move, by letter or by text."""
     ask = _letters if form == "letter" else _texts
     return ask("Which way does the creature move?", options, right)
 
 
 def digit(right: int) -> Question:
-    """Which digit it is."""
+    """Ask which digit it is."""
     return Question("Which digit is this? Answer with a number.", float(right), "number", "number", 0.1)
 
 
 def digit_truth(value: int, form: str, target: bool) -> Question:
-    """Is it this digit?"""
+    """Ask whether it is this digit."""
     return _truth(f"Is this digit a {value}?", f"This digit is a {value}.", form, target)
 
 
 def digit_choice(options: Sequence[str], right: str) -> Question:
-    """Which of four digits it is."""
+    """Ask which of four digits it is."""
     return _letters("Which digit is this?", options, right)
 
 
 def digit_same(form: str, target: bool) -> Question:
-    """Whether two scans show the same digit."""
+    """Ask whether two scans show the same digit."""
     return _truth("Do these pictures show the same digit?", "These pictures show the same digit.", form, target)

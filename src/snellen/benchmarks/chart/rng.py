@@ -24,19 +24,19 @@ class Stream:
         self._bits = np.random.PCG64(int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "little"))
 
     def below(self, n: int) -> int:
-        """An integer from 0 to n - 1. The bias of the modulo is under n / 2**64."""
+        """Return an integer from 0 to n - 1. The bias of the modulo is under n / 2**64."""
         return int(self._bits.random_raw()) % n
 
     def between(self, low: int, high: int) -> int:
-        """An integer from low to high, both included."""
+        """Return an integer from low to high, both included."""
         return low + self.below(high - low + 1)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Return one of the items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in another order (Fisher and Yates)."""
+        """Return the items in another order (Fisher and Yates)."""
         out = list(items)
         for last in range(len(out) - 1, 0, -1):
             other = self.below(last + 1)

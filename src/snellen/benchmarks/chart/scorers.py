@@ -1,4 +1,4 @@
-"""How the chart's replies are scored: `strict` reads them with care, `exact` compares them as a naive harness does."""
+"""Scorers of the chart: `strict` uses careful extractors, `exact` compares as a naive harness does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CELLS = (
 
 
 def expected(sample: Sample) -> str:
-    """The gold answer in the form that the question asks for."""
+    """Return the gold answer in the form that the question asks for."""
     if sample.kind == "truth":
         words = ("yes", "no") if sample.meta["form"] == "yes/no" else ("t", "f")
         return words[0] if sample.target else words[1]
@@ -38,7 +38,10 @@ def expected(sample: Sample) -> str:
 
 
 def strict(sample: Sample, reply: str) -> Score:
-    """The answer that a careful reader finds in the reply; a reply that names none, or two, is wrong and says why."""
+    """Return the answer that a careful reader finds in the reply.
+
+    A reply that names none, or two, is wrong and says why.
+    """
     question = sample.prompt.parts[-1].text  # type: ignore[union-attr]
     reading = read(
         sample.kind,

@@ -50,7 +50,7 @@ BODY, CREST, BELT, EYE, LEG = 1, 2, 3, 4, 5
 
 
 class Dials(Struct, frozen=True):
-    """How small each difference is, in thousandths: 0 is the plain chart, 1000 leaves no difference at all.
+    """The size of each difference, in thousandths: 0 is the plain chart, 1000 leaves no difference at all.
 
     `taxa` is the contrast of the marks that tell class, genus and species; `colour` that of the bodies; `shape` bends
     every body towards a disc; `size` draws the sizes together; `texture` fades it; `count` lets the bodies' sizes
@@ -69,7 +69,7 @@ class Dials(Struct, frozen=True):
 
 
 class Creature(Struct, frozen=True):
-    """What a creature is, as indices into the tables above."""
+    """A creature, as indices into the tables above."""
 
     klass: int
     genus: int
@@ -82,7 +82,7 @@ class Creature(Struct, frozen=True):
     background: int
 
     def name(self, level: str) -> str:
-        """What the creature is called at a level, or its attribute of that name."""
+        """Return the creature's name at a level, or its attribute of that name."""
         genus = GENERA[self.klass][self.genus]
         return {
             "class": CLASSES[self.klass],
@@ -96,7 +96,7 @@ class Creature(Struct, frozen=True):
 
 
 def creature(stream: Stream, taxon: int | None = None) -> Creature:
-    """A creature at random; `taxon` (0 to 26) fixes class, genus and species."""
+    """Return a creature at random; `taxon` (0 to 26) fixes class, genus and species."""
     taxon = stream.below(27) if taxon is None else taxon
     return Creature(
         klass=taxon // 9,
@@ -112,7 +112,7 @@ def creature(stream: Stream, taxon: int | None = None) -> Creature:
 
 
 def blended(colour: Colour, other: Colour, thousandths: int) -> Colour:
-    """The colour, moved towards the other by so many thousandths of the way."""
+    """Return the colour, moved towards the other by so many thousandths of the way."""
     red, green, blue = (a + (b - a) * thousandths // 1000 for a, b in zip(colour, other, strict=True))
     return red, green, blue
 
@@ -138,7 +138,7 @@ def _body(canvas: Canvas, who: Creature, cx: int, cy: int, radius: int, dials: D
 
 
 def portrait(who: Creature, stream: Stream, size: int, dials: Dials) -> Canvas:
-    """One creature, large, with all its parts, drawn on a canvas [size, size]."""
+    """Return one creature, large, with all its parts, drawn on a canvas [size, size]."""
     canvas = Canvas(size, BACKGROUNDS[who.background])
     middle = _RADII[1]
     radius = (middle + (_RADII[who.size] - middle) * (1000 - dials.size) // 1000) * stream.between(960, 1040) // 1000
@@ -203,7 +203,7 @@ DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 
 
 def walk(stream: Stream, direction: str, frames: int, dials: Dials) -> list[Placed]:
-    """One body in so many frames, moving on by a sixth of the side a frame (less with the dial `motion`)."""
+    """Return one body in so many frames, moving on by a sixth of the side a frame (less with the dial `motion`)."""
     who, across = creature(stream), stream.between(250, 750)
     step = 170 * (1000 - dials.motion) // 1000
     start = 500 - step * (frames - 1) // 2 + stream.between(-60, 60)
@@ -225,5 +225,5 @@ def scene(placed: list[Placed], background: int, size: int, dials: Dials) -> Can
 
 
 def finished(canvas: Canvas, stream: Stream) -> Pixels:
-    """The picture as it is shown, with a brightness of 86 to 110 per cent and grain: [size, size, 3]."""
+    """Return the picture as it is shown, with a brightness of 86 to 110 per cent and grain: [size, size, 3]."""
     return canvas.finished(stream, stream.between(86, 110))

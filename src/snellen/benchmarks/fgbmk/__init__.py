@@ -68,7 +68,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Benchmark | None:
-    """The benchmark of that name, in any case (`fgbmk/iNat2021/order/choice` too); None where there is none."""
+    """Return the benchmark of that name, in any case (`fgbmk/iNat2021/order/choice` too); None where there is none."""
     lower = name.lower()
     if lower == FAMILY:
         return _whole()
@@ -139,7 +139,7 @@ def _whole() -> Benchmark:
 
 
 def forms() -> list[str]:
-    """The members' names in short: `cub/<class, genus, species>/<kind>`."""
+    """Return the members' names in short: `cub/<class, genus, species>/<kind>`."""
     short_names = []
     for dataset in datasets().values():
         levels = ", ".join(level.name for level in dataset.levels)
@@ -150,7 +150,7 @@ def forms() -> list[str]:
 
 
 def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
-    """Member's name to files, of those that are there and that the options choose.
+    """Return member's name to files, of those that are there and that the options choose.
 
     Raises:
         UsageError: an option names what there is not, or no data was given.

@@ -1,4 +1,4 @@
-"""What FG-BMK's human-oriented track holds: data sets, levels, kinds of question, and what their files are called."""
+"""The catalogue of FG-BMK's human-oriented track: data sets, levels, kinds of question, and names of their files."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ class Member(Struct, frozen=True):
 
     @property
     def ask(self) -> str:
-        """What the file measures: `hierarchy`, `bias` or `attribute`."""
+        """The measured ability: `hierarchy`, `bias` or `attribute`."""
         return {BIAS: "bias", ATTRIBUTES: "attribute"}.get(self.level, "hierarchy")
 
 
 @cache
 def catalogue() -> Catalogue:
-    """The contents of catalogue.toml."""
+    """Return the contents of catalogue.toml."""
     return msgspec.convert(tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text("utf-8")), Catalogue)
 
 
 @cache
 def datasets() -> dict[str, DataSet]:
-    """Name to data set."""
+    """Return name to data set."""
     return {dataset.name: dataset for dataset in catalogue().dataset}
 
 
 @cache
 def members() -> dict[str, Member]:
-    """Name to member, in the order in which they are asked."""
+    """Return name to member, in the order in which they are asked."""
     every_member = []
     for dataset in catalogue().dataset:
         for depth, level in enumerate(dataset.levels):
@@ -118,13 +118,15 @@ def _facts(level: Level) -> tuple[int | None, int | None, bool]:
 
 @cache
 def suites() -> tuple[str, ...]:
-    """What --suite takes: every level, `bias`, `attributes`, `all`."""
+    """Return the values of --suite: every level, `bias`, `attributes`, `all`."""
     return (*dict.fromkeys(member.level for member in members().values()), "all")
 
 
 @cache
 def of_path(name: str) -> Member | None:
-    """The member whose file a path is, by its last parts and their released spelling; None where it is no file of ours.
+    """Return the member whose file a path is, by its last parts and their released spelling.
+
+    None where it is no file of ours.
 
     >>> of_path("x/hierarchical_granularity_recognition/cub/class/class_question_true_flase.jsonl").name
     'cub/class/truth'
@@ -146,7 +148,7 @@ def of_path(name: str) -> Member | None:
 
 
 def released_name(member: Member) -> str:
-    """Where the released tree has a member's file, from `hierarchical_granularity_recognition/` or its like on."""
+    """Return a member's path in the released tree, from `hierarchical_granularity_recognition/` or its like on."""
     folder = datasets()[member.dataset].folder
     if member.level == BIAS:
         return f"knowledge_bias_estimation/{folder}/questions_true_false_all_class.jsonl"

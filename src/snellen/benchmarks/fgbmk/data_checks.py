@@ -1,4 +1,4 @@
-"""What is odd about a file of questions, told before anybody relies on a figure that it gives; and its digest."""
+"""Checks of a file of questions, reported before its scores are used; and its digest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMED = 3
 
 
 def size(files: Sequence[Found]) -> int:
-    """How many questions files hold: lines that are not blank."""
+    """Count the questions of files: lines that are not blank."""
     return sum(1 for file in files for line in _lines(file) if line.strip())
 
 
@@ -32,7 +32,7 @@ def _lines(file: Found) -> Iterator[bytes]:
 
 
 def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
-    """One line for each thing that is odd: counts that differ from the known ones, rows that cannot be asked, images
+    """Return one line a warning: counts that differ from the known ones, rows that cannot be asked, images
     that are not there (64 spread over the file are looked for, no more).
     """
     rows = 0

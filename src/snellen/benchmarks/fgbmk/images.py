@@ -1,4 +1,4 @@
-"""Where the images of a data set are: looked for when they are read, and never before.
+"""Images of a data set, which are looked for when they are read, and never before.
 
 A question file names up to 117,000 images, and most commands read none of them.
 """
@@ -24,7 +24,7 @@ MOST_TOPS = 40
 
 
 class Pictures(Protocol):
-    """Where the images of a data set are looked for."""
+    """A finder of a data set's images."""
 
     @property
     def place(self) -> str: ...
@@ -59,7 +59,7 @@ class Picture(Struct, frozen=True):
         return self.located().read()
 
     def open(self) -> IO[bytes]:
-        """The image as a stream. Raises DataError as `read`."""
+        """Return the image as a stream. Raises DataError as `read`."""
         return stream(self.located())
 
     def located(self) -> Blob:
@@ -79,7 +79,7 @@ class Shelf:
         return f"{self.label or 'no images'}:{self.dataset}"
 
     def find(self, image: str, at: str) -> Blob:
-        """An image, to be read; an Unreadable that names file and line where it cannot be had.
+        """Return an image, to be read; an Unreadable that names file and line where it cannot be had.
 
         Args:
             image: path relative to the data set's root.
@@ -126,7 +126,7 @@ def _shelf(dataset: str, name: str, process: int) -> Shelf:
 
 
 def shelf(dataset: str, data: Data) -> Shelf:
-    """Where the images of a data set are: under --images, else beside the questions in a --data folder or archive.
+    """Return the images of a data set: under --images, else beside the questions in a --data folder or archive.
 
     Raises:
         DataError: --images is no path, or cannot be fetched.
@@ -162,7 +162,7 @@ def _named(dataset: str, folder: Path, *, only_archives: bool = False) -> list[P
 
 
 def _prefixes(tree: Tree) -> list[str]:
-    """What may stand before an image's path: nothing, or one folder that somebody put on top."""
+    """Return the prefixes of image paths to try: none, and one folder on top."""
     if isinstance(tree, FolderTree):
         with os.scandir(tree.path) as entries:
             tops = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())

@@ -34,7 +34,7 @@ PEEKED = 20
 
 
 def of_member(member: Member) -> ResultReader:
-    """The reader of prediction rows that answer one file of questions."""
+    """Return the reader of prediction rows that answer one file of questions."""
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
         return _answered(member, path, data, problems) if is_authors(path) else None
@@ -43,7 +43,7 @@ def of_member(member: Member) -> ResultReader:
 
 
 def of_all(path: Path, data: Data, problems: Problems) -> Answered | None:
-    """Of a run over several files there is no such table: rows do not say which file they answer.
+    """Refuse the authors' rows for a run over several files: rows do not say which file they answer.
 
     Raises:
         UsageError: the rows are the authors'.
@@ -57,7 +57,7 @@ def of_all(path: Path, data: Data, problems: Problems) -> Answered | None:
 
 
 def is_authors(path: Path) -> bool:
-    """Whether a file holds the demos' prediction rows."""
+    """Return True if a file holds the demos' prediction rows."""
     if not path.is_file() or path.suffix.lower() not in ENDINGS:
         return False
     names: set[str] = set()
@@ -123,7 +123,7 @@ def write(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, st
 
 
 def row(sample: Sample, record: Record) -> dict[str, Any]:
-    """One prediction row. `category` is null where the question had none."""
+    """Return one prediction row. `category` is null where the question had none."""
     question_id, image, category = sample.meta["row"]
     return {
         "question_id": question_id,

@@ -1,4 +1,4 @@
-"""From what the user gives as --data to the question files of FG-BMK: a folder, an archive, one file, or the hub.
+"""The question files of FG-BMK in --data: a folder, an archive, one file, or the hub.
 
 The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). A
 folder is searched for files by name, and folders of images are not entered.
@@ -45,7 +45,7 @@ class Found(Struct, frozen=True):
 
 
 def files(data: Data) -> dict[str, tuple[Found, ...]]:
-    """Member's name to its files, for every member that the data has, in the order of the catalogue's files.
+    """Return member's name to its files, for every member that the data has, in the order of the catalogue's files.
 
     All but attributes have one file each; of copies the one under the fewest folders counts.
 

@@ -19,7 +19,7 @@ OFFICIAL = "official"
 
 
 def of_member(scores: Scores, profile: str) -> list[Metric]:
-    """The metrics of one file's questions, and what a diagnosis by class, template and taxonomy finds."""
+    """Return the metrics of one file's questions, and what a diagnosis by class, template and taxonomy finds."""
     return [*headline(scores, profile), *_attributes(scores), *diagnosis(scores)]
 
 
@@ -49,7 +49,7 @@ def headline(scores: Scores, profile: str) -> list[Metric]:
 
 
 def image_accuracy(scores: Scores) -> Metric:
-    """The share of images whose questions are all answered right, as the authors aggregate: each file by itself.
+    """Return the share of images whose questions are all answered right, as the authors aggregate: each file by itself.
 
     An image counts once for each file that asks about it. Chance is the mean over images of the product of the chances
     of their questions: a constant answer to knowledge-bias questions gets every image wrong.
@@ -85,7 +85,7 @@ def _codes(scores: Scores, name: str) -> NDArray[np.int64]:
 
 
 def _attributes(scores: Scores) -> Iterator[Metric]:
-    """Each attribute, and each group as the unweighted mean of its attributes, as the papers report them."""
+    """Yield each attribute, and each group as the unweighted mean of its attributes, as the papers report them."""
     rows = scores.where(ask="attribute")
     for group, part in rows.by("attribute_group"):
         yield macro_mean(f"attributes/{group}", part, "attribute")

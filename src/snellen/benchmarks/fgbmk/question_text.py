@@ -1,4 +1,4 @@
-"""What the text of a question says: its options, the class that it asks about, and which of the templates it was made of.
+"""A parser of question texts: options, the class that is asked about, and the template.
 
 Source: the released question files; the forms are in catalogue.toml.
 """
@@ -60,7 +60,7 @@ def _noun() -> str:
 
 @lru_cache(maxsize=8_192)
 def asked(text: str) -> str:
-    """The class that a yes/no question asks about; empty where the text has none of the known forms.
+    """Return the class that a yes/no question asks about; empty where the text has none of the known forms.
 
     >>> asked("Is the aves species in this photo a american crow? Answer with yes or no.")
     'american crow'
@@ -70,13 +70,16 @@ def asked(text: str) -> str:
 
 
 def attribute(text: str) -> tuple[str, str]:
-    """The attribute that a question about a bird asks for (`wing color`), and the value it asks about (empty: none)."""
+    """Return the attribute that a question about a bird asks for (`wing color`), and the value it asks about (empty.
+
+    None).
+    """
     match = _ATTRIBUTE.search(text)
     return (match[1].strip().lower(), match[2].strip()) if match else ("", "")
 
 
 def group(attribute: str) -> str:
-    """The group of an attribute, by its last word: color, pattern, shape, length or size; empty for others."""
+    """Return the group of an attribute, by its last word: color, pattern, shape, length or size; empty for others."""
     return GROUPS.get(attribute.rpartition(" ")[2], "shape" if attribute == "overall shape" else "")
 
 
@@ -88,7 +91,7 @@ def _stems(kind: Kind) -> tuple[re.Pattern[str], ...]:
 
 @lru_cache(maxsize=8_192)
 def stem(kind: Kind, text: str) -> str:
-    """The number of the template, from 1; `other` where the text has none of the known forms."""
+    """Return the number of the template, from 1; `other` where the text has none of the known forms."""
     for number, form in enumerate(_stems(kind), 1):
         if form.match(text):
             return str(number)

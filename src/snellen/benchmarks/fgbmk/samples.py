@@ -31,7 +31,7 @@ MOST_IDS = 1 << 27
 
 
 class Context(Struct):
-    """What the rows of one file have in common.
+    """The data that the rows of one file share.
 
     Attributes:
         member: the file's.
@@ -55,13 +55,13 @@ class Context(Struct):
 
 
 def samples(member: Member, data: Data) -> Iterator[Sample]:
-    """All questions of a member, in the order of its files."""
+    """Yield all questions of a member, in the order of its files."""
     for file in locate.of_member(member, data):
         yield from of_file(file, data, locate.of_member)
 
 
 def of_file(file: Found, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
-    """The questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
+    """Yield the questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
     context = prepare(file, data, images.shelf(file.member.dataset, data))
     ids = Ids()
     asked_now = (make(context, line, row, ids) for line, row in locate.rows(file))
@@ -69,7 +69,10 @@ def of_file(file: Found, data: Data, sibling: Any = locate.of_member) -> Iterato
 
 
 def named(file: Found, about: str) -> list[str]:
-    """The classes that a file's questions name or ask for; of attribute questions the values of one attribute."""
+    """Return the classes that a file's questions name or ask for.
+
+    Of attribute questions the values of one attribute.
+    """
     names: set[str] = set()
     for _, row in locate.rows(file):
         if isinstance(row, DataError) or not isinstance(row.get("text"), str):
@@ -85,7 +88,7 @@ def named(file: Found, about: str) -> list[str]:
 
 
 def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Context:
-    """What is needed before the first row: true classes, taxonomy and class names, where the rows do not bring them."""
+    """Prepare the true classes, taxonomy and class names of a file, where its rows do not bring them."""
     member = file.member
     labels: Mapping[int, str] = {}
     if data is not None and member.ask == "hierarchy" and member.kind == "truth":
@@ -109,7 +112,9 @@ def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Contex
 
 
 def _labels(question_file: Found, data: Data) -> Mapping[int, str]:
-    """Hash of image to true class, from the choice file of the same level; empty where the rows say it themselves.
+    """Return the hash of image to true class, from the choice file of the same level.
+
+    Empty where the rows say it themselves.
 
     The file is read only if the first row's category says nothing and the path of its image does not either. 64-bit
     hashes, since paths are long: 8,580 images of the largest such file take 2 MB.
@@ -145,13 +150,13 @@ def _images(file: Found) -> Iterator[str]:
 
 
 class Ids:
-    """Which question ids a file has used: a bit each, so that a million take 125 kB."""
+    """The question ids that a file has used: a bit each, so that a million take 125 kB."""
 
     def __init__(self) -> None:
         self._used = bytearray()
 
     def take(self, number: Any, line: int) -> str:
-        """A question's id in its file: its number, or its line where it has none of its own."""
+        """Return a question's id in its file: its number, or its line where it has none of its own."""
         if type(number) is not int or not 0 <= number < MOST_IDS:
             return f"line-{line}"
         at, bit = number >> 3, 1 << (number & 7)
@@ -164,7 +169,7 @@ class Ids:
 
 
 def fault(member: Member, row: Row, options: tuple[str, ...]) -> str:
-    """Why a row cannot be asked and scored; empty where it can."""
+    """Return why a row cannot be asked and scored; empty where it can."""
     for key in ("image", "text", "class"):
         value = row.get(key)
         if not isinstance(value, str) or not value.strip():
@@ -277,7 +282,10 @@ def _place(member: Member, depth: str) -> dict[str, Any]:
 
 
 def _own_label(member: Member, row: Row) -> str:
-    """The true class of a true/false row, as its category or the path of its image says; empty where neither does."""
+    """Return the true class of a true/false row, as its category or the path of its image says.
+
+    Empty where neither does.
+    """
     category, image = row.get("category"), row.get("image")
     if isinstance(category, str) and category not in ("", GENERIC) and category != member.level:
         return category

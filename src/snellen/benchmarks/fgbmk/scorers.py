@@ -24,7 +24,7 @@ _RUN = re.compile(r"[_\-,]+")
 
 
 def normalised(text: str) -> str:
-    """Each run of underscores, hyphens and commas as one space, lower case, without outer white space.
+    """Replace each run of underscores, hyphens and commas by one space; lower the case, strip white space.
 
     Spaces are not collapsed, and apostrophes, slashes, full stops and quotes stay, although a comment of the authors
     promises more.
@@ -36,7 +36,7 @@ _known = lru_cache(maxsize=8_192)(normalised)
 
 
 def correct(gold: str, reply: str) -> bool:
-    """Whether the reply counts as the ground truth.
+    """Return True if the reply counts as the ground truth.
 
     >>> correct("no", "I do not know")
     True
@@ -45,7 +45,7 @@ def correct(gold: str, reply: str) -> bool:
 
 
 def official(sample: Sample, reply: str) -> Score:
-    """Right if the normalised ground truth stands anywhere in the normalised reply.
+    """Score 1 if the normalised ground truth stands anywhere in the normalised reply.
 
     A reply that holds none of the possible answers (yes and no, or the options) is `invalid`, worth 0 as before. The
     answer of a wrong reply is known where it holds exactly one of them.
@@ -64,14 +64,14 @@ def official(sample: Sample, reply: str) -> Score:
 
 
 def gold_text(sample: Sample) -> str:
-    """The ground truth as the files write it."""
+    """Return the ground truth as the files write it."""
     if sample.kind == "truth":
         return "yes" if sample.target else "no"
     return str(sample.options[sample.target] if sample.kind == "choice" else sample.target)
 
 
 def wrong(sample: Sample, answer: str) -> Mapping[str, str]:
-    """What is told of a wrong answer: its class, and how near it stands to the true one."""
+    """Return the detail of a wrong answer: its class, and its kinship to the true one."""
     answer = answer.lower()
     detail = {"answer": answer}
     if sample.kind == "truth":
@@ -95,7 +95,7 @@ ECHO = "only repeats the question"
 
 
 def strict(sample: Sample, reply: str) -> Score:
-    """Right if the one answer that the reply gives is the true one; no answer, or two, is invalid and worth 0."""
+    """Score 1 if the one answer that the reply gives is the true one; no answer, or two, is invalid and worth 0."""
     question = prompt_question(sample)
     text = without_echo(reply, question)
     if not text:
@@ -112,12 +112,12 @@ def strict(sample: Sample, reply: str) -> Score:
 
 
 def prompt_question(sample: Sample) -> str:
-    """The text of the question."""
+    """Return the text of the question."""
     return next((part.text for part in reversed(sample.prompt.parts) if isinstance(part, Text)), "")
 
 
 def without_echo(reply: str, question: str) -> str:
-    """The reply without the question, which some models repeat; empty where it is nothing else."""
+    """Return the reply without the question, which some models repeat; empty where it is nothing else."""
     reply = reply.strip()
     if len(question) < 12 or len(reply) < len(question):
         return reply
@@ -155,7 +155,7 @@ def _choice(sample: Sample, text: str, question: str) -> Score:
 
 
 def _option(reply: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
-    """The one option that a reply names by its text, or why there is none."""
+    """Return the one option that a reply names by its text, or why there is none."""
     text = _LETTERED.sub("", reply)
     apart = take_apart(text)
     named = names.named("\n".join([apart.text, *apart.boxes]))
@@ -176,12 +176,12 @@ def _option(reply: str, question: str, options: Sequence[str], names: Names) -> 
 
 
 def _like_a_letter(option: str) -> bool:
-    """Whether a name has a word that could be taken for an option's letter or place: F-15, T 6, 707-320."""
+    """Return True if a word of a name could be taken for an option's letter or place: F-15, T 6, 707-320."""
     return any(len(word) == 1 or word.isdigit() for word in tokens(option))
 
 
 def _by_words(text: str, question: str, options: Sequence[str], names: Names) -> tuple[str | None, str | None]:
-    """As `_option`, with a word in place of every name, so that the B of B-52 is never read as the second option."""
+    """Read as `_option`, with a word in place of every name, so that the B of B-52 is never the second option."""
     words = dict(zip(options, _WORDS, strict=False))
     asked_about = names.replaced(question, words)
     reading = read("choice_text", names.replaced(text, words), question=asked_about, options=list(words.values()))
@@ -217,7 +217,7 @@ def _short(sample: Sample, text: str, question: str) -> Score:
 
 
 def _listed(text: str, names: Names) -> list[str]:
-    """The classes of a reply that lists several and says nothing else: `rook, fish crow`."""
+    """Return the classes of a reply that lists several and says nothing else: `rook, fish crow`."""
     named = names.named(text)
     return named if len(named) > 1 and _BETWEEN.fullmatch(names.replaced(text, dict.fromkeys(named, " "))) else []
 

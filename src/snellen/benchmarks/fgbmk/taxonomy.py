@@ -1,4 +1,4 @@
-"""Where a class stands above others: iNat's taxonomy from its folders' names, CUB's from its names' last words.
+"""Taxonomies of two data sets: iNat's from its folders' names, CUB's from its names' last words.
 
 CUB's "genus" is not taxonomic: it is the last word of the English name (`warbler`), and "will" and "widow" are genera.
 """
@@ -15,7 +15,7 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 
 
 def known(dataset: str) -> bool:
-    """Whether classes of a data set have ancestors."""
+    """Return True if classes of a data set have ancestors."""
     return dataset in (CUB, INAT)
 
 
@@ -48,7 +48,7 @@ def _ranks(image: str) -> tuple[str, ...]:
 
 
 def label(dataset: str, image: str, level: str) -> str:
-    """The true class of an image at a level, as its path tells; empty where it does not.
+    """Return the true class of an image at a level, as its path tells; empty where it does not.
 
     Verified on the released files: equal to the ground truth of every choice question of cub and iNat.
     """
@@ -65,7 +65,7 @@ def label(dataset: str, image: str, level: str) -> str:
 
 
 def path(dataset: str, image: str, name: str, depth: int) -> str:
-    """Ancestors and class from coarse to fine, joined by ` > `; empty where the data set has no taxonomy.
+    """Return the ancestors and class from coarse to fine, joined by ` > `; empty where the data set has no taxonomy.
 
     Args:
         dataset: as in its benchmarks' names.
@@ -98,6 +98,6 @@ def paths(images: Iterable[str], depth: int) -> dict[str, str]:
 
 
 def depth_of(dataset: str, level: str) -> int:
-    """How many levels of a data set are coarser than this one; its finest for `bias`."""
+    """Count the levels of a data set that are coarser than this one; for `bias` than its finest."""
     names = [known_level.name for known_level in datasets()[dataset].levels]
     return names.index(level) if level in names else len(names) - 1

@@ -1,4 +1,4 @@
-"""Which field of a manifest's row holds what: a table of candidates, and values read by it. The names are data."""
+"""The fields of a manifest's row: a table of candidate names, and values read by it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHINESE = re.compile("[\u3400-\u9fff]")
 
 
 class Expected(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many of each a whole benchmark has; None: not known, and not compared."""
+    """Counts of the whole benchmark; None: not known, and not compared."""
 
     samples: int | None = None
     domains: int | None = None
@@ -49,18 +49,18 @@ class Fields(Struct, frozen=True, forbid_unknown_fields=True):
     expected: Expected = Expected()
 
     def first(self, row: Row, field: str) -> Any:
-        """The value of the first candidate that the row has and that is not empty; None where there is none."""
+        """Return the value of the first candidate that the row has and that is not empty; None where there is none."""
         return next(self.all(row, field), None)
 
     def all(self, row: Row, field: str) -> Iterator[Any]:
-        """The values of every candidate that the row has."""
+        """Yield the values of every candidate that the row has."""
         for name in self.fields.get(field, ()):
             value = _at(row, name)
             if value is not None and value != "" and value != [] and value != {}:
                 yield value
 
     def spelled(self, field: str, text: str) -> str:
-        """The text as the map spells it."""
+        """Return the text as the map spells it."""
         plain = plain_letters(text)
         for meaning, spellings in self.values.get(field, {}).items():
             if plain in (plain_letters(meaning), *map(plain_letters, spellings)):
@@ -74,7 +74,7 @@ def built_in() -> Fields:
 
 
 def read(path: Path | None) -> Fields:
-    """The map of the package, or one of the user's own, laid over it.
+    """Return the map of the package, or one of the user's own, laid over it.
 
     Raises:
         UsageError: the file cannot be read, is no such map, or names a thing that nobody asks for.
@@ -127,12 +127,18 @@ def _at(row: Row, name: str) -> Any:
 
 
 def text(value: Any, language: str = "") -> str:
-    """One text: that of a language where the value has one for each, the first of a list; empty for what is no text."""
+    """Return one text: that of a language where the value has one for each, the first of a list.
+
+    Empty for what is no text.
+    """
     return next(texts(value, language), "")
 
 
 def texts(value: Any, language: str = "") -> Iterator[str]:
-    """Every text in a value, without white space around it; of an object with one a language, that language's first."""
+    """Yield every text in a value, without white space around it.
+
+    Of an object with one a language, that language's first.
+    """
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, (str, int, float)):
@@ -147,7 +153,7 @@ def texts(value: Any, language: str = "") -> Iterator[str]:
 
 
 def _text_members(value: Mapping[str, Any], language: str) -> list[str]:
-    """The members of an object that are texts: one a language, or the one that says so, or all there are."""
+    """Return the members of an object that are texts: one a language, or the one that says so, or all there are."""
     spoken = [name for name in value if name.lower().replace("_", "-").partition("-")[0] in ("en", "zh", "cn")]
     named = spoken or [name for name in ("text", "name", "value", "answer", "url") if name in value][:1] or list(value)
     return sorted(named, key=lambda name: name != language)

@@ -43,7 +43,7 @@ class Picture(Struct, frozen=True):
             raise self._neutral(error) from None
 
     def open(self) -> IO[bytes]:
-        """The picture as a stream. Raises DataError as `read`."""
+        """Return the picture as a stream. Raises DataError as `read`."""
         try:
             return stream(self.tree.blob(self.name))
         except DataError as error:
@@ -57,7 +57,7 @@ class Picture(Struct, frozen=True):
 
 
 def row_images(value: Any, tree: Tree, manifest: str, at: str) -> list[Blob]:
-    """The pictures of a row, in order.
+    """Return the pictures of a row, in order.
 
     Args:
         value: what the row's field for the image holds: a path, an object with one, or a list of these.
@@ -87,7 +87,7 @@ def members(value: Any, tree: Tree, manifest: str) -> list[tuple[str, Blob]]:
 
 
 def _paths(value: Any) -> Any:
-    """What of a value is paths: of an object the member that says so."""
+    """Return the paths in a value: of an object the member that holds them."""
     if isinstance(value, Mapping):
         return next((value[name] for name in ("path", "file_name", "image", "url") if name in value), None)
     return [_paths(item) for item in value] if isinstance(value, list) else value
@@ -108,7 +108,10 @@ def _image(name: str, tree: Tree, manifest: str, at: str) -> Blob:
 
 
 def _member(name: str, tree: Tree, manifest: str) -> str | None:
-    """The picture's name in the tree: beside the manifest or in a folder above it, else wherever one path ends so."""
+    """Return the picture's name in the tree.
+
+    Beside the manifest or in a folder above it, else wherever one path ends so.
+    """
     plain = member_name(name.removeprefix("./"), manifest)
     for folder in PurePosixPath(manifest).parents:
         place = str(folder / plain) if str(folder) != "." else plain

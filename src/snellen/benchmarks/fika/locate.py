@@ -1,4 +1,4 @@
-"""From what the user gives to the rows and pictures of FIKA-Bench: the gated zip, its folder, a manifest, or the hub.
+"""The rows and images of FIKA-Bench in --data: the gated zip, its folder, a manifest, or the hub.
 
 Member names of the zip may hold labels, so none of them stands in a message that a run could write down.
 """
@@ -71,7 +71,7 @@ class Questions:
 
 
 def questions(data: Data) -> Questions:
-    """Where the user's data is; pictures lie under --images where that is given.
+    """Locate the user's data; images lie under --images where that is given.
 
     Raises:
         UsageError: none was given.
@@ -122,7 +122,7 @@ def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> Questions:
 
 
 def _manifests(tree: Tree, wanted: str | None) -> list[str]:
-    """Names of manifests, the one under the fewest folders first."""
+    """Return the names of manifests, the one under the fewest folders first."""
     if wanted is not None:
         return [wanted] if tree.exists(wanted) else []
     names = [name for name in tree.names() if PurePosixPath(name).name.lower() in MANIFESTS and "__MACOSX" not in name]
@@ -130,7 +130,7 @@ def _manifests(tree: Tree, wanted: str | None) -> list[str]:
 
 
 def check_side_file(archive: Path) -> Path | None:
-    """The side file that agrees with the archive: `<name>.zip.sha256`, or `<name>.sha256` as on the hub.
+    """Return the side file that agrees with the archive: `<name>.zip.sha256`, or `<name>.sha256` as on the hub.
 
     Returns:
         Its path; None where there is none.
@@ -163,7 +163,7 @@ def _agree(archive: Path, side: Path) -> None:
 
 
 def _rows(content: bytes, file: str, name: str, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
-    """A list, an object that holds the list, or lines: by what is in it, for a name may be wrong."""
+    """Yield a list, an object that holds the list, or lines: by what is in it, for a name may be wrong."""
     if len(content) > JSON_BYTES:
         raise DataError(f"{file}: larger than {JSON_BYTES:,} bytes", HINT)
     lines = name.lower().endswith((".jsonl", ".ndjson"))

@@ -47,7 +47,7 @@ class Asked(Text, frozen=True, tag="fika"):
 
 
 def samples(data: Data) -> Iterator[Sample]:
-    """One sample a row, in the order of the manifest.
+    """Yield one sample a row, in the order of the manifest.
 
     Raises:
         UsageError: no data was given, or an option's file cannot be used.
@@ -70,12 +70,12 @@ def samples(data: Data) -> Iterator[Sample]:
 
 
 def size(data: Data) -> int | None:
-    """How many rows the manifest has; None where no data is given."""
+    """Count the rows of the manifest; None where no data is given."""
     return None if data.path is None else sum(1 for _ in locate.questions(data).rows(fields_of(data)))
 
 
 def digest(data: Data) -> str:
-    """Over the manifest, the pictures by size and CRC-32, and the map of fields; equal for the zip and its folder.
+    """Return the digest of the manifest, the images by size and CRC-32, and the map of fields.
 
     Raises:
         UsageError, DataError: as `samples`.
@@ -94,7 +94,7 @@ def digest(data: Data) -> str:
 
 
 def notices(data: Data) -> list[str]:
-    """What is odd about the data: counts that differ from the benchmark's, rows and pictures that cannot be used."""
+    """Return warnings about the data: counts that differ from the benchmark's, unusable rows and images."""
     source, known = locate.questions(data), fields_of(data)
     counted: dict[str, set[str]] = {name: set() for name in ("domains", "subcategories", "targets")}
     rows = damaged = renamed = 0
@@ -129,13 +129,13 @@ def notices(data: Data) -> list[str]:
 
 
 def fields_of(data: Data) -> Fields:
-    """The map of fields that the options ask for. Raises UsageError where it cannot be used."""
+    """Return the map of fields that the options ask for. Raises UsageError where it cannot be used."""
     file = data.options.get("fields")
     return columns.read(None if file is None else Path(file))
 
 
 def template_of(data: Data) -> str:
-    """The prompt that the options ask for, with a place for the question.
+    """Return the prompt that the options ask for, with a place for the question.
 
     Raises:
         UsageError: the file cannot be read, or has no place for the question.
@@ -210,7 +210,10 @@ def _question(row: Row, known: Fields, language: str) -> str:
 
 
 def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
-    """The gold answer in each accepted form, once each, the answer itself first; none where the row has no answer."""
+    """Yield the gold answer in each accepted form, once each, the answer itself first.
+
+    None where the row has no answer.
+    """
     forms = set()
     answer = known.first(row, "answer")
     for value in (answer, *known.all(row, "aliases")) if columns.text(answer) else ():
@@ -228,13 +231,13 @@ def _labels(row: Row, known: Fields) -> Iterator[str]:
 
 
 def _id(row: Row, line: int, known: Fields, gold: tuple[str, ...]) -> str:
-    """The row's own id, unless it quotes the answer: ids are written everywhere."""
+    """Return the row's own id, unless it quotes the answer: ids are written everywhere."""
     name = columns.text(known.first(row, "id"))
     return f"row-{line}" if not name or quotes(name, gold) else name
 
 
 def _meta(row: Row, question: str, known: Fields, gold: tuple[str, ...], language: str) -> dict[str, Any]:
-    """What results are broken down by; a value that quotes the answer is left out."""
+    """Return the groups of a sample; a value that quotes the answer is left out."""
     meta = {name: known.spelled(name, columns.text(known.first(row, name), "en")) for name in PARTS}
     meta["language"] = language or meta["language"] or columns.language_of(question)
     return {name: value for name, value in meta.items() if value and not quotes(value, gold)}

@@ -1,4 +1,4 @@
-"""How answers to FIKA-Bench count: by a strict judge alone, and only `correct` counts.
+"""Scorers and metrics of FIKA-Bench: a strict judge alone decides, and only `correct` counts.
 
 The released figures are shares of all 311 samples whose `judge_verdict` is `correct`; a sample without an answer stays
 in the denominator. Verdict classes and wording of the rubric are ours (snellen/scoring/rubrics/fika.toml).
@@ -33,12 +33,12 @@ def _rubric() -> Rubric:
 
 
 def rubric(sample: Sample) -> Rubric:
-    """The rubric of every sample: those that cannot be read stay in the denominator too."""
+    """Return the rubric of every sample: those that cannot be read stay in the denominator too."""
     return _rubric()
 
 
 def judged_text(sample: Sample, reply: str) -> Judged | None:
-    """The data set's question and the answer as it was read; None where the reply has no answer.
+    """Return the data set's question and the answer as it was read; None where the reply has no answer.
 
     Neither the reasoning nor the evidence goes to the judge, nor what we asked around the question.
     """
@@ -50,7 +50,10 @@ def judged_text(sample: Sample, reply: str) -> Judged | None:
 
 
 def unjudged(sample: Sample, reply: str) -> Score:
-    """A reply without an answer is invalid, and worth 0; one with an answer is unscored until a judge has read it."""
+    """Score a reply without an answer 0, as invalid.
+
+    One with an answer is unscored until a judge has read it.
+    """
     parsed = replies.read(reply)
     if not parsed.answer:
         return Score(0.0, None, "invalid", parsed.fault)
@@ -58,13 +61,13 @@ def unjudged(sample: Sample, reply: str) -> Score:
 
 
 def ruled_correct(sample: Sample, answer: str) -> bool:
-    """Whether the answer is the gold answer or an alias: the same letters and digits in order, and nothing else."""
+    """Return True if the answer is the gold answer or an alias: the same letters and digits in order."""
     plain = plain_letters(answer)
     return bool(plain) and plain in map(plain_letters, gold_forms(sample))
 
 
 def summarize(scores: Scores, profile: str) -> list[Metric]:
-    """Strict accuracy with both of its intervals, its parts, and the share of each class of verdict.
+    """Return the strict accuracy with both of its intervals, its parts, and the share of each class of verdict.
 
     Shares are of all samples; a sample without a verdict (`unjudged`) is not in the accuracy and lowers its coverage.
     """
@@ -83,7 +86,7 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
 
 def _alone(scores: Scores, name: str) -> Metric:
-    """The mean with Wilson's interval: samples taken as independent, repeats of one as a cluster."""
+    """Return the mean with Wilson's interval: samples taken as independent, repeats of one as a cluster."""
     return _known(scores, statistics.mean(name, replace(scores, group=scores.question)))
 
 
@@ -94,7 +97,7 @@ def _known(scores: Scores, metric: Metric) -> Metric:
 
 
 def _share(scores: Scores, column: str, value: str, name: str) -> Metric:
-    """The share of rows with a value in a column, of all rows."""
+    """Return the share of rows with a value in a column, of all rows."""
     recorded = scores.meta.get(column)
     code = recorded.names.index(value) if recorded is not None and value in recorded.names else -2
     hits = (recorded.codes == code).astype(np.float64) if recorded is not None else np.zeros(len(scores))

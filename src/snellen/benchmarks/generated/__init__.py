@@ -41,7 +41,7 @@ _MEND = "Build the set again: snellen build questions."
 
 
 def open_folder(path: Path) -> Benchmark:
-    """The benchmark in a folder with a benchmark.json.
+    """Return the benchmark in a folder with a benchmark.json.
 
     Raises:
         DataError: the manifest cannot be read, or is of another format.
@@ -85,7 +85,7 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
 
 def _of_taxonomy(scores: Scores) -> Scores:
-    """The rows that ask about classes, and not about attributes, which have no place in the taxonomy."""
+    """Return the rows that ask about classes, and not about attributes, which have no place in the taxonomy."""
     column = scores.meta.get("ask")
     if column is None or "attribute" not in column.names:
         return scores
@@ -97,7 +97,7 @@ def _kind(part: PartInfo) -> str:
 
 
 def _chosen(manifest: Manifest, data: Data) -> list[PartInfo]:
-    """The parts that the options ask for. Raises UsageError where an option names none."""
+    """Return the parts that the options ask for. Raises UsageError where an option names none."""
     levels = _listed(data, "levels", {part.level for part in manifest.parts})
     kinds = _listed(data, "kinds", set(map(_kind, manifest.parts)))
     parts = [
@@ -167,7 +167,7 @@ class Picture(Struct, frozen=True):
         return data
 
     def open(self) -> IO[bytes]:
-        """The image as a stream. Raises DataError as `read`."""
+        """Return the image as a stream. Raises DataError as `read`."""
         return stream(self.located())
 
     def located(self) -> Any:
@@ -183,13 +183,13 @@ class Picture(Struct, frozen=True):
 
 
 def _asked(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
-    """Every question, below each a misleading hint where the user asks for it."""
+    """Yield every question, below each a misleading hint where the user asks for it."""
     made = _samples(folder, manifest, data)
     return hints.misled(made, data, lambda about: _names(folder, manifest, about)) if hints.wanted(data) else made
 
 
 def _names(folder: Path, manifest: Manifest, about: str) -> Sequence[str]:
-    """The classes of a level by the set's taxonomy, or the values of an attribute by its questions."""
+    """Return the classes of a level by the set's taxonomy, or the values of an attribute by its questions."""
     if about in manifest.levels:
         return _known(folder, manifest)[manifest.levels.index(about)].classes
     import pyarrow.parquet as pq
@@ -201,7 +201,7 @@ def _names(folder: Path, manifest: Manifest, about: str) -> Sequence[str]:
 
 
 def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
-    """Every question, read from the table a few thousand rows at a time."""
+    """Yield every question, read from the table a few thousand rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

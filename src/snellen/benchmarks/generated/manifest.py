@@ -1,4 +1,4 @@
-"""What lies in the folder of a built set: names of its files, its manifest, the columns of its table of questions."""
+"""The folder of a built set: names of its files, its manifest, the columns of its table of questions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Manifest(Struct, frozen=True):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a built set.
+    """Return the manifest of a built set.
 
     Raises:
         DataError: there is none, it cannot be read, or it is of a later format.

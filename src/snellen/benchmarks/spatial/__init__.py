@@ -30,7 +30,7 @@ def _about(task: Task) -> dict[str, str]:
 
 
 def declare(task: Task, part: str = "") -> Benchmark:
-    """The benchmark of a task, or of one half of SITE."""
+    """Return the benchmark of a task, or of one half of SITE."""
     return Benchmark(
         cluster="scene",
         name=f"{task.name}/{part}" if part else task.name,

@@ -1,4 +1,4 @@
-"""From scores to the figures of each benchmark, named as EASI's payload names them, each with its interval.
+"""Metrics of each spatial benchmark, named as EASI's payload names them, each with its interval.
 
 The rules are functions over rows (`rows`, `groups`, `vsi`, `spar`, `site`); here they are given the columns of a run. A mean
 over rows has the interval of a mean; a mean of means, and the accuracy adjusted for chance, that of a cluster bootstrap.
@@ -36,7 +36,10 @@ Figures: TypeAlias = Callable[[Sequence[ScoredRow]], dict[str, float]]
 
 
 def summary(task: Task) -> Summary:
-    """The summary of one benchmark: `overall`, its sub-scores, then how many replies could not be read or failed."""
+    """Return the summary of one benchmark.
+
+    `overall`, its sub-scores, then how many replies could not be read or failed.
+    """
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
         rows = rows_of(scores, task)
@@ -64,7 +67,10 @@ def summary(task: Task) -> Summary:
 
 
 def composite(task: Task, profile: str) -> Figures | None:
-    """The figures that are no plain means over rows, under the names of their groups; None where all of them are."""
+    """Return the figures that are no plain means over rows, under the names of their groups.
+
+    None where all of them are.
+    """
     if task.name in ("vsi-bench", "vsi-debiased"):
         return vsi.summary
     if task.name == "spar-bench":
@@ -88,7 +94,7 @@ def _blink(rows: Sequence[ScoredRow]) -> dict[str, float]:
 
 
 def rows_of(scores: Scores, task: Task) -> list[ScoredRow]:
-    """The rows that figures are made of, in the order of `scores`."""
+    """Return the rows that figures are made of, in the order of `scores`."""
 
     def texts(name: str) -> list[str]:
         column = scores.meta.get(name)
@@ -116,13 +122,19 @@ def _parts(task: Task, scores: Scores) -> list[Metric]:
 
 
 def _key(task: Task, group: str) -> str:
-    """The payload's key of a group; of one that it does not know the group's own name with `_accuracy` or `_caa` behind."""
+    """Return the payload's key of a group.
+
+    Of one that it does not know the group's own name with `_accuracy` or `_caa` behind.
+    """
     unknown = f"{group}_caa" if task.name == "site" else f"{group}_accuracy"
     return group if group == "overall" else task.groups.get(group, unknown)
 
 
 def _members(scores: Scores, task: Task, name: str) -> Scores:
-    """The rows behind a figure that is a mean of means: all of them, or those of the types that it is made of."""
+    """Return the rows behind a figure that is a mean of means.
+
+    All of them, or those of the types that it is made of.
+    """
     column = scores.meta.get(task.by)
     if name == "overall" or column is None:
         return scores
@@ -136,7 +148,10 @@ def _metric(name: str, value: float, ends: tuple[float, float] | None, scores: S
 
 
 def _intervals(figures: Figures, rows: Sequence[ScoredRow], scores: Scores) -> dict[str, tuple[float, float] | None]:
-    """The interval of every figure at once, from the rows of clusters drawn with replacement; the seed is fixed."""
+    """Return the interval of every figure at once, from the rows of clusters drawn with replacement.
+
+    The seed is fixed.
+    """
     clusters: dict[int, list[ScoredRow]] = {}
     for row, group in zip(rows, scores.group.tolist(), strict=True):
         clusters.setdefault(group, []).append(row)
@@ -176,7 +191,7 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
 
 
 def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
-    """The rows of keys that have the row of their own name."""
+    """Return the rows of keys that have the row of their own name."""
     names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
     return [row for row in rows if key(row.qid) in names]
 

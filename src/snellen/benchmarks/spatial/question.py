@@ -22,7 +22,7 @@ _HEAD = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+")
 
 
 class Question(Struct, frozen=True):
-    """What a row asks.
+    """The question of a row.
 
     Attributes:
         id: unique in its benchmark as far as the data is; a reader adds `#2` to a second row of one id.
@@ -84,7 +84,7 @@ def sample(question: Question, prompt: Prompt = Prompt(())) -> Sample:
 
 
 def target(question: Question) -> str | float | None:
-    """The gold answer in the type of the sample's kind; None where it is no number though one is asked for."""
+    """Return the gold answer in the type of the sample's kind; None where it is no number though one is asked for."""
     if question.kind == "number":
         try:
             return float(question.gold)
@@ -98,7 +98,10 @@ def target(question: Question) -> str | float | None:
 
 
 def lettered(options: list[str]) -> dict[str, str]:
-    """Letter to text of options in order; a letter that a text brings along (`A. left`) is taken off where all do."""
+    """Return the options, letter to text, of options in order.
+
+    A letter that a text brings along (`A. left`) is taken off where all do.
+    """
     matches = [_LETTERED.match(option) for option in options]
     own = all(match is not None and match[1] == LETTERS[at] for at, match in enumerate(matches) if at < len(LETTERS))
     texts = [option[match.end() :] if own and match else option for option, match in zip(options, matches, strict=True)]
@@ -106,7 +109,10 @@ def lettered(options: list[str]) -> dict[str, str]:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """The options that a question's own text lists as `A. left`, `A: left,` or `(A) left`; empty where they are not A, B ..."""
+    """Return the options that a question's own text lists as `A. left`, `A: left,` or `(A) left`.
+
+    Empty where they are not A, B ...
+    """
     options = _listed(text)
     for start in range(max(0, len(options) - len(LETTERS)), len(options)):
         run = options[start:]

@@ -28,7 +28,7 @@ MISSING = "questions show pictures or videos that are not there"
 
 
 def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
-    """The benchmark's `samples`: one a row, in the order of the file.
+    """Return the benchmark's `samples`: one a row, in the order of the file.
 
     `part` is image or video for the halves of SITE, empty elsewhere. The returned function raises UsageError (no data given)
     and DataError (no questions there, or none that can be read).
@@ -61,7 +61,7 @@ def _lost(file: str, place: str, error: DataError) -> Sample:
 
 
 def size(task: Task, part: str = "") -> Callable[[Data], int | None]:
-    """The benchmark's `size`: how many rows there are; None where no data is given."""
+    """Return the benchmark's `size`: how many rows there are; None where no data is given."""
 
     def count(data: Data) -> int | None:
         return None if data.path is None else sum(1 for _ in locate.source(task, part, data).questions())
@@ -70,7 +70,7 @@ def size(task: Task, part: str = "") -> Callable[[Data], int | None]:
 
 
 def digest(task: Task, part: str = "") -> Callable[[Data], str]:
-    """The benchmark's `digest`: over the questions' bytes and over how they are put."""
+    """Return the benchmark's `digest`: over the questions' bytes and over how they are put."""
     return lambda data: locate.source(task, part, data).content() + prompts.digest(data, task)
 
 
@@ -136,7 +136,7 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
 
 
 def short(task: Task, file: str, readable: int) -> list[str]:
-    """What is to be said of a number of questions that is not the whole set's."""
+    """Return the notice about a number of questions that differs from the whole set's."""
     if not task.rows or readable in task.rows:
         return []
     whole = " or ".join(f"{count:,}" for count in task.rows)
@@ -171,13 +171,13 @@ class _Seen:
         self._found[fault] = (count + 1, first)
 
     def lines(self, file: str) -> list[str]:
-        """One line a thing; of many, the first few."""
+        """Return one line a thing; of many, the first few."""
         lines = [f"{file}: {count:,} {fault} ({first} the first)" for fault, (count, first) in self._found.items()]
         return [*lines[:MOST_LINES], *([f"{file}: {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
 
 
 def _known(task: Task, group: str) -> bool:
-    """Whether figures have a place for a group: a type of VSI-Bench counts by itself or in its mean of three."""
+    """Return True if metrics include a group: a type of VSI-Bench counts by itself or in its mean of three."""
     return group in task.groups or any(group in made for made in MADE_OF.values())
 
 

@@ -70,7 +70,7 @@ EIGHT: tuple[str, ...] = tuple(TASKS)[:8]
 
 
 def task(name: str) -> Task:
-    """The task of that name.
+    """Return the task of that name.
 
     Raises:
         DataError: there is none.

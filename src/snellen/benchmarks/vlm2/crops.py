@@ -43,7 +43,7 @@ class Boxes(Struct, frozen=True):
     by_image: Mapping[str, Box]
 
     def crop(self, blob: Blob, name: str, margin: float) -> Blob:
-        """The part of a picture that its box encloses, cut when it is read.
+        """Return the part of a picture that its box encloses, cut when it is read.
 
         Args:
             blob: the picture.
@@ -67,7 +67,7 @@ class Boxes(Struct, frozen=True):
         return Drawn(key, partial(_cut, blob, box, margin, f"{self.file}, {box.where}"))
 
     def notices(self, names: Iterable[str]) -> list[str]:
-        """What does not fit together: boxes for images that no question shows, images without a box."""
+        """Return warnings: boxes for images that no question shows, images without a box."""
         images = {plain(name) for name in names}
         unknown, missing = sorted(self.by_image.keys() - images), sorted(images - self.by_image.keys())
         lines = []
@@ -85,7 +85,7 @@ class Boxes(Struct, frozen=True):
 
 
 def plain(name: str) -> str:
-    """An image's path in one spelling: forward slashes, no `./`."""
+    """Return an image's path in one spelling: forward slashes, no `./`."""
     return posixpath.normpath(name.strip().replace("\\", "/"))
 
 
@@ -105,7 +105,7 @@ def margin_of(options: Mapping[str, str]) -> float:
 
 
 def read_boxes(path: Path) -> Boxes:
-    """The boxes of a file whose rows have `image`, and `box` (x0, y0, x1, y1) or columns of these names.
+    """Return the boxes of a file whose rows have `image`, and `box` (x0, y0, x1, y1) or columns of these names.
 
     Of several boxes for an image the one with the highest `score` counts, else the first.
 
@@ -175,7 +175,7 @@ def _number(value: Any, label: str) -> float:
 
 
 def clipped(box: Box, margin: float, width: int, height: int) -> tuple[int, int, int, int]:
-    """The whole pixels that a box with its margin touches, within a picture of this size.
+    """Return the whole pixels that a box with its margin touches, within a picture of this size.
 
     Returns:
         (left, upper, right, lower), right and lower not included, at least one pixel each way.

@@ -1,4 +1,4 @@
-"""What is odd about the questions of a subtask, told before anybody relies on a figure that they give."""
+"""Checks of the questions of a subtask, reported before its scores are used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNITS = {"pair": "pairs", "count": "questions", "group": "questions", "video": "
 
 @dataclass
 class Survey:
-    """What one pass over the questions of a subtask tells.
+    """The findings of one pass over the questions of a subtask.
 
     Attributes:
         rows: how many rows there are, unreadable ones among them.
@@ -46,7 +46,7 @@ class Survey:
     names: set[str] = field(default_factory=set)
 
     def lines(self, subtask: Subtask, questions: Questions) -> list[str]:
-        """One line for each thing that is odd, and none where nothing is."""
+        """Return one line a warning."""
         complete = {pair for pair, halves in self.halves.items() if {"p", "n"} <= halves}
         broken = [pair for pair in self.halves if pair not in complete]
         if subtask.family != "pair":
@@ -107,7 +107,7 @@ def survey(subtask: Subtask, questions: Questions) -> Survey:
 
 
 def row_fault(subtask: Subtask, row: Row) -> str:
-    """Why a row cannot be asked; empty where it can."""
+    """Return why a row cannot be asked; empty where it can."""
     question = row.get("question")
     if not isinstance(question, str) or not question.strip():
         return f"'question' is {_brief(question)}; a text was expected"

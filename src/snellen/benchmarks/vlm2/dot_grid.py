@@ -43,7 +43,7 @@ class Grid(Struct, frozen=True):
     outline: Colour = (0, 0, 0)
 
     def over(self, blob: Blob, number: int) -> Blob:
-        """The picture with this grid over it, drawn when it is read; `number` is the image's, from 1."""
+        """Return the picture with this grid over it, drawn when it is read; `number` is the image's, from 1."""
         colours = "/".join("#" + bytes(colour).hex() for colour in (self.colour, self.outline))
         return Drawn(
             f"{blob.key}#grid={self.columns}x{self.rows}&image={number}&colours={colours}",
@@ -102,7 +102,7 @@ def _luminance(colour: Colour) -> float:
 
 
 class Layout(Struct, frozen=True):
-    """Where a grid lies on a picture; all in whole pixels of the picture that is drawn.
+    """The place of a grid on an image; all in whole pixels of the image that is drawn.
 
     Attributes:
         width, height: of the picture, enlarged where its own cells are too small for the labels.
@@ -121,7 +121,7 @@ class Layout(Struct, frozen=True):
 
 
 def layout(width: int, height: int, grid: Grid, number: int) -> Layout:
-    """The grid on a picture of this size.
+    """Return the grid on a picture of this size.
 
     The font is a 45th of the root of the picture's area, at most what the cells hold, and at least `LEAST_TEXT`.
 
@@ -161,7 +161,7 @@ def _fits(needed: tuple[int, int], wide: float, high: float) -> bool:
 
 
 def _needed(label: str, text: int) -> tuple[int, int]:
-    """Width and height of a cell that holds a dot in its middle and this label below it, neighbours apart."""
+    """Return the width and height of a cell that holds a dot in its middle and this label below it, neighbours apart."""
     radius, outline = _strokes(text)
     left, upper, right, lower = _font(text).getbbox(label, anchor="mt")
     wide = 2 * (math.ceil(max(-left, right)) + outline + 1)
@@ -210,7 +210,10 @@ def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: Grid) -> 
 
 
 def upright(blob: Blob) -> tuple[Picture, bool]:
-    """A picture as viewers show it, RGB and at its own size, and whether it was a JPEG. Raises MediaError, DataError."""
+    """Return a picture as viewers show it, RGB and at its own size, and whether it was a JPEG.
+
+    Raises MediaError, DataError.
+    """
     data = blob.read()
     header = checked_header(data, blob.key, pixel_limit())
     return render(data, header, blob.key, MediaSettings()), header.format == "jpeg"

@@ -37,7 +37,7 @@ from snellen.types import Prompt, Record, Response, Sample
 
 
 def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
-    """The formats of one subtask's runs; None: of the suite's, whose samples say what they are of (`task`)."""
+    """Return the formats of one subtask's runs; None: of the suite's, whose samples say what they are of (`task`)."""
 
     def write(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
         """The authors' result files, one a subtask, for their evaluators."""
@@ -62,7 +62,7 @@ def exports(subtask: Subtask | None = None) -> Mapping[str, Writer]:
 
 
 def place(subtask: Subtask, model: str, stamp: str) -> Path:
-    """Where a subtask's answers lie in the folder of the export."""
+    """Return the path of a subtask's answers in the folder of the export."""
     folder = Path(subtask.cue, subtask.results)
     if subtask.family == "video":
         return folder / f"vid_{model.replace('_', '-')}_{stamp}.jsonl"
@@ -70,7 +70,7 @@ def place(subtask: Subtask, model: str, stamp: str) -> Path:
 
 
 def row(subtask: Subtask, question: Mapping[str, Any], answer: str) -> dict[str, Any]:
-    """One line of a result file.
+    """Return one line of a result file.
 
     General cues: q_id, task, question, edit_prompt (`edited_prompt` of the question), model_answer, gt_answer. Object
     and person cues: q_id, type, question, model_answer, gt_answer. Videos: the question's whole row, model_answer, and
@@ -114,7 +114,7 @@ UNKNOWN = (parse_row.DEFAULT_LENGTH, parse_row.DEFAULT_LENGTH)
 
 
 def of_subtask(subtask: Subtask) -> ResultReader:
-    """The reader of one subtask's rows; of VLMEvalKit's tables it takes the rows of its category."""
+    """Return the reader of one subtask's rows; of VLMEvalKit's tables it takes the rows of its category."""
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
         form = kind_of(path)
@@ -128,7 +128,7 @@ def of_subtask(subtask: Subtask) -> ResultReader:
 
 
 def of_suite(path: Path, data: Data, problems: Problems) -> Answered | None:
-    """The reader of a table of VLMEvalKit's that holds several subtasks.
+    """Return the reader of a table of VLMEvalKit's that holds several subtasks.
 
     Raises:
         UsageError: the rows are the authors', which do not say which subtask they are of.
@@ -183,7 +183,7 @@ def _authors(
 
 
 def _key(subtask: Subtask, row: Mapping[str, Any], text: bool) -> int:
-    """The hash of a row's q_id as a text, or as what is none."""
+    """Return the hash of a row's q_id as a text, or as what is none."""
     name = parse_row.row_id(subtask, row)
     return hash(name) if text else hash(("", name))
 
@@ -224,7 +224,9 @@ def _kit(subtask: Subtask, path: Path, problems: Problems) -> Iterator[tuple[str
 
 
 def kit_row(subtask: Subtask, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of VLMEvalKit's as one of the authors': `<subtask>_<n>_p` of the index is `<n>_p`, and for gc the pair `<n>`.
+    """Return a row of VLMEvalKit's as one of the authors'.
+
+    `<subtask>_<n>_p` of the index is `<n>_p`, and for gc the pair `<n>`.
 
     The number of images is the row's `image_seq_len`, else the length of its list of images or image paths, which may
     be written as text.
@@ -280,7 +282,10 @@ def _scored(
 
 
 def _of_its_kind(sample: Sample, q_id: Any, kinds: dict[str, type]) -> Sample:
-    """The number 12 and the text "12" are two q_ids to the authors' grouping; in VLMEvalKit's index both are text."""
+    """Return the sample with a pair of its own where q_ids of one text differ in type.
+
+    The number 12 and the text "12" are two q_ids to the authors' grouping; in VLMEvalKit's index both are text.
+    """
     kind = type(q_id) if isinstance(q_id, (str, bool, type(None))) else float
     if kinds.setdefault(sample.group, kind) is kind:
         return sample

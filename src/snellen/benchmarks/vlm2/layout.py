@@ -29,7 +29,7 @@ HINT = (
 
 
 class Pictures(Struct, frozen=True):
-    """Where the pictures or videos of one subtask are.
+    """The images or videos of one subtask.
 
     Attributes:
         tree: the folder or archive; None: none was found, and every picture is Unreadable.
@@ -43,7 +43,7 @@ class Pictures(Struct, frozen=True):
     hint: str = ""
 
     def find(self, name: str, at: str, endings: Sequence[str] = ("",)) -> Blob:
-        """The picture or video of a row, to be read when needed.
+        """Return the picture or video of a row, to be read when needed.
 
         Args:
             name: the path as the row gives it.
@@ -82,7 +82,7 @@ def _is_empty(blob: Blob) -> bool:
 
 
 def question_file(tree: Tree, subtask: Subtask) -> str | None:
-    """The name of a subtask's question file; None where there is none.
+    """Return the name of a subtask's question file; None where there is none.
 
     At the root in either spelling of its folder, else the one under the fewest folders.
 
@@ -104,7 +104,7 @@ def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
 
 
 def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
-    """The pictures that belong to a question file of the same folder or archive."""
+    """Return the pictures that belong to a question file of the same folder or archive."""
     top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
     own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
     prefixes = [own]
@@ -124,7 +124,7 @@ def given_pictures(images: Path, subtask: Subtask) -> Pictures:
 
 
 def above_file(path: Path, subtask: Subtask) -> Pictures:
-    """Pictures for a question file that was given alone: `data/...` in a folder above it."""
+    """Return the pictures for a question file that was given alone: `data/...` in a folder above it."""
     for folder in list(path.absolute().parents)[:LEVELS_UP]:
         if (folder / subtask.media).is_dir():
             return Pictures(FolderTree(folder), (f"{subtask.media}/",), "Was the data fetched and unpacked whole?")
@@ -142,6 +142,6 @@ def check_right_file(path: Path, subtask: Subtask) -> None:
 
 
 def inside(folder: Path, endings: tuple[str, ...], containing: str) -> Path | None:
-    """The first file right in a folder whose name contains and ends with these, in lower case."""
+    """Return the first file right in a folder whose name contains and ends with these, in lower case."""
     paths = (path for path in folder.iterdir() if containing in path.name.lower())
     return min((path for path in paths if path.name.lower().endswith(endings)), default=None)

@@ -1,4 +1,4 @@
-"""From what the user gives to the rows and pictures of one subtask: a zip, a folder, a file, a table, or the hub."""
+"""The rows and images of one subtask in --data: a zip, a folder, a file, a table, or the hub."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Questions:
     lines: Callable[[], int] | None = None
 
     def count(self) -> int:
-        """How many rows there are, those that cannot be read among them."""
+        """Count the rows, unreadable ones included."""
         return self.lines() if self.lines is not None else sum(1 for _ in self.rows())
 
 
 def questions(subtask: Subtask, data: Data) -> Questions:
-    """Where the user's data has the questions of a subtask.
+    """Locate the questions of a subtask in the user's data.
 
     Raises:
         UsageError: no data was given.
@@ -145,7 +145,7 @@ def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
 
 
 def digest(subtask: Subtask, data: Data) -> str:
-    """Digest of the questions of a subtask and of their pictures, for a run's fingerprint.
+    """Return the digest of the questions of a subtask and of their pictures, for a run's fingerprint.
 
     Equal for the zip and for the folder that it unpacks to; VLMEvalKit's table, whose questions were written by others,
     has its own.
@@ -165,7 +165,10 @@ def digest(subtask: Subtask, data: Data) -> str:
 
 
 def names(subtask: Subtask, row: Row) -> list[str]:
-    """Paths of a row's pictures, or the name of its video, as the row gives them; what is no text is left out."""
+    """Return the paths of a row's pictures, or the name of its video, as the row gives them.
+
+    What is no text is left out.
+    """
     values: Any = [row.get("vid")] if subtask.family == "video" else row.get("images")
     return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
 

@@ -1,4 +1,4 @@
-"""From scores to the figures that people quote, each under its own name and rule.
+"""Metrics of VLM2-Bench, each under its own name and rule.
 
 A figure is the mean over its units: pairs, questions, or videos. What is a unit, and which of them count, is where the
 authors' scripts, the paper and VLMEvalKit differ (docs/vlm2.md says how, in words).
@@ -27,7 +27,7 @@ KIT = ("vlmevalkit", "vlmevalkit-legacy")
 
 @dataclass(frozen=True)
 class Units:
-    """What one figure is the mean of.
+    """The units whose mean a metric is.
 
     Attributes:
         value: [m] float64, 0 to 1 (an out-of-range verdict of a judge: beyond).
@@ -44,7 +44,7 @@ class Units:
 
 
 def metric(name: str, units: Units, scores: Scores, chance: float | None = None) -> Metric:
-    """The mean of units with its interval; coverage is the share of the subtask's rows that were scored."""
+    """Return the mean of units with its interval; coverage is the share of the subtask's rows that were scored."""
     answered = float((~scores.has("unscored")).sum())
     return Metric(
         name=name,
@@ -152,7 +152,7 @@ def videos(scores: Scores, profile: str) -> dict[str, Units]:
 
 
 def figures(subtask: Subtask, scores: Scores, profile: str) -> dict[str, Units]:
-    """The figures of one subtask; the first is its headline, but for a video, whose headline is made of both."""
+    """Return the figures of one subtask; the first is its headline, but for a video, whose headline is made of both."""
     if subtask.family == "pair":
         return pairs(subtask, scores, profile)
     if subtask.family == "count":
@@ -163,7 +163,7 @@ def figures(subtask: Subtask, scores: Scores, profile: str) -> dict[str, Units]:
 
 
 def headline(subtask: Subtask, by_name: Mapping[str, Units]) -> list[tuple[float, Units]]:
-    """What a subtask's headline is the weighted mean of; empty where it cannot be told."""
+    """Return the weighted parts of a subtask's headline; empty where there is none."""
     if subtask.family == "video":
         # An empty class counts as 0 in the authors' script; nothing judged at all is no score.
         return [(0.5, units) for units in by_name.values()] if any(len(u.value) for u in by_name.values()) else []
@@ -201,7 +201,7 @@ def _redrawn(units: Units, seed: int) -> NDArray[np.float64]:
 
 
 def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
-    """The summary of one subtask: its figures, then how many replies could not be read, and how many failed."""
+    """Return the summary of one subtask: its figures, then how many replies could not be read, and how many failed."""
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
         by_name = figures(subtask, scores, profile)
@@ -215,7 +215,7 @@ def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
 
 
 def of_suite(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Metric]]:
-    """The summary of all nine: `overall_8` (image subtasks) and `overall_9`, then each member's figures.
+    """Return the summary of all nine: `overall_8` (image subtasks) and `overall_9`, then each member's figures.
 
     No official script computes an overall figure. The paper's fourth version averages the eight image subtasks, its
     earlier versions and the README all nine. Where a subtask is missing or unjudged the mean has no value.
@@ -255,7 +255,7 @@ def of_suite(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Met
 
 
 def chances(subtask: Subtask, scores: Scores) -> dict[str, float]:
-    """What guessing reaches: two independent guesses for a pair, one of four groupings, a number from 1 to the images.
+    """Return the chance level: two independent guesses for a pair, one of four groupings, a number from 1 to the images.
 
     For counts the truth is taken to be uniform too, as the paper does. The paper puts the comparisons at 0.5, holding
     that both halves are one decision; a model that guesses each question reaches 0.25.

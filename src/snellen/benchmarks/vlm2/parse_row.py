@@ -19,7 +19,7 @@ _CHOICE = re.compile(r"(?<![\w(])([A-Z])\)\s*([^;\n]*?)\s*(?=;|\n|\.?\s*\Z)")
 
 
 def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int = 0, **meta: Any) -> Sample:
-    """The sample that a row stands for.
+    """Return the sample that a row stands for.
 
     Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
     `pair`, `half` (p or n) and `kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
@@ -76,7 +76,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
 
 
 def row_id(subtask: Subtask, row: Mapping[str, Any]) -> str:
-    """The row's own id as text: `vid` of a video, else `q_id`; `?` where it has none."""
+    """Return the row's own id as text: `vid` of a video, else `q_id`; `?` where it has none."""
     value = row.get("vid" if subtask.family == "video" else "q_id")
     if type(value) is str and value:
         return value
@@ -86,7 +86,7 @@ def row_id(subtask: Subtask, row: Mapping[str, Any]) -> str:
 
 
 def target(subtask: Subtask, gold: Any) -> Any:
-    """The gold answer in the type of the sample's kind; None where the row has none or a strange one."""
+    """Return the gold answer in the type of the sample's kind; None where the row has none or a strange one."""
     if subtask.family == "pair":
         return {"T": True, "F": False}.get(gold.strip().upper()) if isinstance(gold, str) else None
     if subtask.family == "count":
@@ -97,7 +97,10 @@ def target(subtask: Subtask, gold: Any) -> Any:
 
 
 def _counted(gold: Any) -> int | float | None:
-    """A gold count that is not an integer: what the authors' arithmetic makes of it (true is 1); a text as a number."""
+    """Return a gold count that is not an integer: what the authors' arithmetic makes of it (true is 1).
+
+    A text as a number.
+    """
     if not isinstance(gold, (int, float, str)):
         return None
     try:
@@ -110,7 +113,10 @@ def _counted(gold: Any) -> int | float | None:
 
 
 def kit_count(gold: Any) -> int | None:
-    """A gold count as VLMEvalKit takes it, by Python's `int`: 2.5 is 2, and the texts "2.5" and "3.0" are none."""
+    """Return a gold count as VLMEvalKit takes it, by Python's `int`.
+
+    2.5 is 2, and the texts "2.5" and "3.0" are none.
+    """
     try:
         return int(gold) if isinstance(gold, (int, float, str)) else None
     except (ValueError, OverflowError):
@@ -118,7 +124,7 @@ def kit_count(gold: Any) -> int | None:
 
 
 def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
-    """Which pair and which half a row is, under the authors' rule (`pair`, `half`) and VLMEvalKit's (`kit_pair`).
+    """Return the pair and the half of a row, under the authors' rule (`pair`, `half`) and VLMEvalKit's (`kit_pair`).
 
     gc: the two questions of a pair carry one q_id, and the gold answer tells them apart: exactly `T` or exactly `F`.
     Rows without a q_id are together one pair, since no q_id is a value like any other to the authors' grouping.
@@ -148,7 +154,7 @@ def place(subtask: Subtask, q_id: Any, gold: Any) -> dict[str, str]:
 
 
 def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
-    """How many images a counting question has, as the authors' evaluator sees it and as VLMEvalKit does.
+    """Return the number of images of a counting question, as the authors' evaluator counts and as VLMEvalKit does.
 
     The authors': `image_seq_len`, else the length of the list `image_seq`, else 2; `images` is not looked at.
     VLMEvalKit: `image_seq_len`, else the number of images, else 2.
@@ -164,7 +170,7 @@ def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def choices(question: Any) -> dict[str, str]:
-    """The four groupings that a question offers, `A) 1 and 2; B) None; …`; empty where it offers none."""
+    """Return the four groupings that a question offers, `A) 1 and 2; B) None; …`; empty where it offers none."""
     if not isinstance(question, str):
         return {}
     return {letter: text.rstrip(".") for letter, text in _CHOICE.findall(question)}

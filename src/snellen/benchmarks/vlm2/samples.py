@@ -26,7 +26,7 @@ MEND = "Mend the row, or fetch the data again."
 
 
 def samples(subtask: Subtask) -> Callable[[Data], Iterator[Sample]]:
-    """The benchmark's `samples`: one a row, in the order of the file.
+    """Return the benchmark's `samples`: one a row, in the order of the file.
 
     The returned function raises UsageError (no data given, a prompting that does not fit) and DataError (no question
     file there, or one of which nothing can be read).
@@ -45,7 +45,7 @@ def question_rows(subtask: Subtask, data: Data) -> Iterator[tuple[int, Row | Dat
 
 
 def size(subtask: Subtask) -> Callable[[Data], int | None]:
-    """The benchmark's `size`: how many rows there are; None where no data is given."""
+    """Return the benchmark's `size`: how many rows there are; None where no data is given."""
 
     def count(data: Data) -> int | None:
         return None if data.path is None else locate.questions(subtask, data).count()
@@ -59,7 +59,10 @@ def digest(subtask: Subtask) -> Callable[[Data], str]:
 
 
 def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
-    """The benchmark's `notices`: counts that differ from the published ones, incomplete pairs, what cannot be read."""
+    """Return the benchmark's `notices`.
+
+    Counts that differ from the published ones, incomplete pairs, what cannot be read.
+    """
 
     def data_notices(data: Data) -> list[str]:
         how = prompts.of(data, subtask)
@@ -82,7 +85,7 @@ def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
 
 
 def _named(make: Callable[[int], Sample], seen: dict[str, int]) -> Sample:
-    """The sample that `make` makes of a turn, with the first turn from 0 on whose id is not taken yet."""
+    """Return the sample that `make` makes of a turn, with the first turn from 0 on whose id is not taken yet."""
     sample = make(0)
     first, turn = sample.id, seen.get(sample.id, 0)
     while sample.id in seen:

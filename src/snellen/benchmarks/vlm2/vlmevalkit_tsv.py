@@ -38,7 +38,7 @@ class Table:
 
 
 def table(path: Path) -> Table:
-    """The table at `path`, gone through once a process as long as the file stays the same.
+    """Return the table at `path`, gone through once a process as long as the file stays the same.
 
     Raises:
         DataError: it cannot be opened, is empty, or lacks a column. A row that cannot be read is kept as the reason.
@@ -104,7 +104,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
 
 
 def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
-    """The pictures of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
+    """Return the pictures of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
     questions = table(path)
     at = f"{path}, line {line:,}"
     row = questions.by_line[line]
@@ -117,7 +117,7 @@ def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
 
 
 def remarks(subtask: Subtask, path: Path) -> list[str]:
-    """What is odd about the table: rows of categories that nobody knows; that it has no videos."""
+    """Return warnings about the table: rows of unknown categories; that it has no videos."""
     lines = [
         f"{path}: rows of the unknown category {name!r}: {count:,}" for name, count in table(path).strangers.items()
     ]
@@ -127,7 +127,7 @@ def remarks(subtask: Subtask, path: Path) -> list[str]:
 
 
 def _paths(row: KitRow) -> list[str]:
-    """Paths of pictures that lie in files."""
+    """Return the paths of pictures that lie in files."""
     return [] if row.filled or isinstance(row.cells, DataError) else listed(row.cells.get("image_path", ""))
 
 
@@ -139,13 +139,13 @@ def _names(questions: Table, row: KitRow) -> list[str]:
 
 
 def q_id(subtask: Subtask, index: str) -> str:
-    """The authors' q_id for an index of the kit's."""
+    """Return the authors' q_id for an index of the kit's."""
     name = index.removeprefix(f"{subtask.name}_").removeprefix(subtask.name.replace("-", "_") + "_")
     return name.rpartition("_")[0] if subtask.cue == "gc" and "_" in name else name
 
 
 def gold(subtask: Subtask, answer: str) -> Any:
-    """The gold answer that the kit writes as text, in the type that the authors' files have."""
+    """Return the gold answer that the kit writes as text, in the type that the authors' files have."""
     whole = answer.strip().removesuffix(".0")  # a column of numbers with a gap in it is written as 3.0
     if subtask.family == "count" and whole.isascii() and whole.isdigit():
         return int(whole)

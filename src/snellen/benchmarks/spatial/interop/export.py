@@ -33,7 +33,7 @@ from snellen.types import Record, Sample, Score, Text
 
 
 def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
-    """The row that lmms-eval has of it."""
+    """Return the row that lmms-eval has of it."""
     meta, options = sample.meta, dict(sample.options)
     question, gold = prompt_text(sample), str(meta["gold"])
     texts = list(options.values())
@@ -80,7 +80,10 @@ def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
 
 
 def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
-    """The row that VLMEvalKit has of it, without the prediction; `number` is its index where it brought none along."""
+    """Return the row that VLMEvalKit has of it, without the prediction.
+
+    `number` is its index where it brought none along.
+    """
     meta, options = sample.meta, dict(sample.options)
     row: dict[str, Any] = {"index": _index(str(meta.get("index", "")), number)}
     name = task.name.replace("vsi-debiased", "vsi-bench")
@@ -114,7 +117,7 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
 
 
 def prompt_text(sample: Sample) -> str:
-    """The words of a prompt, one part a line."""
+    """Return the words of a prompt, one part a line."""
     parts = [part.text if isinstance(part, Text) else "" for part in sample.prompt.parts]
     return "\n".join(text for text in parts if text)
 
@@ -125,18 +128,18 @@ def lettered(options: dict[str, str]) -> list[str]:
 
 
 def own_id(sample: Sample) -> str | int:
-    """The sample's id without the half of SITE; a number where it was one."""
+    """Return the sample's id without the half of SITE; a number where it was one."""
     identifier: str | int = _index(sample.id, sample.id)
     return identifier
 
 
 def long(task: Task, sample: Sample) -> str:
-    """A group as lmms-eval spells it, the last spelling of its key."""
+    """Return a group as lmms-eval spells it, the last spelling of its key."""
     return _spelled(task, sample)[-1]
 
 
 def short(task: Task, sample: Sample) -> str:
-    """A group as VLMEvalKit spells it, the first spelling of its key."""
+    """Return a group as VLMEvalKit spells it, the first spelling of its key."""
     return _spelled(task, sample)[0]
 
 
@@ -164,7 +167,10 @@ class Answer(Struct, frozen=True):
 
 
 def exports(task: Task, part: str = "") -> Mapping[str, Writer]:
-    """The formats of a benchmark's runs; of the suite of SITE, whose samples say which half they are of, `part` is empty."""
+    """Return the formats of a benchmark's runs.
+
+    Of the suite of SITE, whose samples say which half they are of, `part` is empty.
+    """
 
     def lmms(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
         """lmms-eval's results.json and samples, scored as lmms-eval scores them."""
@@ -193,7 +199,7 @@ def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> 
 
 
 def _score(task: Task, profile: str, sample: Sample, reply: str | None) -> Score:
-    """What the harness's rule makes of a reply; of a failed one VLMEvalKit reads the sentence that it puts there."""
+    """Score a reply by the harness's rule; for a failed one VLMEvalKit scores its failure sentence."""
     if reply is None and profile == "lmms-eval":
         return Score(0.0, None, "error", "no answer")
     reply = FAILED if reply is None else reply
@@ -249,7 +255,7 @@ def _lmms_task(task: Task, half: str, sample: Sample) -> str:
 
 
 def _logged(task: Task, answer: Answer, score: Score, number: int) -> dict[str, Any]:
-    """One line of a samples file. SITE's has the two objects that EASI pools."""
+    """Return one line of a samples file. SITE's has the two objects that EASI pools."""
     sample = answer.sample
     doc = doc_of(task, sample)
     at = sample.meta.get("row")
@@ -319,7 +325,7 @@ def _kit(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str) 
 
 
 def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:
-    """The columns that the kit's rule scorer adds to a row."""
+    """Return the columns that the kit's rule scorer adds to a row."""
     if task.name in MATCHED:
         failed = score.extracted is None
         log = (

@@ -27,7 +27,7 @@ def values(task: Task, rows: Sequence[ScoredRow], profile: str) -> dict[str, flo
 
 
 def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[str, dict[str, float]]:
-    """Task of lmms-eval's to metric to figure: of BLINK the group and its subtasks, of SITE the half."""
+    """Return task of lmms-eval's to metric to figure: of BLINK the group and its subtasks, of SITE the half."""
     figures = values(task, rows, "lmms-eval")
     if not figures:
         return {}
@@ -63,7 +63,7 @@ def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[
 
 
 def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
-    """The rows of VLMEvalKit's `*_acc.csv`: one, four for 3DSRBench's settings, one a metric for SITE.
+    """Return the rows of VLMEvalKit's `*_acc.csv`: one, four for 3DSRBench's settings, one a metric for SITE.
 
     Args:
         task: the benchmark.
@@ -110,7 +110,7 @@ def vsi_like(task: Task) -> bool:
 
 
 def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
-    """The rows of keys that have the row of their own name, without which the kit stops."""
+    """Return the rows of keys that have the row of their own name, without which the kit stops."""
     names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
     return [row for row in rows if setting == "vanilla" or key(row.qid) in names]
 
@@ -139,5 +139,5 @@ def _kit_name(task: Task, name: str) -> str:
 
 
 def site_terms(hit: float, options: int) -> Mapping[str, float] | None:
-    """What a row of SITE adds to the sums of `site.chance_adjusted`: `overall`, hit - 1/n, and `total`, 1 - 1/n."""
+    """Return the terms of a row in `site.chance_adjusted`: `overall`, hit - 1/n, and `total`, 1 - 1/n."""
     return {"overall": hit - 1 / options, "total": 1 - 1 / options} if options else None

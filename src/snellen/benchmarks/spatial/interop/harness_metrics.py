@@ -75,7 +75,7 @@ class Theirs(Struct, frozen=True):
 
 
 def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()) -> Theirs | None:
-    """A benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
+    """Return a benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
 
     The task may be a variant (`vsibench` for `vsibench_multiimage`): the one that EASI runs first, then the first in order
     of names that has the overall metric. A debiased or tiny set, or a part of BLINK, is never taken for the whole.
@@ -103,9 +103,9 @@ def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Coll
 
 
 def of_kit(task: Task, acc: Mapping[str, float]) -> Theirs:
-    """A benchmark's figures out of VLMEvalKit's `*_acc.csv` (3DSRBench: `*_full_acc.csv`), as `read_kit_acc` has it.
+    """Return a benchmark's figures out of VLMEvalKit's `*_acc.csv`, as `read_kit_acc` has it.
 
-    SITE's table has the half's own figure, which is not the payload's: take `pooled_site`.
+    3DSRBench's is `*_full_acc.csv`. SITE's table has the half's own figure, which is not the payload's: take `pooled_site`.
     """
     scale = 100.0 if task.name in IN_FRACTIONS else 1.0
     notes: list[str] = []
@@ -192,7 +192,7 @@ def _figure(row: Any, name: str) -> float | None:
 
 
 def _lmms_task(task: Task, results: Mapping[str, Mapping[str, float]]) -> Mapping[str, float] | None:
-    """The metrics of the task that EASI runs, else of the first other way of asking the same questions."""
+    """Return the metrics of the task that EASI runs, else of the first other way of asking the same questions."""
     if task.lmms in results or task.name == "blink":  # whose other tasks are parts of it
         return results.get(task.lmms)
     wanted = LMMS_OVERALL.get(task.name, ())
@@ -206,7 +206,7 @@ def _lmms_task(task: Task, results: Mapping[str, Mapping[str, float]]) -> Mappin
 
 
 def _part(task: Task, key: str, metrics: Mapping[str, float], scale: float, notes: list[str]) -> float | None:
-    """The figure of one sub-score, under any of the names that the two harnesses have for it."""
+    """Return the figure of one sub-score, under any of the names that the two harnesses have for it."""
     groups = [group for group, its in task.groups.items() if its == key]
     plain = [group for group in groups if task.name in ("blink", "3dsrbench", "mmsi-bench")]
     names = itertools.chain(
@@ -241,7 +241,7 @@ VANILLA = "vanilla"
 
 
 def read_lmms_results(path: Path) -> dict[str, dict[str, float]]:
-    """Task to metric to figure of one `*_results.json`.
+    """Return task to metric to figure of one `*_results.json`.
 
     A metric's name ends at its first comma (`acc,none` is `acc`; of two such the later one counts). A metric that is an
     object, as VSI-Bench's `vsibench_score` once was, gives `<metric>.<name>` for each number in it. What is no finite number
@@ -266,7 +266,9 @@ def read_lmms_results(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_all_lmms_results(paths: Iterable[Path], problems: Problems) -> dict[str, dict[str, float]]:
-    """The figures of several `*_results.json`: in order of their names, of each task those of the last file that has it.
+    """Return the figures of several `*_results.json`.
+
+    In order of their names, of each task those of the last file that has it.
 
     A file that cannot be read goes to the problems, and the others are read.
     """
@@ -330,7 +332,7 @@ def _figures(header: list[str], row: list[str], label: int | None) -> Iterator[t
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, or what a cell says of one; None for anything else."""
+    """Return a finite number, or what a cell says of one; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     if isinstance(value, str) and (len(value) > 64 or "_" in value):
@@ -343,7 +345,7 @@ def _number(value: Any) -> float | None:
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a table, each row as wide as the header.
+    """Return the header and rows of a table, each row as wide as the header.
 
     Raises:
         DataError: the file is no table with at least one row.

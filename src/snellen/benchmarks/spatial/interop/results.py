@@ -1,4 +1,4 @@
-"""Which files of a folder hold a harness's answers to one benchmark.
+"""Answers of lmms-eval and VLMEvalKit: their files in a folder, and their rows as samples and records.
 
 lmms-eval writes `<time>_samples_<task>.jsonl`, for BLINK one a subtask; of several runs in a folder the last by name counts,
 as for EASI. VLMEvalKit writes `<model>_<data>.xlsx` (or tsv, csv) and, beside it, tables that its scorers made of it, which
@@ -44,7 +44,9 @@ _FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
 
 
 def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[Path]:
-    """The files of one benchmark, or of one half of SITE, in order of their names; none where the folder has none.
+    """Return the files of one benchmark, or of one half of SITE, in order of their names.
+
+    None where the folder has none.
 
     Files that are passed over for a later one are noted.
 
@@ -55,7 +57,7 @@ def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[P
 
 
 def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
-    """The same of files in order of their names."""
+    """Return the same of files in order of their names."""
     at = HALVES.index(part) if part else 0
     lmms = _samples(task.lmms.split(", ")[at], files, problems)
     kit = _tables(task.kit.split(", ")[at], files)
@@ -91,7 +93,7 @@ def _names() -> list[tuple[str, str]]:
 
 
 def is_variant(name: str, task: str) -> bool:
-    """Whether a task of lmms-eval's asks the questions of `task`, if need be in another way: `vsibench` is
+    """Return True if a task of lmms-eval's asks the questions of `task`, perhaps in another way: `vsibench` is
     `vsibench_multiimage` with videos in place of frames, while the debiased and the tiny sets are others. Parts of BLINK are
     its variants."""
     stem = re.sub(r"_(multiimage|circular|u50|test)$", "", task)
@@ -159,7 +161,9 @@ class InFile(Problems):
 
 
 def of_task(task: Task, part: str = "") -> ResultReader:
-    """The benchmark's `results`: (sample, record) of each row of a file, or of a folder's files (`result_files`).
+    """Return the benchmark's `results`.
+
+    (sample, record) of each row of a file, or of a folder's files (`result_files`).
 
     None where the file is of neither harness, the folder has no file of the benchmark's, or lmms-eval's rows have no
     question and the data are given: those are met by doc_id.
@@ -211,7 +215,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def columns_of(path: Path) -> set[str]:
-    """The columns of a table's first rows; none where it is no file that holds a table."""
+    """Return the columns of a table's first rows; none where it is no file that holds a table."""
     names: set[str] = set()
     if path.is_file() and path.suffix.lower() in TABLES:
         for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
@@ -220,7 +224,7 @@ def columns_of(path: Path) -> set[str]:
 
 
 def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
-    """Rows of several files as of one: ids are told apart over all of them.
+    """Return rows of several files as of one: ids are told apart over all of them.
 
     Raises:
         DataError: one of them is not what its name says.
@@ -240,7 +244,7 @@ def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
 
 
 def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
-    """The rows as they are; a note where their gold answers are those from before a correction."""
+    """Yield the rows as they are; a note where their gold answers are those from before a correction."""
     correction = corrections().get(task.name)
     if correction is None:
         yield from rows
@@ -256,7 +260,7 @@ def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) ->
 
 
 def _half(part: str, answered: Answered) -> Answered:
-    """Rows of one half of SITE under the names that the suite gives them."""
+    """Return rows of one half of SITE under the names that the suite gives them."""
     for member, record in answered:
         name = f"{part}/{member.id}"
         group = f"{part}/{member.group}" if member.group else ""
@@ -267,7 +271,7 @@ def _half(part: str, answered: Answered) -> Answered:
 
 
 def part_of(path: Path, form: str) -> str:
-    """Which half a file is of: by its name, else by what its first rows show.
+    """Return the half that a file is of: by its name, else by the media of its first rows.
 
     Raises:
         DataError: neither says.
@@ -285,7 +289,7 @@ def _alone(part: str) -> str:
 
 
 def _stated_half(path: Path, form: str) -> str:
-    """The half that a file says it is of, or empty."""
+    """Return the half that a file says it is of, or empty."""
     lower = path.name.lower()
     named = [part for part in HALVES if part in lower.replace("multiimage", "")]
     if len(named) == 1:
@@ -310,7 +314,7 @@ def _answered(rows: Iterator[Row], problems: Problems) -> Answered:
 
 
 def unscorable(sample: Sample) -> str:
-    """What is wrong with the gold answer of a row, in words; nothing where it can be compared."""
+    """Return why the gold answer of a row cannot be compared; empty where it can."""
     gold = str(sample.meta["gold"])[:60]
     if sample.kind == "number" and not (isinstance(sample.target, float) and math.isfinite(sample.target)):
         return f"the gold answer {gold!r} is no number; the row is not scored"
@@ -357,7 +361,7 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def _doc(value: Any) -> Mapping[str, Any] | None:
-    """The question's row, which tables and some versions have as JSON in a text."""
+    """Return the question's row, which tables and some versions have as JSON in a text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -387,7 +391,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def record_of(sample: Sample, reply: Any, repeat: int, where: str, problems: Problems) -> Record:
-    """A reply that is no text costs its own row."""
+    """Return the record of a reply; one that is no text becomes an error."""
     why = "the reply is null or missing"
     try:
         text = text_of(reply)

@@ -1,4 +1,4 @@
-"""How a question is put: which words, in which order with what is shown, and which frames of a video, as each harness has it.
+"""Prompts of the spatial benchmarks: words, order of words and media, and frames of a video, as each harness has them.
 
 The words lie in words/, one file a harness, and are our own: snellen.benchmarks.spatial.prompts.wordings. Where pictures stand is
 the harness's: at the front, or at the `<image>` and `<video>` marks of the question (MindCube, SITE, MMSI-Video).
@@ -42,7 +42,7 @@ _MARK = re.compile(r"(<video>|<image>)")
 
 
 class Prompting(Struct, frozen=True):
-    """How the questions of one benchmark are put.
+    """The prompt settings of one benchmark.
 
     Attributes:
         form: one of FORMS.
@@ -58,7 +58,7 @@ class Prompting(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """What a question shows, nothing of it read yet: pictures in order, or a video, or clips that are given as frames."""
+    """The media of a question, not read yet: images in order, or a video, or clips that are given as frames."""
 
     images: tuple[Blob, ...] = ()
     video: Blob | None = None
@@ -66,7 +66,7 @@ class Shown(Struct, frozen=True):
 
 
 def of(data: Data, task: Task) -> Prompting:
-    """The settings that the user's options ask for.
+    """Return the settings that the user's options ask for.
 
     Raises:
         UsageError: a form that nobody knows, a number of frames that is none, a rate where there is no formula for it.
@@ -97,12 +97,12 @@ def of(data: Data, task: Task) -> Prompting:
 
 
 def digest(data: Data, task: Task) -> str:
-    """What a run's fingerprint holds of the words, of their order and of how frames are taken."""
+    """Return the digest of the words, their order and the frames, for a run's fingerprint."""
     return sha256(msgspec.json.encode(of(data, task))).hexdigest()
 
 
 def compose(how: Prompting, task: Task, question: Question, media: Shown) -> Prompt:
-    """The prompt of a question: what is shown and the text, in the harness's order.
+    """Return the prompt of a question: what is shown and the text, in the harness's order.
 
     A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
     in place of them: its sample fails with the reason, for asked without pictures it would be another question.
@@ -124,7 +124,7 @@ def _template(words: Words, task: Task, question: Question, media: Shown) -> str
 
 
 def _values(words: Words, task: Task, question: Question) -> dict[str, str]:
-    """What the places of a template stand for; columns that a row lacks are made up for by its question and options."""
+    """Return the values of a template's places; question and options replace columns that a row lacks."""
     question_text = question.text.strip() if task.name in STRIPPED else question.text
     options = listed(words, question.options)
     in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
@@ -223,7 +223,7 @@ def _clips(how: Prompting, question: Question, text: str, media: Shown) -> list[
 
 
 def _pick(how: Prompting, task: Task) -> Pick:
-    """The frames of a video by the harness's formula."""
+    """Return the frames of a video by the harness's formula."""
     count = how.count or frames.VIDEO
     if how.form == "lmms-eval":
         return Pick(f"lmms-eval:{count}", partial(frames.lmms_eval, count=count), count)

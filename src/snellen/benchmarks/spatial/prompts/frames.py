@@ -1,4 +1,4 @@
-"""Which frames of a video are shown: the index formulas of both harnesses.
+"""Frames of a video to show: the index formulas of both harnesses.
 
 Source: `video-as-images` tasks of lmms-eval, the `nframe` mode and the MMSI-Video set of VLMEvalKit.
 """

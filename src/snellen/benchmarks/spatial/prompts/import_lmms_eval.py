@@ -81,7 +81,7 @@ class Imported(Struct, frozen=True):
 
 
 def installed() -> Path:
-    """The folder of the lmms-eval that is installed beside Snellen; nothing of it is run.
+    """Return the folder of the lmms-eval that is installed beside Snellen; nothing of it is run.
 
     Raises:
         DataError: there is none.
@@ -94,7 +94,7 @@ def installed() -> Path:
 
 
 def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
-    """The words of lmms-eval's tasks for the spatial benchmarks.
+    """Return the words of lmms-eval's tasks for the spatial benchmarks.
 
     Args:
         path: the package's folder, its folder of tasks, or a folder that has `lmms_eval` in it; None: what is installed.
@@ -157,7 +157,7 @@ def _tasks(package: Path) -> Path:
 
 
 def _files(tasks: Path) -> dict[str, Path]:
-    """Task name to its file, of the tasks that are wanted.
+    """Return task name to its file, of the tasks that are wanted.
 
     Raises:
         DataError: two files say that they are one task.
@@ -192,7 +192,7 @@ def _text(path: Path) -> str:
 
 
 def _config(path: Path, tasks: Path, depth: int = 0) -> dict[str, Any]:
-    """A task's settings: those of the files that it includes, its own over them, key by key.
+    """Return a task's settings: those of the files that it includes, its own over them, key by key.
 
     Raises:
         DataError: no YAML, an included file that is not there or lies outside the tasks, files that include each other.
@@ -236,7 +236,7 @@ def _yaml(path: Path) -> dict[str, Any]:
 def _with(
     words: Words, texts: Mapping[str, str], config: Mapping[str, Any], model_key: str, place: str, remarks: list[str]
 ) -> Words:
-    """The words with a task's texts in place of ours, and its limits."""
+    """Return the words with a task's texts in place of ours, and its limits."""
     settings = _settings(config, model_key, place)
     if settings.get("prompt_format"):
         raise DataError(
@@ -269,7 +269,7 @@ def _with(
 
 
 def _settings(config: Mapping[str, Any], model_key: str, place: str) -> dict[str, Any]:
-    """What lmms-eval takes of `lmms_eval_specific_kwargs`: the model's own settings, else all, with the default's over them."""
+    """Return the settings in `lmms_eval_specific_kwargs`: the model's own, else all, with the default's over them."""
     settings = config.get("lmms_eval_specific_kwargs") or {}
     if not isinstance(settings, dict):
         raise DataError(f"{place}: lmms_eval_specific_kwargs holds no settings by name: {settings!r:.80}")
@@ -281,7 +281,7 @@ def _settings(config: Mapping[str, Any], model_key: str, place: str) -> dict[str
 
 
 def toml(imported: Imported) -> str:
-    """The file for `--prompts`."""
+    """Return the file for `--prompts`."""
     lines = [
         f"# Words of {imported.source}, read by `snellen prompts import`. They belong to its authors.",
         *(f"# {line}" for line in imported.remarks),

@@ -39,7 +39,7 @@ _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 
 
 class Words(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one benchmark's questions are worded.
+    """The wording of one benchmark's questions.
 
     Attributes:
         choice, number, short: the template of each kind of question; `video` is that of SITE's videos, `boxes` that of
@@ -74,7 +74,9 @@ class File(Struct, frozen=True):
 
 
 def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Words]:
-    """The form, and its words for a benchmark: of a user's file, else those in words/. VSI-Debiased has VSI-Bench's.
+    """Return the form, and its words for a benchmark: of a user's file, else those in words/.
+
+    VSI-Debiased has VSI-Bench's.
 
     Args:
         form: one of FORMS; None: the file's own, without a file the first.
@@ -125,7 +127,7 @@ def _of_file(path: Path) -> File:
 
 
 def read(text: str, place: str) -> File:
-    """The words in the text of a file, which messages call `place`.
+    """Return the words in the text of a file, which messages call `place`.
 
     Raises:
         DataError: no TOML; no `prompting`, or an unknown one; an unknown benchmark, field or place; a template that is missing, or shows no question; an
@@ -168,7 +170,7 @@ def _check(template: str, place: str, *, needed: bool) -> None:
 
 
 def filled(words: Words, kind: str, values: Mapping[str, str]) -> str:
-    """The text of a question. What is put into a place is put there as it is, whatever braces it has.
+    """Return the text of a question. What is put into a place is put there as it is, whatever braces it has.
 
     Args:
         words: from `words_for`.
@@ -189,7 +191,7 @@ _OWN = ("pre", "post", "post_number", "post_video")
 
 
 def listed(words: Words, options: Mapping[str, str]) -> str:
-    """The options, letter to text, as the words write them."""
+    """Return the options, letter to text, as the words write them."""
     return words.between.join(_option(words.options, letter, text) for letter, text in options.items())
 
 

@@ -1,1 +1,1 @@
-"""What others published about these benchmarks, and what is known to be wrong in it."""
+"""Published results of these benchmarks, and known errors in them."""

@@ -52,7 +52,7 @@ class Correction(Struct, frozen=True, forbid_unknown_fields=True):
     after: _Table
 
     def name(self, revision: Revision) -> str:
-        """The revision in words, for a reader of a figure."""
+        """Return the revision in words, for a reader of a figure."""
         if revision == "before":
             return f"gold answers of {self.title} from before their correction of {self.hub}"
         if revision == "other":
@@ -60,14 +60,17 @@ class Correction(Struct, frozen=True, forbid_unknown_fields=True):
         return f"gold answers of {self.title} as corrected on {self.hub}"
 
     def sentence(self) -> str:
-        """What was corrected, and when."""
+        """Return the correction and its dates in words."""
         return (
             f"The answers to {self.group}, {self.rows:,} of the {self.of:,} questions, were corrected on {self.hub} on the "
             f"hub and on {self.vlmevalkit} in VLMEvalKit's table"
         )
 
     def by_digest(self, digest: str) -> Revision | None:
-        """The revision of a table with this MD5, or of data whose digest contains this SHA-256; None for any other."""
+        """Return the revision of a table with this MD5, or of data whose digest contains this SHA-256.
+
+        None for any other.
+        """
         for revision, table in (("before", self.before), ("after", self.after)):
             if table.md5 == digest or table.sha256 in digest:
                 return "before" if revision == "before" else "after"

@@ -1,4 +1,4 @@
-"""What EASI would have printed: its faults with figures, by name, each off unless it is asked for.
+"""Known bugs of EASI: figures as EASI would have printed them, each bug off unless it is named.
 
 They explain a difference to a score that somebody else got; nothing that is submitted has them. The faults lie in
 faults.toml, with those of single answers, which scoring profiles have, and those of judging.
@@ -99,7 +99,7 @@ def check(names: Collection[str]) -> None:
 
 
 def with_faults(figures: Mapping[str, Figures], harness: str, names: Collection[str]) -> dict[str, Figures]:
-    """The figures as EASI would have printed them.
+    """Return the figures as EASI would have printed them.
 
     Args:
         figures: by the payload's id, as fractions; half of SITE is `site/image` or `site/video`.

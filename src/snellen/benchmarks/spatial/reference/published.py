@@ -1,4 +1,4 @@
-"""What was published of models on EASI-8: the whole table, and the column of one benchmark.
+"""Published results on EASI-8: the whole table, the column of one benchmark, and means over benchmarks.
 
 The mean over benchmarks as the leaderboard takes it: over those that have a score, and here never without saying which.
 
@@ -30,7 +30,7 @@ def table() -> Published:
 
 
 def of_benchmark(name: str) -> tuple[Published, ...]:
-    """The column of one of the eight; nothing was published of the four others, nor of half of SITE."""
+    """Return the column of one of the eight; nothing was published of the four others, nor of half of SITE."""
     if name not in EIGHT:
         return ()
     questions = min(TASKS[name].rows, default=None)
@@ -66,12 +66,12 @@ class Average(Struct, frozen=True):
         return f"{len(self.known)} of {len(self.known) + len(self.missing)}"
 
     def comparable(self, other: Average) -> bool:
-        """Whether both are over the same columns: means over different ones say nothing about each other."""
+        """Return True if both are over the same columns; means over different ones cannot be compared."""
         return set(self.known) == set(other.known) and bool(self.known)
 
 
 def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Average:
-    """The mean of the columns that have a score.
+    """Return the mean of the columns that have a score.
 
     Args:
         fractions: score by column; None and absent are no score, 0 is one.
@@ -83,12 +83,12 @@ def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Avera
 
 
 def points(fraction: float | None) -> float | None:
-    """A fraction in points, to four decimals."""
+    """Return a fraction in points, to four decimals."""
     return None if fraction is None else round(fraction * 100, DECIMALS) + 0.0  # + 0.0: no negative zero
 
 
 def average(scores: Mapping[str, Figures], ids: Sequence[str]) -> tuple[float | None, int]:
-    """The mean in points over those of `ids` that were evaluated, and how many these are."""
+    """Return the mean in points over those of `ids` that were evaluated, and how many these are."""
     values = [points(scores[name].overall) for name in ids if name in scores]
     known = [value for value in values if value is not None]
     return (sum(known) / len(known) if known else None), len(known)

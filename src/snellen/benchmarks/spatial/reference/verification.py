@@ -71,7 +71,7 @@ class Check(Struct, frozen=True):
 
     @property
     def target(self) -> float | None:
-        """What the figures are held against: `other` where it is there, else the paper's; None where neither is."""
+        """The figure to compare with: `other` where it is there, else the paper's; None where neither is."""
         return self.paper if self.other is None else self.other
 
     @property
@@ -80,19 +80,19 @@ class Check(Struct, frozen=True):
         return "other" if self.other is not None else "paper" if self.paper is not None else ""
 
     def delta(self, points: float) -> float | None:
-        """How many points a figure lies above the target."""
+        """Return the points by which a figure lies above the target."""
         return None if self.target is None else round(points - self.target, _DIGITS)
 
 
 def status(delta: float) -> Status:
-    """The rule: within 2.5 points strong, within 5.0 acceptable, else beyond."""
+    """Return the rule: within 2.5 points strong, within 5.0 acceptable, else beyond."""
     away = abs(round(delta, _DIGITS))  # 28.6 - 26.1 is a little more than 2.5 in binary
     return "strong" if away <= STRONG else "acceptable" if away <= ACCEPTABLE else "beyond"
 
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """The rows of the table, in its order."""
+    """Return the rows of the table, in its order."""
     text = resources.files(__package__).joinpath("verification.toml").read_text(encoding="utf-8")
     tables = msgspec.convert(tomllib.loads(text)["table"], tuple[_Table, ...])
     return tuple(_check(table, row) for table in tables for row in table.rows)
@@ -118,7 +118,7 @@ def _check(table: _Table, row: _Row) -> Check:
 
 
 def of_data(benchmark: str, frames: int | None) -> Sequence[Check]:
-    """The rows about a benchmark, of videos those with as many frames."""
+    """Return the rows about a benchmark, of videos those with as many frames."""
     return [
         check
         for check in checks()
@@ -127,7 +127,7 @@ def of_data(benchmark: str, frames: int | None) -> Sequence[Check]:
 
 
 def same_model(typed: str, listed: str) -> bool:
-    """Whether a model as a user names it (`local:org/Model`, `api:model`, a path) is the one of a table.
+    """Return True if a model as a user names it (`local:org/Model`, `api:model`, a path) is the one of a table.
 
     The last part of the path decides, whatever its case. `-Instruct` is part of a name.
     """

@@ -1,1 +1,1 @@
-"""Where the questions lie and what a row of each layout means: the authors' files, VLMEvalKit's tables, the rows that lmms-eval logs."""
+"""Sources of questions: the authors' files, VLMEvalKit's tables, the rows that lmms-eval logs."""

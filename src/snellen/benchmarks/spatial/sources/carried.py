@@ -46,7 +46,7 @@ class Kept(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 
 
 def encode(head: Head, rows: Iterable[Kept]) -> Iterator[bytes]:
-    """The lines of the file."""
+    """Yield the lines of the file."""
     yield msgspec.json.encode(head) + b"\n"
     for row in rows:
         yield msgspec.json.encode(row) + b"\n"
@@ -84,7 +84,7 @@ class KeptQuestions:
             yield f"unanswered {number + 1}", DataError(why, "Run the harness again.")
 
     def shown(self, question: Question) -> Shown:
-        """A place without a picture, whose reading says why."""
+        """Return a place without a picture, whose reading says why."""
         why = f"{self.path}: the pictures stayed with the harness that showed them"
         blob = Unreadable(
             f"{NAME}, {question.id}", why, "To ask the questions anew, give the benchmark's data: --data."

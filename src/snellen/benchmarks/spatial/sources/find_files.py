@@ -1,4 +1,4 @@
-"""Which files of a folder or repository hold the questions of a benchmark, and which look alike and do not."""
+"""Files of a folder or repository that hold the questions of a benchmark, and files that only look alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
 
 
 def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...], tuple[str, ...]]:
-    """The files that hold the questions, in order, and what is to be said about others that look alike.
+    """Return the files that hold the questions, in order, and what is to be said about others that look alike.
 
     A set's `full` configuration may be declared as `test*.parquet` and so take in parts of itself (VSI-Bench does): only
     files named for the split itself, or its numbered shards, are taken, and of one kind of file. Where none of these names
@@ -63,7 +63,7 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
 
 
 def packed_table(task: Task, path: Path) -> Blob:
-    """The table of a benchmark inside of one archive.
+    """Return the table of a benchmark inside of one archive.
 
     Raises:
         DataError: the archive cannot be opened, or has none.
@@ -92,17 +92,17 @@ def _packed(task: Task, root: Path) -> Blob | None:
 
 
 def configs(task: Task, part: str) -> list[str]:
-    """The folders that a split may lie in, `*` being any and the empty one the root."""
+    """Return the folders that a split may lie in, `*` being any and the empty one the root."""
     return [config for config in task.configs if not part or config.startswith(part)]
 
 
 def _of_another(task: Task, part: str, folder: Path) -> bool:
-    """Whether a folder is the one of a configuration that is not asked, such as SITE's other half."""
+    """Return True if a folder is of a configuration that is not asked, such as SITE's other half."""
     return folder.absolute().name in set(task.configs) - set(configs(task, part))
 
 
 def patterns(task: Task, part: str = "") -> list[str]:
-    """Names of the files with the questions, as the hub's client takes them."""
+    """Return the names of the files with the questions, as the hub's client takes them."""
     globs: list[str] = []
     for config in configs(task, part):
         tops = {"": ("", "data/"), "*": ("*/",)}.get(config, (f"{config}/", f"*/{config}/"))
@@ -115,7 +115,7 @@ def patterns(task: Task, part: str = "") -> list[str]:
 
 
 def _of_one_kind(names: list[str]) -> list[str]:
-    """Those of the first kind of file: the same rows may lie there as parquet and as JSON."""
+    """Return those of the first kind of file: the same rows may lie there as parquet and as JSON."""
     for suffix in TABLES:
         if same := [name for name in names if name.lower().endswith(suffix)]:
             return same
@@ -140,5 +140,5 @@ def _is_shard(name: str, config: str, split: str) -> bool:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is one of the archives that are read in place."""
+    """Return True if a file is an archive that is read in place."""
     return path.name.lower().endswith(ARCHIVES)

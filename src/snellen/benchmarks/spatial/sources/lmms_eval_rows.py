@@ -29,7 +29,7 @@ MOST_OPTIONS = len(LETTERS)
 
 
 def row_of(name: str, logged: Logged) -> dict[str, Any]:
-    """A row of the authors' file, made of what lmms-eval logged about one answer.
+    """Return a row of the authors' file, made of what lmms-eval logged about one answer.
 
     Args:
         name: the benchmark, as `tasks` calls it.
@@ -42,7 +42,7 @@ def row_of(name: str, logged: Logged) -> dict[str, Any]:
 
 
 def score_of(logged: Logged) -> float | None:
-    """What lmms-eval gave the row, 0 to 1; None where no metric of it says so.
+    """Return lmms-eval's score of the row, 0 to 1; None where no metric holds one.
 
     Of several metrics the first that names a score counts: `score`, `is_correct`, `accuracy`, an MRA, `overall`.
     """
@@ -59,7 +59,7 @@ def _metrics(logged: Logged) -> Iterator[dict[str, Any]]:
 
 
 def _with(logged: Logged, *columns: str) -> dict[str, Any]:
-    """The first metric's object that has all of these columns."""
+    """Return the first metric's object that has all of these columns."""
     for metric in _metrics(logged):
         if all(column in metric for column in columns):
             return metric

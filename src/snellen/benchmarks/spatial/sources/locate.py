@@ -1,4 +1,4 @@
-"""From what the user gives to the questions of one benchmark: official parquet, JSON and archives, or VLMEvalKit's table."""
+"""The questions of one benchmark in --data: official parquet, JSON and archives, or VLMEvalKit's table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Source(Protocol):
 
 
 def source(task: Task, part: str, data: Data) -> Source:
-    """Where the user's data has the questions of a benchmark.
+    """Locate the questions of a benchmark in the user's data.
 
     Raises:
         UsageError: no data was given.
@@ -76,7 +76,7 @@ def source(task: Task, part: str, data: Data) -> Source:
 
 
 def media_root(task: Task, data: Data, path: Path) -> Path:
-    """Where pictures and videos lie: --images, which may be on the hub, else the data's folder or archive itself.
+    """Locate images and videos: --images, which may be on the hub, else the data's folder or archive itself.
 
     Args:
         path: the data, on disk.
@@ -88,7 +88,7 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
 
 @lru_cache(maxsize=32)
 def questions_on_disk(place: str, name: str, part: str) -> Path:
-    """The path, or the folder of the hub's files: asked of the hub once a process.
+    """Return the path, or the folder of the hub's files: asked of the hub once a process.
 
     The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
     and from the same commit.

@@ -36,7 +36,10 @@ class MediaFiles:
         self._shortened: dict[str, tuple[Tree, str] | None] | None = None
 
     def find(self, name: str, at: str) -> Blob:
-        """The file that a row at `at` (file and line, for messages) calls `name`; Unreadable where there is none."""
+        """Return the file that a row at `at` (file and line, for messages) calls `name`.
+
+        Unreadable where there is none.
+        """
         try:
             wanted = member_name(name.removeprefix("/").replace("\\", "/"), at)
             file = self._find(wanted)
@@ -111,7 +114,7 @@ class _Folder:
         self._plain: dict[str, dict[str, bool]] = {}
 
     def file(self, parts: list[str]) -> Blob | None:
-        """The file of these parts of a path; None where there is none.
+        """Return the file of these parts of a path; None where there is none.
 
         Raises:
             UnsafeArchiveError: a link on the way leads out of the folder.
@@ -128,7 +131,7 @@ class _Folder:
         return self._tree.blob(wanted) if self._tree.exists(wanted) else None
 
     def _listed(self, folder: str) -> dict[str, bool]:
-        """Name to whether it is a file in the folder itself, for which it is enough that the folder is inside.
+        """Return name to whether it is a file in the folder itself, for which it is enough that the folder is inside.
 
         Anything else (a link, as in the hub's cache, or a folder) is looked at when it is asked for.
         """
@@ -146,7 +149,7 @@ class _Folder:
 
 
 def _stem(path: Path) -> str:
-    """An archive's name without its suffix."""
+    """Return an archive's name without its suffix."""
     return next(path.name[: -len(suffix)] for suffix in (*ARCHIVES, "") if path.name.lower().endswith(suffix))
 
 
@@ -155,7 +158,7 @@ def _subfolders(root: Path) -> list[Path]:
 
 
 def nearby_files(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Files of these suffixes in a folder and a few folders down, sorted; hidden folders are passed over.
+    """Return the files of these suffixes in a folder and a few folders down, sorted; hidden folders are passed over.
 
     Not the whole tree: media that were unpacked beside may be a million files.
     """
@@ -173,5 +176,5 @@ def nearby_files(root: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def archives(root: Path) -> list[Path]:
-    """The archive itself, or those in a folder and a few folders down, sorted by name."""
+    """Return the archive itself, or those in a folder and a few folders down, sorted by name."""
     return nearby_files(root, ARCHIVES) if root.is_dir() else [root]

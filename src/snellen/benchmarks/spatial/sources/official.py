@@ -51,7 +51,7 @@ class OfficialFiles:
 
     @property
     def file(self) -> str:
-        """What messages call it: the file, or the folder of several."""
+        """The name in messages: the file, or the folder of several."""
         return _name(self.files[0]) if len(self.files) == 1 else str(self.path)
 
     def questions(self) -> Iterator[tuple[str, Question | DataError]]:
@@ -90,7 +90,7 @@ class OfficialFiles:
                 yield place, question
 
     def _pruned(self, row: Row, file: Path | Blob) -> bool:
-        """Whether VSI-Debiased leaves a row out: one of the whole set that says so.
+        """Return True if VSI-Debiased leaves a row out: one of the whole set that says so.
 
         Raises:
             DataError: nothing says so, in a file that is not called debiased.
@@ -103,7 +103,7 @@ class OfficialFiles:
         raise DataError(f"{_name(file)}: no column `pruned` says which rows are of the debiased set", hint)
 
     def shown(self, question: Question) -> Shown:
-        """What the question that came last shows: pictures of cells, else files by their paths."""
+        """Return the media of the last question: images of cells, else files by their paths."""
         row, place, cells = self._last if self._last[0] == question.row else (question.row, "", ())
         self._last = (-1, "", ())
         at = f"{self.file}, {place or f'row {row + 1:,}'}"
@@ -129,7 +129,7 @@ class OfficialFiles:
         return sha256("\n".join(digests).encode()).hexdigest()
 
     def remarks(self) -> list[str]:
-        """What was said when the files were chosen, how many rows had an id again, which archives cannot be opened."""
+        """Return remarks: on the choice of files, on rows with a repeated id, on archives that cannot be opened."""
         lines = list(self.choice_remarks)
         if self._dropped:
             lines.append(f"{self.file}: {self._dropped:,} rows have an id that was there already; they are left out")
@@ -137,7 +137,7 @@ class OfficialFiles:
 
 
 def _other_half(part: str, name: str) -> bool:
-    """Whether a row of SITE is of the half that is not asked, as where one half's file is given for both."""
+    """Return True if a row of SITE is of the other half, as where one half's file is given for both."""
     other = {"image": VIDEOS, "video": IMAGES}.get(part, ())
     return name.lower().endswith(other)
 
@@ -191,7 +191,7 @@ def _rows(file: Path | Blob) -> Iterator[tuple[int, Row | DataError, tuple[Blob,
 
 
 def _written(row: Mapping[str, Any]) -> list[str]:
-    """Columns whose pictures stand as base64; a path has a dot, which base64 has not."""
+    """Return the columns whose pictures stand as base64; a path has a dot, which base64 has not."""
     return [column for column, value in row.items() if _PICTURES.fullmatch(column) and _is_base64(value)]
 
 

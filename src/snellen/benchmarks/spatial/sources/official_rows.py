@@ -23,7 +23,7 @@ SPAR_TASKS = (*spar.CHOICE, *spar.NUMBER, *spar.VIEW_CHANGE)
 
 
 def text(row: Row, *names: str) -> str:
-    """The first of these columns that the row has, as text.
+    """Return the first of these columns that the row has, as text.
 
     Raises:
         DataError: it has none of them.
@@ -36,13 +36,13 @@ def text(row: Row, *names: str) -> str:
 
 
 def maybe(row: Row, name: str) -> str:
-    """A column as text, empty where the row does not have it."""
+    """Return a column as text, empty where the row does not have it."""
     value = row.get(name)
     return "" if value is None or value != value else str(value)
 
 
 def texts(value: Any) -> list[str]:
-    """A list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
+    """Return a list of texts, which may stand as a literal in a text; empty for anything else, such as pictures."""
     if isinstance(value, str):
         value = listed(value) if value.lstrip().startswith("[") else None
     if not isinstance(value, Sequence):
@@ -52,7 +52,7 @@ def texts(value: Any) -> list[str]:
 
 
 def one_of(row: Row, name: str, known: Collection[str]) -> str:
-    """A column that says by which rule a row is scored.
+    """Return a column that says by which rule a row is scored.
 
     Raises:
         DataError: it is missing, or none of these.
@@ -64,7 +64,7 @@ def one_of(row: Row, name: str, known: Collection[str]) -> str:
 
 
 def placed(row: Row, name: str, options: int) -> str:
-    """The letter of a gold answer: of its place from 0 where it is a number (2, 2.0, "2"), else as it stands.
+    """Return the letter of a gold answer: of its place from 0 where it is a number (2, 2.0, "2"), else as it stands.
 
     Raises:
         DataError: it is missing, or there are options, and none has that place.
@@ -81,7 +81,7 @@ def placed(row: Row, name: str, options: int) -> str:
 
 
 def paths(value: Any) -> tuple[str, ...]:
-    """Paths of files: a list of them, one alone, or structs that have one as `path`."""
+    """Return the paths of files: a list of them, one alone, or structs that have one as `path`."""
     if isinstance(value, str) and value.strip() and not value.lstrip().startswith("["):
         return (value.strip(),)
     if isinstance(value, Mapping):
@@ -200,7 +200,7 @@ def _three_dsr(row: Row, at: int) -> Question:
 
 
 def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
-    """Letter to text of the columns A, B ... that are not empty."""
+    """Return the options, letter to text, of the columns A, B ... that are not empty."""
     cells = {letter: maybe(row, letter) for letter in letters}
     return {letter: cell for letter, cell in cells.items() if cell and cell.lower() != "nan"}
 
@@ -283,7 +283,7 @@ def _spar(row: Row, at: int) -> Question:
 
 
 def kind_of_spar(task: str) -> Kind:
-    """How a task of SPAR-Bench is answered."""
+    """Return the kind of answer of a task of SPAR-Bench."""
     return "number" if task in spar.NUMBER else "short" if task in spar.VIEW_CHANGE else "choice"
 
 

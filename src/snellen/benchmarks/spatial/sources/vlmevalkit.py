@@ -88,7 +88,7 @@ class KitFile:
 
     @property
     def file(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return str(self.path)
 
     def questions(self) -> Iterator[tuple[str, Question | DataError]]:
@@ -111,7 +111,7 @@ class KitFile:
             yield place, question
 
     def shown(self, question: Question) -> Shown:
-        """Pictures of the table itself, else files by their paths."""
+        """Return the pictures of the table itself, else files by their paths."""
         whole = table(self.path, self.task, self.part)
         row = whole.rows[question.row]
         at = f"{self.path}, line {row.place.line:,}"
@@ -152,11 +152,11 @@ class KitFile:
         return self._media_files.find(name, at)
 
     def content(self) -> str:
-        """The digest of the table's bytes."""
+        """Return the digest of the table's bytes."""
         return with_md5(self.path)[0]
 
     def remarks(self) -> list[str]:
-        """Rows that were left out, bytes other than the kit's, archives that cannot be opened."""
+        """Return remarks: on rows that were left out, bytes other than the kit's, archives that cannot be opened."""
         lines = list(self.choice_remarks)
         if dropped := table(self.path, self.task, self.part).dropped:
             lines.append(f"{self.path}: {dropped:,} rows have no image and are left out, as VLMEvalKit leaves them out")
@@ -184,12 +184,12 @@ def names(task: Task, part: str = "") -> tuple[str, ...]:
 
 
 def in_folder(task: Task, part: str, folder: Path) -> Path | None:
-    """The benchmark's table right in a folder; None where there is none."""
+    """Return the benchmark's table right in a folder; None where there is none."""
     return next((folder / name for name in names(task, part) if (folder / name).is_file()), None)
 
 
 def beside(path: Path) -> tuple[str, ...]:
-    """What is to be said of tables of other kinds in a table's folder: that the questions are not from them."""
+    """Return the remark on tables of other kinds in a table's folder, which are not read."""
     others = sorted(other.name for other in path.parent.iterdir() if other.name.lower().endswith(TABLES))
     if not others:
         return ()
@@ -198,7 +198,7 @@ def beside(path: Path) -> tuple[str, ...]:
 
 
 def table(path: Path, task: Task, part: str = "") -> Rows:
-    """The table at `path`, gone through once a process as long as the file stays the same.
+    """Return the table at `path`, gone through once a process as long as the file stays the same.
 
     Raises:
         DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has a picture in no row.
@@ -254,7 +254,7 @@ def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) ->
 
 
 def _filled(cells: Mapping[str, str]) -> Row:
-    """The cells that hold something: in a table of text an empty one is a missing one."""
+    """Return the cells that hold something: in a table of text an empty one is a missing one."""
     return {column: cell for column, cell in cells.items() if cell}
 
 

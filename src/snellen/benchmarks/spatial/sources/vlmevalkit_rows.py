@@ -30,7 +30,10 @@ LETTERS = "ABCDEFGH"
 
 
 def listed(row: Row, *names: str) -> list[str]:
-    """The first of these columns that holds a list, of texts or in text; a text that is no list is a list of one."""
+    """Return the first of these columns that holds a list, of texts or in text.
+
+    A text that is no list is a list of one.
+    """
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and value.strip():
@@ -42,7 +45,7 @@ def listed(row: Row, *names: str) -> list[str]:
 
 
 def _common(row: Row, at: int) -> Question:
-    """What the rows of all benchmarks have; each reader puts its own columns to it."""
+    """Read the columns that the rows of all benchmarks have; each reader adds its own."""
     index = text(row, "index")
     return Question(id=index, text=maybe(row, "question"), gold=text(row, "answer"), kind="choice", row=at, index=index)
 

@@ -1,4 +1,4 @@
-"""How a question of VLM2-Bench is asked: as it stands, with guided reasoning, or over pictures that are drawn on or cut.
+"""Prompts of VLM2-Bench: the question as it stands, guided reasoning, or images that are drawn on or cut.
 
 The text of each variant lies in prompts/, one file a variant, in wording of our own: the authors describe the variants
 and have released neither their prompts nor code for them. Replies to all but `vanilla` end in a marker line, and what
@@ -62,7 +62,7 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prompting(Struct, frozen=True):
-    """How the questions of one subtask are asked.
+    """The prompt variant of one subtask, with its settings.
 
     Attributes:
         variant: one of `VARIANTS`.
@@ -79,13 +79,13 @@ class Prompting(Struct, frozen=True):
 
 @cache
 def wording(variant: str) -> Wording:
-    """What prompts/ says about a variant."""
+    """Read a variant's file in prompts/."""
     text = files(__package__).joinpath(f"{variant}.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Wording)
 
 
 def of(data: Data, subtask: Subtask) -> Prompting:
-    """The prompting that the user's options ask for.
+    """Return the prompting that the user's options ask for.
 
     Raises:
         UsageError: an unknown variant, one that is not for this subtask, an option of another variant, a value that
@@ -124,7 +124,7 @@ def of(data: Data, subtask: Subtask) -> Prompting:
 def compose(
     how: Prompting, subtask: Subtask, images: Sequence[Image | Video], names: Sequence[str], question: str
 ) -> Prompt:
-    """What is sent for one question: its pictures in order, then a line break and the text; no system text.
+    """Build the prompt of one question: its images in order, then a line break and the text; no system text.
 
     Nothing is read here: pictures are drawn on and cut when their bytes are asked for, and one that has no box raises
     DataError then, so that its sample alone fails.
@@ -158,7 +158,7 @@ def _shown(how: Prompting, part: Image | Video, number: int, name: str) -> Image
 
 
 def final_answer(reply: str, variant: str) -> str:
-    """What of a reply is scored: all of it for vanilla, else the stripped text after the last marker.
+    """Return the scored part of a reply: all of it for vanilla, else the stripped text after the last marker.
 
     A reply without the marker comes back as it is; the scorer decides what it is worth.
     """
@@ -169,7 +169,9 @@ def final_answer(reply: str, variant: str) -> str:
 
 
 def digest(data: Data) -> str:
-    """Digest of what the variant reads beside the benchmark's own files: the boxes; empty for the other variants.
+    """Return the digest of what the variant reads beside the benchmark's own files: the boxes.
+
+    Empty for the other variants.
 
     It belongs into the benchmark's digest, so that a run is not resumed with other boxes. Raises DataError.
     """
@@ -185,7 +187,7 @@ def _boxes_file(data: Data) -> Path | None:
 
 
 def notices(how: Prompting, names: Iterable[str]) -> list[str]:
-    """What is odd about the boxes, given the paths of all images that are asked about: counts of boxes for unknown
+    """Return warnings about the boxes, given the paths of all images that are asked about: counts of boxes for unknown
     images and of images without a box, one line each; nothing for the other variants.
     """
     return [] if how.boxes is None else how.boxes.notices(names)
