@@ -1,6 +1,6 @@
-"""Other people's answer and result files: which harness wrote them, and what they hold.
+"""Answer and result files of other programs: detection of the harness, and their rows.
 
-`open_answers` tells the file's form and gives its rows; `final` gives each question once.
+`open_answers` detects the format and yields rows; `final` yields each question once.
 """
 
 from snellen.formats.base import Answer, AnswerFile, Problems, Survey, final, survey

@@ -1,4 +1,4 @@
-"""Answers that somebody else's program wrote: which question, which reply, and where in the file it stands."""
+"""Answers of other programs: sample, reply, and the row's place in its file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Answer(Struct, frozen=True, gc=False):
     """One row of an answer file.
 
     Attributes:
-        sample_id: the question, as the file calls it.
-        text: the reply; None where the row holds none.
+        sample_id: the sample's id in the file.
+        text: the reply; None if the row has none.
         where: line, row or member of the file.
-        repeat: how often the question had been asked before, from 0.
-        status: as in results.jsonl; other people's rows are `ok` with a reply and `error` without one.
+        repeat: number of earlier answers to the same question, from 0.
+        status: as in results.jsonl; rows of other programs are `ok` with a reply and `error` without one.
         failure: why there is no reply.
     """
 
@@ -35,19 +35,19 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def missing(sample_id: str, where: str, why: str, repeat: int = 0) -> Answer:
-    """An answer that is none: it stays in the denominator as a failed sample."""
+    """Return an answer without a reply: it stays in the denominator as a failed sample."""
     return Answer(sample_id, None, where, repeat, "error", Failure(NO_ANSWER, f"{where}: {why}"))
 
 
 @dataclass
 class Problems:
-    """What is wrong with rows of a file: all are counted, the first are kept in words."""
+    """Problems with rows of a file: all are counted, the first are described."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def add(self, where: str, problem: str) -> None:
-        """Note one row."""
+        """Record the problem of one row."""
         self.count += 1
         if len(self.first) < SHOWN:
             # Names in other people's files may hold control characters, and this goes to a terminal.
@@ -55,7 +55,7 @@ class Problems:
             self.first.append(line if line.isprintable() else repr(line)[1:-1])
 
     def lines(self, predicate: str, limit: int = 5) -> list[str]:
-        """How many rows `what` (a verb and its object), and the first of them; nothing where there is none."""
+        """Return the number of rows with problems (`predicate`: a verb and its object) and the first of them."""
         if not self.count:
             return []
         lines = [f"{self.count:,} rows {predicate}:", *(f"  {line}" for line in self.first[:limit])]
@@ -69,8 +69,8 @@ class AnswerFile:
     Attributes:
         path: the file.
         form: `plain`, `snellen`, `vlmevalkit`, `lmms-eval` or `inspect`.
-        read: starts a new pass over the rows, in the order of the file; rows that cannot be used go to the Problems.
-        about: how ids and replies were found, for people.
+        read: starts a new pass over the rows, in the order of the file; unusable rows go to the Problems.
+        about: the columns of ids and replies, for users.
     """
 
     path: Path
@@ -81,7 +81,7 @@ class AnswerFile:
 
 @dataclass
 class Survey:
-    """What one pass over a file tells: which questions it answers, how often, and which rows count.
+    """The result of one pass over a file: which questions it answers, how often, and which rows count.
 
     Ids are held as 64-bit hashes, so that a million take about 70 MB.
 
@@ -89,7 +89,7 @@ class Survey:
         rows: usable rows.
         repeats: 1 + the highest repeat.
         ids: hash of every sample id.
-        problems: rows that cannot be used, and answers given twice.
+        problems: unusable rows, and duplicate answers.
     """
 
     rows: int = 0
@@ -103,8 +103,8 @@ class Survey:
 def survey(file: AnswerFile) -> Survey:
     """Read the file once.
 
-    An answer replaces an earlier failure of the same question (a journal with retries); of two answers the first
-    counts and the other is reported.
+    An answer replaces an earlier failure of the same question (a journal with retries). Of two answers the first
+    counts, and the other is reported.
     """
     result = Survey()
     first: set[int] = set()
@@ -137,7 +137,7 @@ def survey(file: AnswerFile) -> Survey:
 
 
 def final(file: AnswerFile, result: Survey) -> Iterator[Answer]:
-    """The rows that count, in the order of the file: each question (and repeat) once."""
+    """Yield the rows that count, in the order of the file: each question (and repeat) once."""
     yielded: set[tuple[str, int]] = set()
     for number, answer in enumerate(file.read(Problems())):
         key = (answer.sample_id, answer.repeat)

@@ -1,6 +1,6 @@
-"""Which column holds the id and which the reply, by the names that people use (fields.toml).
+"""Tables with a column of ids and a column of replies, found by their usual names (columns.toml).
 
-Tables with a column of ids and a column of replies, VLMEvalKit's among them (`index`, `prediction`).
+VLMEvalKit's tables (`index`, `prediction`) are among them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from snellen.formats.readers import table_rows
 
 
 class Known(Struct, frozen=True):
-    """fields.toml: tiers of names, the surest first."""
+    """The column names in columns.toml: tiers, the most specific first."""
 
     id: tuple[tuple[str, ...], ...]
     reply: tuple[tuple[str, ...], ...]
@@ -30,7 +30,7 @@ class Known(Struct, frozen=True):
 
 
 class Fields(Struct, frozen=True):
-    """The columns to read; `repeat` is None where the file has none."""
+    """The columns to read; `repeat` is None if the file has none."""
 
     id: str
     reply: str
@@ -39,21 +39,21 @@ class Fields(Struct, frozen=True):
 
 @cache
 def known() -> Known:
-    """The names in fields.toml."""
+    """Return the names in columns.toml."""
     return convert(tomllib.loads(files(__package__).joinpath("columns.toml").read_text("utf-8")), Known)
 
 
 def choose(names: Sequence[str], place: str, id_field: str | None, reply_field: str | None) -> Fields:
-    """The id and reply columns among `names`.
+    """Choose the id and reply columns among `names`.
 
     Args:
-        names: the columns that the file has.
+        names: the columns of the file.
         place: the file, for messages.
-        id_field: what the user named, None: find it.
+        id_field: the user's choice; None: find it.
         reply_field: the same for the reply.
 
     Raises:
-        DataError: no column, or more than one, can be meant; the message says what was found and what to give.
+        DataError: no column, or more than one, is possible; the message lists the columns and the option.
     """
     chosen_id = _one(names, known().id, place, id_field, "id", "--id-field")
     chosen_reply = _one(names, known().reply, place, reply_field, "reply", "--reply-field")
@@ -84,7 +84,7 @@ def _one(
 
 
 def id_of(value: Any) -> str:
-    """An id as text: 7, 7.0 and "7" are one id, since spreadsheets and pandas turn the one into the other.
+    """Return an id as text: 7, 7.0 and "7" are one id, since spreadsheets and pandas convert between them.
 
     Raises:
         ValueError: it is neither a text nor a whole number.
@@ -103,7 +103,7 @@ def id_of(value: Any) -> str:
 
 
 def text_of(value: Any) -> str | None:
-    """A reply as text; None and NaN (what pandas writes for nothing) are no reply.
+    """Return a reply as text; None and NaN (a missing value in pandas) are no reply.
 
     Raises:
         ValueError: it is neither a text, a number, a truth value, nor a list of one of them.
@@ -122,7 +122,7 @@ def text_of(value: Any) -> str | None:
 
 
 def repeat_of(value: Any) -> int:
-    """A repeat's number. Raises ValueError where it is not a whole number from 0 to 1,000,000."""
+    """Return a repeat's number. Raises ValueError if it is not a whole number from 0 to 1,000,000."""
     if value is None:
         return 0
     if isinstance(value, str) and value.isdigit():
@@ -144,7 +144,7 @@ PEEKED = 50
 
 
 def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFile:
-    """A table as answers. Raises DataError where the columns cannot be told."""
+    """Open a table as answers. Raises DataError if the columns are ambiguous or missing."""
     names: dict[str, None] = {}
     for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
         names.update(dict.fromkeys(row))

@@ -1,4 +1,4 @@
-"""From a path to its answers: which harness wrote the file is told by what is in it."""
+"""Detection of an answer file's format, by its content."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ READ = ".jsonl, .json, .csv, .tsv, .parquet, .xlsx, .eval, or a run's folder"
 
 
 def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: str | None = None) -> AnswerFile:
-    """The answers in a file of any known harness, or in a run's folder.
+    """Open the answers in a file of any known harness, or in a run's folder.
 
     Args:
         path: .jsonl (plain rows, Snellen's results.jsonl, lmms-eval's samples), .csv, .tsv, .parquet, .xlsx (plain or
             VLMEvalKit's), .json (a list of rows, or an Inspect log), .eval (Inspect), or a run's folder.
-        id_field: the field with the question's id; None: found by name (fields.toml).
+        id_field: the field with the sample's id; None: found by name (columns.toml).
         reply_field: the same for the reply.
 
     Raises:
-        DataError: nothing there, not such a file, or the fields cannot be told; rows that are damaged are reported
-            while reading and stop nothing.
+        DataError: nothing there, no answer file, or ambiguous fields. Damaged rows are reported while reading and stop
+            nothing.
     """
     path = Path(path)
     if path.is_dir():
@@ -66,7 +66,7 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
 
 
 def read_answers(path: Path | str, *, id_field: str | None = None, reply_field: str | None = None) -> Iterator[Answer]:
-    """The rows of `open_answers`, in the order of the file; rows that cannot be used are left out."""
+    """Yield the rows of `open_answers`, in the order of the file; unusable rows are omitted."""
     return open_answers(path, id_field=id_field, reply_field=reply_field).read(Problems())
 
 

@@ -1,6 +1,6 @@
-"""Result files in the formats of other programs: the formats that fit any benchmark.
+"""Export formats that fit any benchmark.
 
-A benchmark adds formats of its own (`Benchmark.exports`), with writers of the same kind.
+A benchmark adds its own formats (`Benchmark.exports`), with writers of the same kind.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from snellen.types import Record, Sample
 
 
 class Exported(Struct, frozen=True):
-    """What a writer wrote.
+    """The files that a writer wrote.
 
     Attributes:
-        files: in the order in which they are to be named.
-        notes: what a reader of the files must know, one line each: samples that were left out, replies that were cut.
+        files: in the order in which they are listed.
+        notes: remarks for readers of the files, one line each: omitted samples, cut replies.
     """
 
     files: tuple[Path, ...]
@@ -28,16 +28,16 @@ class Exported(Struct, frozen=True):
 
 
 Writer: TypeAlias = Callable[[Iterator[tuple[Sample, Record]], Path, str, str], Exported]
-"""(answers, folder, model, time stamp) to what was written.
+"""A writer: (answers, folder, model, time stamp) to the files that it wrote.
 
-`answers` stand in the order of the questions, each final: a failure that was mended later is not among them. `folder`
-is there and empty; it is moved to its place once the writer is done, so that nobody sees half a file. `model` and the
-time stamp (when the run began, YYYYmmdd_HHMMSS, UTC) are safe in the name of a file.
+`answers` are in the order of the questions, each final: a failure that was later answered is not among them. `folder`
+exists and is empty. It is moved to its place when the writer returns, so that no partial file is visible. `model` and
+the time stamp (start of the run, YYYYmmdd_HHMMSS, UTC) are safe in file names.
 """
 
 
 class Format(Struct, frozen=True):
-    """A format: `gold` says whether its files hold gold answers."""
+    """An export format; `gold` is True if its files contain gold answers."""
 
     write: Writer
     gold: bool = True
@@ -49,7 +49,7 @@ class Format(Struct, frozen=True):
 
 
 def write_lines(path: Path, rows: list[object]) -> Path:
-    """Write one JSON line a row, and the folders above it where they are not there yet."""
+    """Write one JSON line per row; missing parent folders are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     encode = msgspec.json.Encoder().encode
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Logs of Inspect: .eval (a zip whose members are zstd-compressed) and .json."""
+"""Inspect logs: .eval (a zip with zstd-compressed members) and .json."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
 def inspect_zip(path: Path) -> AnswerFile:
-    """An .eval log: one member a sample and epoch; epochs are repeats."""
+    """Open an .eval log: one member per sample and epoch; epochs are repeats."""
     regular_file(path)
     return AnswerFile(path, "inspect", lambda problems: _zipped(path, problems), "samples of an Inspect log")
 
 
 def inspect_json(path: Path, log: dict[str, Any]) -> AnswerFile:
-    """A .json log, already parsed."""
+    """Open a parsed .json log."""
     return AnswerFile(path, "inspect", lambda problems: _listed(log, problems), "samples of an Inspect log")
 
 
@@ -57,7 +57,9 @@ def _is_sample(name: str) -> bool:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, file: IO[bytes], info: zipfile.ZipInfo) -> bytes:
-    """One member's bytes. zipfile knows no zstd before Python 3.14, so those are found by hand and given to Arrow."""
+    """Read one member. zipfile has no zstd before Python 3.14; such members are located here and decompressed by
+    Arrow.
+    """
     check_unpacked(path, info.filename, info.file_size, info.compress_size, LIMITS.read_bytes, LIMITS)
     if info.compress_type != ZSTANDARD:
         return archive.read(info)
@@ -105,7 +107,7 @@ def _answer(sample: Any, where: str, problems: Problems) -> Iterator[Answer]:
 
 
 def _completion(output: Any) -> str | None:
-    """The first choice's text; older logs hold it in `completion` too."""
+    """Return the text of the first choice; older logs have it in `completion`."""
     if not isinstance(output, dict):
         return None
     choices = output.get("choices")

@@ -29,7 +29,7 @@ class _Own(Struct, frozen=True, gc=False):
 
 
 def own(path: Path) -> AnswerFile:
-    """results.jsonl: a later answer to a sample replaces its failures (see `answers.final`)."""
+    """Open a results.jsonl: a later answer to a sample replaces its failures (see `base.final`)."""
     return AnswerFile(path, "snellen", lambda problems: _own(path, problems), "Snellen's own records")
 
 
@@ -62,9 +62,9 @@ def _own(path: Path, problems: Problems) -> Iterator[Answer]:
 
 
 def lmms(path: Path) -> AnswerFile:
-    """lmms-eval's samples: `resps` is what the model said, a list for each request of a list for each repeat.
+    """Open lmms-eval's samples: `resps` holds the replies, a list per request of a list per repeat.
 
-    `filtered_resps` is read only where there are no `resps`; lmms-eval leaves them out where the two are equal.
+    `filtered_resps` is read only if there are no `resps`; lmms-eval omits them if the two are equal.
     """
     return AnswerFile(
         path, "lmms-eval", lambda problems: _lmms(path, problems), "ids from 'doc_id', replies from 'resps'"
@@ -95,10 +95,10 @@ def _lmms(path: Path, problems: Problems) -> Iterator[Answer]:
 
 
 def leaves(value: Any) -> Iterator[str | None]:
-    """Replies in the lists of lists that `resps` are, in order; None for one that is null.
+    """Yield the replies in nested lists such as `resps`, in order; None for a null.
 
     Raises:
-        ValueError: there are numbers in them, or anything else that is no text.
+        ValueError: they contain numbers or anything else that is no text.
     """
     if isinstance(value, list):
         for item in value:

@@ -1,9 +1,7 @@
-"""Rows of other people's answer files, read so that a damaged row costs that row alone.
+"""Rows of answer files: a damaged row is skipped and reported; and tables written as .xlsx.
 
 Data sets are read by `snellen.sources`, which refuses a damaged row, since a question would be missing. Answers are
-different: the run that made them is over, and the rest of them is still worth scoring.
-
-Tables written as .xlsx, as VLMEvalKit's scorers and people's spreadsheets read them.
+different: their run is over, and the rest is still worth scoring.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ SEPARATED = {".csv": ",", ".tsv": "\t"}
 
 
 def raw_lines(path: Path, problems: Problems) -> Iterator[tuple[int, bytes]]:
-    """(line number, line) of every line that is not empty; a line of more than 64 MB is a problem and passed over."""
+    """Yield (line number, line) of every non-empty line; a line of more than 64 MB is a problem and skipped."""
     regular_file(path)
     with path.open("rb") as file:
         number = 0
@@ -49,7 +47,7 @@ def raw_lines(path: Path, problems: Problems) -> Iterator[tuple[int, bytes]]:
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file; a line that is not an object is a problem."""
+    """Yield (line number, object) of a JSONL file; a line that is no object is a problem."""
     decode = msgspec.json.Decoder().decode
     for number, line in raw_lines(path, problems):
         try:
@@ -69,7 +67,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, A
 
 
 def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, row) of a CSV or TSV file; an empty cell is None, a row of another width is a problem."""
+    """Yield (line number, row) of a CSV or TSV file; an empty cell is None, a row of another width is a problem."""
     regular_file(path)
     csv.field_size_limit(max(csv.field_size_limit(), CELL_CHARACTERS))
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
@@ -91,7 +89,7 @@ def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[
 
 
 def separator(path: Path) -> str:
-    """What parts the cells: that of the file's suffix, and the tabulator in a .csv whose header has that and no comma.
+    """Return the separator of cells: by the file's suffix; tabs in a .csv whose header has tabs and no comma.
 
     VLMEvalKit writes such files.
     """
@@ -105,10 +103,10 @@ def separator(path: Path) -> str:
 def table_rows(
     path: Path, problems: Problems, columns: list[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, row) of a .jsonl, .csv, .tsv, .json, .parquet or .xlsx file; `columns` spares parquet the others.
+    """Yield (where, row) of a .jsonl, .csv, .tsv, .json, .parquet or .xlsx file; from parquet, only `columns` are read.
 
     Raises:
-        DataError: the file as a whole cannot be read, or is of another kind.
+        DataError: the whole file is unreadable, or of another kind.
         MissingExtraError: an .xlsx without openpyxl.
     """
     suffix = path.suffix.lower()
@@ -121,22 +119,22 @@ def table_rows(
 
 
 CELL = 32_767
-"""How many characters a cell of Excel's holds."""
+"""Maximum characters of a cell in Excel."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 class Lost(Struct):
-    """What a sheet could not hold: cells that were cut, and cells that had characters which no sheet may have."""
+    """Losses of a sheet: cells that were cut, and cells with characters that no sheet may contain."""
 
     cut: int = 0
     stripped: int = 0
 
 
 def write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Lost:
-    """Write rows under the names of their columns; a row without a column leaves its cell empty.
+    """Write rows under the names of their columns; a missing value leaves its cell empty.
 
-    Texts stay texts: one that begins with `=`, `+`, `-` or `@`, as a model's reply may, is no formula to whoever opens
-    the file. Texts longer than 32,767 characters lose what is behind, as they do where VLMEvalKit writes them.
+    Texts stay texts: a reply that begins with `=`, `+`, `-` or `@` does not become a formula when the file is opened.
+    Texts longer than 32,767 characters are cut, as VLMEvalKit cuts them.
 
     Raises:
         MissingExtraError: without openpyxl.

@@ -1,4 +1,4 @@
-"""Pictures and clips on their way to a model: read lazily, decoded safely, encoded once."""
+"""Images and videos for a model: read lazily, decoded safely, encoded once."""
 
 from snellen.media.cache import MediaCache
 from snellen.media.decode import fitted, open_image, pixel_limit

@@ -1,4 +1,4 @@
-"""Encode once an image, not once a question."""
+"""Cache of encoded images and videos: each is encoded once, not once per question."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ T = TypeVar("T")
 
 
 class MediaCache:
-    """Encoded pictures and videos and extracted frames of one run, within a budget of memory.
+    """The encoded images and videos and the extracted frames of one run, within a memory budget.
 
-    Pictures and videos are known by their blob's key. Many callers may ask at once, from threads or from one event
-    loop; a picture that is being made is made once, and everyone waiting for it gets the same `Encoded` or the same
-    error. The least recently used go first when the budget is full; one that is larger than the whole budget is handed
-    out and not kept.
+    Images and videos are keyed by their blob's key. Callers may be threads or one event loop. An image is made once,
+    and all waiting callers get the same `Encoded` or the same error. The least recently used go first when the budget
+    is full; one that is larger than the whole budget is returned and not kept.
     """
 
     def __init__(
@@ -65,23 +64,23 @@ class MediaCache:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held now, as counted against the budget."""
+        """Bytes in memory, as counted against the budget."""
         return self._pictures.held + self._clips.held
 
     @property
     def made(self) -> int:
-        """How many pictures, and videos as files, were encoded so far."""
+        """Number of images, and videos as files, encoded so far."""
         return self._pictures.made
 
     def get(self, image: Image) -> Encoded:
-        """The picture as it is sent; blocks while it is made. Raises MediaError, DataError."""
+        """Return the image as it is sent; blocks while it is made. Raises MediaError, DataError."""
         return self._pictures.get(image.blob.key, lambda: encode(image.blob, self.settings, self.limit))
 
     async def fetch(self, image: Image) -> Encoded:
-        """As `get`, from an event loop: decoding, drawing and slow reads happen in a thread.
+        """Return the image as `get`, from an event loop: decoding, drawing and slow reads run in a thread.
 
-        A picture that is held, or that needs no decoding and lies in memory or in a small local file, is returned
-        without leaving the loop.
+        A cached image, or one that needs no decoding and is in memory or in a small local file, is returned without a
+        thread.
         """
         blob = image.blob
         key = blob.key
@@ -98,16 +97,14 @@ class MediaCache:
         return await self._in_thread(self._pictures, key, lambda: encode_bytes(data, blob, self.settings, self.limit))
 
     def frames(self, video: Video) -> tuple[Image, ...]:
-        """The frames of a video that are sent, by the rules of `snellen.media.video`; decoded once. Raises
-        MediaError.
-        """
+        """Return the frames of a video that are sent (see `snellen.media.video`); decoded once. Raises MediaError."""
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)
         return self._clips.get(_clip_key(blob, video.pick), lambda: self._extracted(blob, video.pick))
 
     async def fetch_frames(self, video: Video) -> tuple[Image, ...]:
-        """As `frames`, from an event loop; decoding happens in a thread."""
+        """Return frames as `frames`, from an event loop; decoding runs in a thread."""
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)
@@ -118,7 +115,9 @@ class MediaCache:
         return await self._in_thread(self._clips, key, lambda: self._extracted(blob, video.pick))
 
     async def fetch_video(self, video: Video) -> Encoded:
-        """The file of a video as it is sent; read and encoded once, in a thread. Raises MediaError, DataError."""
+        """Return the file of a video as it is sent; read and encoded once, in a thread. Raises MediaError,
+        DataError.
+        """
         # The prefix keeps a picture of the same blob apart.
         key = "" if video.blob is None else f"video:{video.blob.key}"
         if not key:
@@ -141,7 +140,7 @@ class MediaCache:
         return tuple(as_images(key, self.settings, frames))
 
     def close(self) -> None:
-        """Let the threads go. Pictures under way are finished, those not begun are dropped."""
+        """Stop the threads. Running jobs are finished, waiting ones are dropped."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
@@ -157,7 +156,7 @@ class MediaCache:
 
 
 class _Once(Generic[T]):
-    """Values made once for a key and kept, least recently used out first, within `budget` bytes. Thread-safe."""
+    """Values made once per key and kept, least recently used out first, within `budget` bytes. Thread-safe."""
 
     def __init__(self, budget: int, size: Callable[[T], int]) -> None:
         self.budget = budget
@@ -192,7 +191,7 @@ class _Once(Generic[T]):
         return future.result()
 
     def claim(self, key: str) -> tuple[Future[T], bool]:
-        """The future of a value, and whether the caller is the one who has to make it."""
+        """Return the future of a value, and True if the caller has to make it."""
         with self._lock:
             waiting = self._waiting.get(key)
             if waiting is not None:

@@ -1,6 +1,7 @@
-"""`--corrupt`: pictures made worse on purpose, the same picture in the same way in every run.
+"""Image corruptions (`--corrupt`), reproducible: the same image is corrupted in the same way in every run.
 
-One setting, operations by comma, done in that order on the upright picture at its own size, before it is fitted:
+A setting is a comma-separated list of operations. They apply in order to the upright image at its own size, before it
+is fitted:
 
 - `blur:K`: Gaussian blur with a kernel of K x K pixels, K odd; sigma = 0.3 * ((K - 1) * 0.5 - 1) + 0.8 pixels, the rule
   of OpenCV where no sigma is given: 0.8 for K = 3, 1.1 for K = 5. The kernel is the sampled Gaussian in steps of 1/4096
@@ -48,7 +49,7 @@ LUMA = (0.299, 0.587, 0.114)
 
 
 class Operation(Struct, frozen=True):
-    """One corruption; `strength` is the number behind the colon, 0 where there is none."""
+    """One corruption; `strength` is the number after the colon, 0 if there is none."""
 
     name: str
     strength: float = 0.0
@@ -59,7 +60,7 @@ class Operation(Struct, frozen=True):
 
 @cache
 def operations(spec: str) -> tuple[Operation, ...]:
-    """What a setting asks for, in order; nothing for an empty one.
+    """Parse a setting into its operations, in order; empty for an empty setting.
 
     Raises:
         UsageError: an operation that is unknown, or a strength that is out of range.
@@ -68,22 +69,22 @@ def operations(spec: str) -> tuple[Operation, ...]:
 
 
 def canonical(spec: str) -> str:
-    """The setting as it goes into the fingerprint: `blur: 3.0` is `blur:3`. Raises UsageError."""
+    """Return the setting in the spelling of the fingerprint: `blur: 3.0` is `blur:3`. Raises UsageError."""
     return ",".join(str(operation) for operation in operations(spec))
 
 
 def changes(spec: str) -> bool:
-    """Whether a picture under this setting is another one: a kernel of one pixel changes nothing."""
+    """Return True if this setting changes an image: a kernel of one pixel changes nothing."""
     return any(operation != Operation("blur", 1.0) for operation in operations(spec))
 
 
 def content(data: bytes, frame: int | None = None) -> bytes:
-    """What the random numbers of a picture follow from: the digest of its file, for a video with the frame's number."""
+    """Return the seed of an image's random numbers: the digest of its file, for a video with the frame's number."""
     return sha256(data).digest() + (b"" if frame is None else b"#frame=%d" % frame)
 
 
 def corrupted(picture: Picture, spec: str, seed: bytes) -> Picture:
-    """The picture after every operation of the setting; RGB, of the same size.
+    """Apply every operation of the setting to an image; the result is RGB, of the same size.
 
     Args:
         picture: RGB or RGBX, upright, at its own size.
@@ -97,7 +98,7 @@ def corrupted(picture: Picture, spec: str, seed: bytes) -> Picture:
 
 
 def kernel(size: int) -> list[int]:
-    """Weights of a Gaussian over `size` (odd) pixels, integers that add up to UNIT."""
+    """Return the weights of a Gaussian over `size` (odd) pixels, integers that sum to UNIT."""
     sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8
     half = size // 2
     bell = [exp(-((x / sigma) ** 2) / 2) for x in range(-half, half + 1)]
@@ -169,7 +170,7 @@ def _weighted(weights: list[int], shifted: list[NDArray[np.uint32]]) -> NDArray[
 
 
 def _mirrored(start: int, stop: int, n: int) -> NDArray[np.int64]:
-    """Indices start to stop - 1 into n pixels, mirrored at both ends without repeating the last pixel: 2 1 0 1 2."""
+    """Return indices start to stop - 1 into n pixels, mirrored at both ends without repeating the edge: 2 1 0 1 2."""
     import numpy as np
 
     period = max(1, 2 * (n - 1))
@@ -213,7 +214,9 @@ def _jitter(picture: Picture, strength: float, seed: bytes) -> Picture:
 
 
 def _toned(rgb: list[float], gain: float, saturation: float, rotation: float) -> tuple[float, float, float]:
-    """A colour with its chroma scaled and turned in the plane of U and V (Rec. 601), its luminance times `gain`."""
+    """Scale a colour's chroma and rotate it in the plane of U and V (Rec. 601); its luminance is multiplied by
+    `gain`.
+    """
     y = sum(weight * value for weight, value in zip(LUMA, rgb, strict=True))
     u, v = 0.492 * (rgb[2] - y) * saturation, 0.877 * (rgb[0] - y) * saturation
     u, v = u * cos(rotation) - v * sin(rotation), u * sin(rotation) + v * cos(rotation)

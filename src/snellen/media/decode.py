@@ -1,14 +1,15 @@
-"""From untrusted bytes to an upright RGB picture of the size that was asked for.
+"""Decoding of untrusted bytes to an upright RGB image of the requested size.
 
 Rules, part of every run's record (`describe`):
 
 - JPEG of one or three channels is decoded by simplejpeg (its own libjpeg-turbo), in full: scaled DCT decoding is faster
   and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through
   Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF.
-- Only the first frame of an animation is seen. Colour profiles are not applied.
+- Only the first frame of an animation is used. Colour profiles are not applied.
 - Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
   white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
-- Exif orientation is applied, then what `corrupt` asks for (snellen.media.corruptions). Pictures are made smaller (Pillow, bicubic with antialiasing), never larger.
+- Exif orientation is applied, then `corrupt` (snellen.media.corruptions). Images are made smaller (Pillow, bicubic with
+  antialiasing), never larger.
 """
 
 from __future__ import annotations
@@ -30,15 +31,13 @@ if TYPE_CHECKING:
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
 MOST_SCANS, MOST_SCANNED_PIXELS = 100, 4_000_000_000
-"""Scans of a JPEG, and their number times its pixels. Each scan of a few bytes passes over all pixels once more;
-encoders write at most about 20.
-"""
+"""Maximum scans of a JPEG, and scans times pixels. A scan of a few bytes visits all pixels; encoders write up to 20."""
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 
 
 def pixel_limit() -> int:
-    """Pixels (width x height) that a picture may have at most: 200 million, or what the environment says."""
+    """Return the maximum pixels (width x height) of an image: 200 million, or the environment's value."""
     text = os.environ.get(PIXEL_LIMIT_VARIABLE, "")
     if not text:
         return PIXEL_LIMIT
@@ -51,7 +50,7 @@ def pixel_limit() -> int:
 
 
 def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:
-    """Size in pixels, (width, height), after the limits of `settings`; in whole numbers, so alike on every platform.
+    """Return (width, height) in pixels after the limits of `settings`; integer arithmetic, equal on every platform.
 
     The long side becomes `max_long_side` exactly and the short side is rounded half up. Then, where the area is still
     over `max_pixels`, width = floor(sqrt(max_pixels * width / height)), height likewise, so the area never exceeds it.
@@ -71,11 +70,11 @@ def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:
 
 
 def checked_header(data: bytes, key: str, limit: int) -> Header:
-    """The header of a picture that may be decoded.
+    """Read and check the header of an image before decoding.
 
     Raises:
-        MediaError: the bytes are no picture of an accepted format, break off in the header, or claim more than
-            `limit` pixels.
+        MediaError: the bytes are no image of an accepted format, break off in the header, or claim more than `limit`
+            pixels.
     """
     if not data:
         raise MediaError(f"image {key}: the file is empty", "Fetch it again.")
@@ -90,7 +89,7 @@ def checked_header(data: bytes, key: str, limit: int) -> Header:
 
 
 def check_size(width: int, height: int, key: str, limit: int) -> None:
-    """Raise MediaError for a picture without area or with more than `limit` pixels."""
+    """Raise MediaError for an image without area or with more than `limit` pixels."""
     if width < 1 or height < 1:
         raise MediaError(f"image {key}: its header says {width} x {height} pixels", "Fetch it again.")
     if width * height > limit:
@@ -112,17 +111,17 @@ def _check_scans(data: bytes, header: Header, key: str) -> None:
 
 
 def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> Picture:
-    """The picture as a model is to see it: RGB, upright, within the limits of `settings`, never enlarged.
+    """Return the image as a model sees it: RGB, upright, within the limits of `settings`, never enlarged.
 
     Args:
-        image: what to read.
-        settings: limits; `blank` gives flat grey (128, 128, 128) of the size that the picture would have had. A frame
-            of a video that was made under these settings is not corrupted a second time.
-        limit: pixels that may be decoded at most; None takes `pixel_limit()`.
+        image: the image to read.
+        settings: limits; `blank` gives flat grey (128, 128, 128) of the image's size. A video frame that was made under
+            these settings is not corrupted again.
+        limit: maximum pixels to decode; None: `pixel_limit()`.
 
     Raises:
-        MediaError: the picture is damaged, of no accepted format, or over the limit; the message names its key.
-        DataError: the bytes cannot be read.
+        MediaError: the image is damaged, of no accepted format, or over the limit; the message names its key.
+        DataError: the bytes are unreadable.
     """
     key = image.blob.key
     data = image.blob.read()
@@ -133,7 +132,7 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
 
 
 def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> Picture:
-    """Decode, turn upright, corrupt and fit a picture whose header was checked. Raises MediaError."""
+    """Decode, rotate upright, corrupt and fit an image whose header was checked. Raises MediaError."""
     from PIL import Image as pillow
 
     if settings.blank:
@@ -171,7 +170,7 @@ def _decoded(data: bytes, header: Header, key: str, limit: int) -> Picture:
 
 
 def _by_simplejpeg(data: bytes) -> Picture | None:
-    """An RGBX picture; None where libjpeg-turbo is not content with the file: then Pillow has the last word."""
+    """Decode to RGBX; None if libjpeg-turbo warns about the file, which then goes to Pillow."""
     import simplejpeg
     from PIL import Image as pillow
 
@@ -214,7 +213,7 @@ def _turned(picture: Picture, orientation: int) -> Picture:
 
 
 def to_rgb(picture: Picture) -> Picture:
-    """Any Pillow mode to RGB by the rules at the top of this file."""
+    """Convert any Pillow mode to RGB by the rules at the top of this file."""
     from PIL import Image as pillow
 
     mode = picture.mode

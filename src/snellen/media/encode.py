@@ -1,13 +1,12 @@
-"""From a picture's bytes to the bytes that are sent.
+"""Encoding of images for sending.
 
-The original bytes go out untouched when nothing has to change: `format` is `original`, the picture is within the
-limits, and it is a JPEG, PNG, WebP or GIF that every server reads alike. What is not read alike is made so, and
-`Encoded.changed` says why: an Exif orientation other than upright (servers differ in whether they turn it), an
-animation (first frame), 16 bits a channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG goes out as
-it is.
+The original bytes are sent unchanged if nothing has to change: `format` is `original`, the image is within the limits,
+and it is a JPEG, PNG, WebP or GIF that all servers decode alike. Other images are converted, and `Encoded.changed` says
+why: an Exif orientation other than upright (servers differ in whether they apply it), an animation (first frame), 16
+bits per channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG is sent unchanged.
 
-A named `format` always encodes anew. Under `original` a picture that has to change stays what it was (JPEG, PNG, WebP);
-GIF, BMP and TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.
+A named `format` always re-encodes. Under `original` a changed image keeps its format (JPEG, PNG, WebP); GIF, BMP and
+TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.
 """
 
 from __future__ import annotations
@@ -36,15 +35,14 @@ _SENT_AS_IS = frozenset({"jpeg", "png", "webp", "gif"})
 
 
 class Encoded(Struct, frozen=True):
-    """A picture, or a video's file, as it is sent. Held once, as the data URI; the bytes are derived from it when asked
-    for.
+    """An image, or a video's file, as it is sent. It holds the data URI; the bytes are derived from it on demand.
 
     Attributes:
-        data_uri: `data:image/jpeg;base64,...` in ASCII, ready to go into a request body.
+        data_uri: `data:image/jpeg;base64,...` in ASCII, ready for a request body.
         mime: e.g. `image/jpeg`.
         digest: SHA-256 of `data`, in hex.
-        width, height: pixels as a viewer shows them; 0 for a video's file, which is not decoded.
-        changed: why these are not the original bytes; empty when they are.
+        width, height: pixels as displayed; 0 for a video's file, which is not decoded.
+        changed: why these are not the original bytes; empty if they are.
     """
 
     data_uri: bytes
@@ -56,17 +54,17 @@ class Encoded(Struct, frozen=True):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the file that is sent."""
+        """The bytes of the sent file."""
         return a2b_base64(memoryview(self.data_uri)[len(self.mime) + 13 :])
 
 
 def encode(blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:
-    """Read a blob and make it what is sent. Raises MediaError, DataError."""
+    """Read a blob and encode it for sending. Raises MediaError, DataError."""
     return encode_bytes(blob.read(), blob, settings, limit)
 
 
 def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:
-    """`encode`, for bytes that were read from the blob already."""
+    """Encode bytes that were already read from the blob, as `encode`."""
     key = blob.key
     header = decode.checked_header(data, key, decode.pixel_limit() if limit is None else limit)
     # A video frame was made under these very settings; encoding it again would only lose quality.
@@ -81,7 +79,7 @@ def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | 
 
 
 def untouched(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded | None:
-    """The cheap half of `encode_bytes`: the picture to send where nothing has to be decoded, otherwise None."""
+    """Return the image to send if nothing has to be decoded, else None: the cheap part of `encode_bytes`."""
     header = decode.checked_header(data, blob.key, decode.pixel_limit() if limit is None else limit)
     made = getattr(blob, "made_with", None) == settings
     if header.complete and (made or not why_changed(header, settings)):
@@ -90,7 +88,7 @@ def untouched(data: bytes, blob: Blob, settings: MediaSettings, limit: int | Non
 
 
 def why_changed(header: Header, settings: MediaSettings) -> str:
-    """Why the original bytes of a picture cannot go out under these settings; empty when they can."""
+    """Return why an image's original bytes cannot be sent under these settings; empty if they can."""
     if settings.blank:
         return "blank control"
     if settings.corrupt and corruptions.changes(settings.corrupt):
@@ -108,8 +106,9 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
 
 
 def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -> bytes:
-    """Encode an RGB picture, or an array of it (height x width x 3). `quality` (1 to 100) is that of JPEG and WebP; PNG
-    is without loss at level 4 of zlib.
+    """Encode an RGB image, or an array of it (height x width x 3).
+
+    `quality` (1 to 100) applies to JPEG and WebP; PNG is lossless at zlib level 4.
     """
     if kind == "jpeg":
         import numpy as np
@@ -134,7 +133,7 @@ def compress(picture: Picture | NDArray[np.uint8], kind: Output, quality: int) -
 
 
 def describe(settings: MediaSettings) -> dict[str, Any]:
-    """What a run's record says about its pictures: settings, decoders, resampler, rules and library versions."""
+    """Return the media part of a run's record: settings, decoders, resampler, rules and library versions."""
     return {
         "settings": structs.asdict(settings),
         "jpeg_decoder": f"simplejpeg {version('simplejpeg')}, full decode",

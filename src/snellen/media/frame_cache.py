@@ -1,12 +1,11 @@
-"""Extracted frames on disk, shared by all processes of a host: a video that many workers are asked about is decoded by
-one.
+"""Extracted frames on disk, shared by all processes of a host: each video is decoded by one of them.
 
-An entry is named by what it was made from and with: SHA-256 over the video's bytes, the media settings, the rule that
-picks, the limit of pixels, and the versions of decoder and encoders. It holds the frames as they are sent, so what a
-model gets is the same bytes with and without the store; and a SHA-256 over itself, without which it is not believed.
+An entry is named by its inputs: SHA-256 over the video's bytes, the media settings, the picking rule, the pixel limit,
+and the versions of decoder and encoders. It holds the frames as they are sent, so a model gets the same bytes with and
+without the store. A SHA-256 over the entry itself is verified.
 
-Who makes an entry holds a lock of the operating system, which goes with the process however that ends; the others wait
-for it, and read. A store that cannot be locked, written or waited for is no error: then everyone decodes for himself.
+The process that makes an entry holds an operating-system lock, which ends with the process; the others wait for it and
+read. If the store cannot be locked, written or waited for, every process decodes for itself.
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ Frames: TypeAlias = Sequence[tuple[int, bytes]]
 
 
 class _Head(Struct, frozen=True):
-    """Numbers of the frames in the order in which they are sent; number and length in bytes of each that is stored."""
+    """Numbers of the frames in sending order; number and length in bytes of each stored frame."""
 
     sent: tuple[int, ...]
     stored: tuple[tuple[int, int], ...]
 
 
 def entry_name(data: bytes, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
-    """The name of what `snellen.media.video.extract` gives for these: 64 hex digits."""
+    """Return the entry's name for these inputs of `snellen.media.video.extract`: 64 hex digits."""
     made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
     parts = [sha256(data).hexdigest(), pick and pick.name, settings, limit, made_with]
     return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
 class FrameStore:
-    """A folder of entries. Any number of threads and processes may use it at once."""
+    """A folder of entries, for any number of threads and processes at once."""
 
     def __init__(self, folder: Path, budget_bytes: int = BUDGET_BYTES, *, wait_s: float = WAIT_S) -> None:
-        """Nothing is written yet.
+        """Prepare the store; nothing is written yet.
 
         Args:
-            folder: made when needed, for this user alone.
-            budget_bytes: of all entries; those that were not used for longest go first. A larger entry is not kept.
+            folder: created on demand, for this user only.
+            budget_bytes: of all entries; the least recently used go first. A larger entry is not kept.
             wait_s: seconds to wait for another process that makes the same entry, before making it here as well.
         """
         self.folder = folder
@@ -68,7 +67,7 @@ class FrameStore:
         self._wait = wait_s
 
     def get(self, name: str, make: Callable[[], Frames]) -> Frames:
-        """The entry of this name, made once; raises what `make` raises, and keeps nothing of it."""
+        """Return the entry of this name, made once; raises what `make` raises, and stores nothing then."""
         frames = self._read(name)
         if frames is not None:
             return frames
@@ -125,8 +124,8 @@ class FrameStore:
         self._trim(name)
 
     def _trim(self, newest: str) -> None:
-        """Remove what was not used for longest, down to nine tenths of the budget; leftovers of killed processes
-        too.
+        """Remove the least recently used files, down to nine tenths of the budget, and leftovers of killed
+        processes.
         """
         files = []
         with os.scandir(self.folder) as listed:
@@ -157,7 +156,7 @@ def _packed(frames: Frames) -> bytes:
 
 
 def _unpacked(entry: bytes) -> Frames | None:
-    """The frames of an entry; None where it is not what was written."""
+    """Return the frames of an entry; None if it was modified."""
     start = len(_MAGIC) + _DIGEST_BYTES
     body = memoryview(entry)[start:]
     if not entry.startswith(_MAGIC) or sha256(body).digest() != entry[len(_MAGIC) : start]:

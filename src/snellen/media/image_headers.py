@@ -1,7 +1,7 @@
-"""What a picture's first bytes say: format, size, orientation, and whether every server will read it as we do.
+"""Image headers: format, size, orientation, and whether all servers decode the image alike.
 
-Nothing is decoded and nothing is imported for it: the path that sends original bytes must stay cheap, and a picture
-that claims 50,000 x 50,000 pixels must be refused before a decoder sees it.
+Nothing is decoded or imported: the path that sends original bytes must stay cheap, and an image that claims 50,000 x
+50,000 pixels must be refused before a decoder sees it.
 
 Sources of the layouts: ITU T.81 (JPEG), Exif 2.32 4.6, RFC 2083 and the PNG third edition, the WebP container
 specification, GIF89a, the BMP DIB headers, TIFF 6.0.
@@ -22,14 +22,14 @@ _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class Header(Struct, frozen=True):
-    """What is known of a picture before it is decoded.
+    """The properties of an image before it is decoded.
 
     Attributes:
         format: the container.
         width, height: pixels as stored, before any rotation.
         orientation: Exif orientation 1 to 8; 1 is upright, 5 to 8 swap width and height.
-        plain: one frame, 8 bits a channel, grey or RGB with or without alpha or palette: read alike everywhere.
-        complete: the end mark of the format is there. False means a decode has to show whether the picture is whole.
+        plain: one frame, 8 bits per channel, grey or RGB with or without alpha or palette: decoded alike everywhere.
+        complete: the format's end mark is present. If False, only decoding shows whether the image is complete.
     """
 
     format: Format
@@ -41,12 +41,12 @@ class Header(Struct, frozen=True):
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        """(width, height) in pixels as a viewer shows the picture."""
+        """(width, height) in pixels as displayed."""
         return (self.height, self.width) if self.orientation >= 5 else (self.width, self.height)
 
 
 def read_header(data: bytes) -> Header | None:
-    """The header of a picture, or None where the bytes are of no accepted format or break off inside the header."""
+    """Read the header of an image; None if the format is not accepted or the bytes end within the header."""
     try:
         if data.startswith(b"\xff\xd8\xff"):
             return _jpeg(data)
@@ -179,12 +179,12 @@ def _exif_orientation(tiff: bytes) -> int:
 
 
 def _upright_or(orientation: int) -> int:
-    """Values outside 1 to 8 mean nothing; viewers show such a picture as it is stored."""
+    """Return a valid orientation; values outside 1 to 8 mean 1, as in viewers."""
     return orientation if 1 <= orientation <= 8 else 1
 
 
 def _ifd(tiff: bytes, start: int) -> dict[int, int]:
-    """The integer tags that matter here, of the first image directory of a TIFF stream."""
+    """Read the relevant integer tags of the first image directory of a TIFF stream."""
     order = {b"II": "<", b"MM": ">"}[bytes(tiff[start : start + 2])]
     (offset,) = struct.unpack_from(order + "I", tiff, start + 4)
     (count,) = struct.unpack_from(order + "H", tiff, start + offset)

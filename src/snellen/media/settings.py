@@ -1,4 +1,4 @@
-"""Media settings that cannot be meant together."""
+"""Validation of media settings that exclude each other."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CHANGES = {
 
 
 def check_settings(settings: MediaSettings) -> MediaSettings:
-    """The settings, if they can all be kept; `corrupt` in the spelling that is recorded.
+    """Return valid settings, with `corrupt` in its canonical spelling.
 
     Raises:
-        UsageError: `fps` is no rate, or set beside another number of `frames` than the default; `video` is `native`
-            beside anything that asks for a change; `corrupt` asks for what there is not, or stands beside `blank`.
+        UsageError: `fps` is no rate, or is combined with a `frames` other than the default; `video` is `native`
+            together with a setting that changes images; `corrupt` is invalid, or combined with `blank`.
     """
     rate = settings.fps
     if rate is not None and not (isfinite(rate) and rate > 0):
@@ -53,7 +53,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
 
 
 def both_frames_and_fps(frames: int, fps: float) -> UsageError:
-    """The error for a run that asks for a number of frames and for a rate."""
+    """Return the error for a run with both a number of frames and a rate."""
     return UsageError(
         f"--frames {frames} and --fps {fps:g} exclude each other: a clip has so many frames, or so many a second.",
         "Give one of them.",
@@ -61,10 +61,10 @@ def both_frames_and_fps(frames: int, fps: float) -> UsageError:
 
 
 def original_pixels(settings: MediaSettings) -> MediaSettings:
-    """The settings without what changes a picture: the same frames of the same videos, as they were before."""
+    """Return the settings without changes to images: the same frames of the same videos, unmodified."""
     return structs.replace(settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="")
 
 
 def pictures_stay(settings: MediaSettings) -> bool:
-    """Whether nothing asks for a change of still pictures, whatever is done to videos."""
+    """Return True if still images are not changed, whatever is done to videos."""
     return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS

@@ -1,10 +1,10 @@
-"""Frames of a video: which ones are sent, and how they are taken out of a file nobody vouches for.
+"""Frames of a video: their selection, and their extraction from an untrusted file.
 
-Which, by number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise frame k (0 to
+Selection by number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise frame k (0 to
 N - 1) is number k * (T - 1) // (N - 1): evenly spaced, the first and the last always among them; N = 1 takes the
 middle, (T - 1) // 2. The same rule holds for drawn clips.
 
-Which, by time (`MediaSettings.fps`): the frame shown at time k / fps for k = 0, 1, 2 ... while k / fps lies before the
+Selection by time (`MediaSettings.fps`): the frame shown at time k / fps for k = 0, 1, 2 ... while k / fps lies before the
 end; at least k = 0. Time runs from the first frame that decodes. A frame is shown from its presentation time stamp
 until that of the next, the last one for the duration that the container gives it, else for 1 / average rate. A frame
 without a stamp, and every frame of an AVI, comes 1 / average rate after the one before. Containers round stamps
@@ -13,8 +13,8 @@ several of the times is sent as often: picture k always stands for k / fps. More
 the rule of numbers above, applied to k. A drawn clip of T frames at r a second shows number floor(r * k / fps) at k /
 fps and ends at T / r, exactly. A rate is the decimal number that was written: 0.1 is a tenth.
 
-Which, by the question (`Video.pick`): those that a rule of the benchmark names, given T (and the average rate, where it
-asks for that), in its order and as often.
+Selection by the question (`Video.pick`): a rule of the benchmark names the frames, given T (and the average rate, if it
+requests that), in its order and with its repeats.
 
 How: T is the number of frames that decode. Where the packets of a file tell them apart (`snellen.media.video_index`),
 only the wanted frames are decoded and what they are made from (`snellen.media.video_index`); else all of them, counted.
@@ -42,7 +42,7 @@ EARLY = Fraction(1, 1000)  # seconds
 
 
 class Frame(Struct, frozen=True):
-    """One frame, encoded already under `made_with`; the encoder passes it on as it is under the same settings."""
+    """One frame, encoded under `made_with`; the encoder passes it on unchanged under the same settings."""
 
     key: str
     data: bytes
@@ -54,7 +54,7 @@ class Frame(Struct, frozen=True):
 
 
 def frame_numbers(total: int, wanted: int) -> list[int]:
-    """Numbers of the frames that are sent, rising, from 0; the rule is at the top of this file.
+    """Return the numbers of the frames that are sent, rising, from 0; the rule is at the top of this file.
 
     Raises:
         ValueError: `wanted` is below 1.
@@ -69,7 +69,8 @@ def frame_numbers(total: int, wanted: int) -> list[int]:
 
 
 def frame_times(end: Fraction, fps: float) -> list[Fraction]:
-    """Times, in seconds from the first frame, at which a clip that ends at `end` is looked at; see the top of the file.
+    """Return the times, in seconds from the first frame, at which a clip that ends at `end` is sampled; see the top of
+    the file.
 
     Raises:
         ValueError: `fps` is not above 0.
@@ -81,7 +82,7 @@ def frame_times(end: Fraction, fps: float) -> list[Fraction]:
 
 
 def shown_at_most(video: Video, settings: MediaSettings) -> int:
-    """How many frames of a clip are sent at most, told without reading anything."""
+    """Return the maximum number of frames that are sent of a clip, without reading anything."""
     if video.pick is not None:
         return video.pick.most
     if video.blob is None and (settings.fps is None or video.fps > 0):
@@ -90,10 +91,10 @@ def shown_at_most(video: Video, settings: MediaSettings) -> int:
 
 
 def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
-    """The frames of a drawn clip (`Video.frames`) that are sent; nothing is drawn yet.
+    """Return the frames of a drawn clip (`Video.frames`) that are sent; nothing is drawn yet.
 
     Raises:
-        MediaError: the clip holds nothing, or says that it shows no frames a second.
+        MediaError: the clip is empty, or has no frame rate.
     """
     if not video.frames:
         raise MediaError(
@@ -116,17 +117,17 @@ def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
 
 
 def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> list[Image]:
-    """The frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` a second, or those
-    that the video's own `pick` names, in its order and as often as it names them.
+    """Return the frames of a video that are sent, in order: at most `settings.frames`, or `settings.fps` per second, or
+    those of the video's own `pick`, in its order and with its repeats.
 
     Frames of a file are fitted and encoded here (`format`; `original` means JPEG for video), each once.
 
     Args:
-        limit: pixels a frame may have at most; None takes `pixel_limit()`.
+        limit: maximum pixels of a frame; None: `pixel_limit()`.
 
     Raises:
-        MediaError: no video stream, damaged, cut off, too many frames, or frames over the limit; a pick that names a
-            frame that there is not, or stands beside settings that pick frames as well.
+        MediaError: no video stream, damaged, cut off, too many frames, or frames over the limit; a pick of a missing
+            frame, or combined with settings that select frames too.
         MissingExtraError: PyAV is not installed.
     """
     if video.blob is None:
@@ -147,7 +148,7 @@ def check_pyav(key: str) -> None:
 
 
 def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, bytes]]) -> list[Image]:
-    """Extracted frames, (number, encoded bytes), as what a prompt shows."""
+    """Return extracted frames, (number, encoded bytes), as images of a prompt."""
     tag = json.encode(settings).decode()
     return [Image(Frame(f"{key}#frame={number}&{tag}", picture, settings)) for number, picture in extracted]
 
@@ -155,7 +156,7 @@ def as_images(key: str, settings: MediaSettings, extracted: Iterable[tuple[int, 
 def extract(
     data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int | None = None
 ) -> list[tuple[int, bytes]]:
-    """(number, encoded bytes) of the frames of a file that `frames` gives; one that is sent twice is there twice.
+    """Return (number, encoded bytes) of the frames of a file that `frames` sends; a repeated frame is repeated here.
 
     Raises:
         MediaError: as `frames`.
@@ -185,7 +186,7 @@ def extract(
 def _by_index(
     data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
-    """The wanted frames by way of the packets' index; nothing where it is not to be trusted."""
+    """Decode the requested frames by the packets' index; empty if the index is not reliable."""
     from av import FFmpegError
 
     if not scanned.index:
@@ -207,7 +208,7 @@ def _by_index(
 def _by_number(
     data: bytes, key: str, pick: Pick | None, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[tuple[int, bytes]]:
-    """The wanted frames out of all; only when the last one is decoded it is known how many there are."""
+    """Decode all frames and keep the requested ones; the total is known only after the last one."""
     total, encoded = scanned.packets - scanned.hidden, dict[int, bytes]()
     for _ in range(3):
         wanted = _numbers(max(total, 1), key, pick, settings, scanned.rate)
@@ -250,7 +251,7 @@ def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, r
 
 
 def check_pick(pick: Pick, settings: MediaSettings) -> None:
-    """Raise MediaError where settings ask for frames beside the rule by which a question picks them."""
+    """Raise MediaError if the settings select frames although the question picks them itself."""
     if settings.fps is not None or settings.frames != MediaSettings().frames:
         option = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
         raise MediaError(
@@ -297,7 +298,7 @@ def _by_time(
 
 
 def _numbers_by_time(scanned: Scan, fps: float) -> list[int]:
-    """As `_by_time`, by the stamps of the packets: no frame has to be decoded to know which is on the screen."""
+    """Return frame numbers as `_by_time`, from the packets' time stamps, without decoding."""
     packets = [scanned.index[at] for at in scanned.display_order]
     start = packets[0].pts
     seconds = [(packet.pts - start) * scanned.tick for packet in packets]
@@ -310,7 +311,7 @@ def _numbers_by_time(scanned: Scan, fps: float) -> list[int]:
 
 
 def _due(times: deque[Fraction], moment: Fraction) -> int:
-    """How many of the times lie before the moment; they are taken away."""
+    """Remove the times before the moment; return their number."""
     due = 0
     while times and times[0] < moment:
         times.popleft()
@@ -319,7 +320,7 @@ def _due(times: deque[Fraction], moment: Fraction) -> int:
 
 
 def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: bytes, number: int) -> bytes:
-    """A frame upright, corrupted if asked for, fitted and encoded as it is sent."""
+    """Return a frame upright, corrupted if requested, fitted and encoded for sending."""
     from PIL import Image as pillow
 
     decode.check_size(frame.width, frame.height, key, limit)
@@ -347,5 +348,5 @@ def _nothing_decodes(key: str, packets: int) -> MediaError:
 
 
 def _decimal(rate: float) -> Fraction:
-    """A rate as it was written: 29.97 is 2997/100 and not the nearest binary fraction."""
+    """Return a rate as the decimal that was written: 29.97 is 2997/100, not the nearest binary fraction."""
     return Fraction(repr(float(rate)))

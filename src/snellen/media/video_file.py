@@ -1,9 +1,9 @@
-"""A video sent as its file: for endpoints that take video and pick the frames themselves.
+"""Videos sent as files, for endpoints that select frames themselves.
 
-The bytes go out untouched. The container is told by its first bytes, never by a name: MP4 and QuickTime (ISO/IEC
+The bytes are sent unchanged. The container is detected by its first bytes, never by a name: MP4 and QuickTime (ISO/IEC
 14496-12 boxes; brand `qt  `, or none, is QuickTime), AVI (RIFF), WebM and Matroska (EBML, RFC 8794). Only the outer
-structure is looked at, so no decoder is needed: a file whose boxes, chunks or segment reach past its end was cut off,
-and is an error instead of being sent. A video that is broken further inside is for the endpoint to refuse.
+structure is checked, so no decoder is needed: a file whose boxes, chunks or segment reach past its end was cut off, and
+is an error. Damage further inside is left to the endpoint.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EBML, _DOCTYPE, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x42\x82", b"\x18\x53\x80\x67
 
 
 def encode_video(video: Video) -> Encoded:
-    """The file of a video as a data URI; `width` and `height` are 0, for nothing is decoded.
+    """Encode the file of a video as a data URI; `width` and `height` are 0, since nothing is decoded.
 
     Raises:
-        MediaError: the clip is drawn and has no file; the file is empty, cut off, of no container that is sent, or
+        MediaError: the clip is drawn and has no file; the file is empty, cut off, of an unsupported container, or
             larger than 100 MB.
-        DataError: the bytes cannot be read.
+        DataError: the bytes are unreadable.
     """
     if video.blob is None:
         raise MediaError(
@@ -42,7 +42,7 @@ def encode_video(video: Video) -> Encoded:
 
 
 def container(data: bytes, key: str) -> str:
-    """The MIME type of a whole video file. Raises MediaError: empty, of another kind, or cut off."""
+    """Return the MIME type of a complete video file. Raises MediaError: empty, unsupported, or cut off."""
     if not data:
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
     if data[4:8] in _BOXES:
@@ -63,7 +63,7 @@ def container(data: bytes, key: str) -> str:
 
 
 def _read(blob: Blob) -> bytes:
-    """The bytes of a blob; where it can be streamed, a file that is too large is not read to its end."""
+    """Read the bytes of a blob; a stream is not read beyond the size limit."""
     stream = getattr(blob, "open", None)
     if stream is None:
         data = blob.read()
@@ -79,7 +79,7 @@ def _read(blob: Blob) -> bytes:
 
 
 def _boxes_fault(data: bytes) -> str:
-    """What is wrong with the outermost boxes, empty if nothing. Strange bytes after a whole film are let by."""
+    """Return the fault of the outermost boxes, empty if none. Unknown bytes after a complete video are ignored."""
     at = 0
     kinds: set[bytes] = set()
     while at + 8 <= len(data):
@@ -100,7 +100,7 @@ def _boxes_fault(data: bytes) -> str:
 
 
 def _ebml(data: bytes) -> tuple[str, str]:
-    """(what is wrong, MIME type) of a WebM or Matroska file. A segment of unknown length ends where the file ends."""
+    """Return (fault, MIME type) of a WebM or Matroska file. A segment of unknown length ends with the file."""
     size, at = _number(data, 4)
     head = data[at : at + (size or 0)]
     mime = "video/webm" if _DOCTYPE + b"\x84webm" in head else "video/x-matroska"
@@ -112,7 +112,7 @@ def _ebml(data: bytes) -> tuple[str, str]:
 
 
 def _number(data: bytes, at: int) -> tuple[int | None, int]:
-    """(value, where the next byte lies) of an EBML length; None for the value that means unknown."""
+    """Return (value, next byte) of an EBML length; None for the value that means unknown."""
     if at >= len(data) or data[at] == 0:
         return None, len(data)
     length = 9 - data[at].bit_length()

@@ -1,19 +1,13 @@
-"""What a packet of H.264 says about itself, without being decoded.
+"""Index of a video's packets, and seeking by it: only the requested frames, and those they depend on, are decoded.
 
-Read from the headers of its NAL units (ITU-T H.264, 7.3.1 and table 7-1; units behind their length as in ISO/IEC
-14496-15, 5.3): whether decoding may begin with it (all slices IDR), and whether it may be left out (no picture refers
-to it: nal_ref_idc 0 in all slices). What is not understood to the last byte gives no answer.
+H.264 packets are classified by the headers of their NAL units (ITU-T H.264, 7.3.1 and table 7-1; lengths as in ISO/IEC
+14496-15, 5.3): entry points (all slices IDR) and droppable pictures (nal_ref_idc 0 in all slices). Packets that are not
+understood completely disable the index. PyAV reads the bytes from memory, so no file name reaches a demuxer or a shell.
 
-What the packets of a video say, read without decoding: how many, when, and where decoding may begin.
-
-PyAV reads the bytes from memory, so no name of a file ever reaches a demuxer or a shell.
-
-The wanted frames of a video, and of all others only those that they are made from.
-
-Number n is the n-th picture in the order of its stamp. Decoding begins at the latest IDR picture at or before a wanted
-one, goes on where the next wanted picture comes before another IDR, and passes over pictures that no other refers to.
-What comes out is held against what was put in, stamp by stamp: where a single picture is missing, out of turn or
-flagged as damaged, nothing of it is used (`Uncertain`), and the caller decodes everything instead.
+Number n is the n-th picture in the order of time stamps. Decoding begins at the latest IDR picture at or before a
+requested one, continues if the next requested picture comes before another IDR, and skips droppable pictures. The
+output is compared with the input, stamp by stamp: if a single picture is missing, out of order or flagged as damaged,
+nothing of it is used (`Uncertain`), and the caller decodes everything instead.
 """
 
 from __future__ import annotations
@@ -41,10 +35,10 @@ class Unit(NamedTuple):
     """One coded picture.
 
     Attributes:
-        entry: decoding may begin here: no picture from here on refers to one before.
+        entry: decoding may begin here: no later picture refers to an earlier one.
         spare: no picture refers to this one.
-        parameters: sequence and picture parameter sets that travel in the packet, one after the other.
-        refers: number of the picture parameter set that its first slice names.
+        parameters: sequence and picture parameter sets in the packet, concatenated.
+        refers: number of the picture parameter set of its first slice.
     """
 
     entry: bool
@@ -54,14 +48,14 @@ class Unit(NamedTuple):
 
 
 def length_size(extradata: bytes | None) -> int:
-    """Bytes of the length before each NAL unit, 1 to 4; 0 where units are not stored behind their length."""
+    """Return the bytes of the length before each NAL unit, 1 to 4; 0 if units have no length prefix."""
     if not extradata or len(extradata) < 7 or extradata[0] != 1:
         return 0
     return (extradata[4] & 3) + 1
 
 
 def read(packet: memoryview, prefix: int) -> Unit | None:
-    """The picture in a packet; None where the packet is damaged, holds no whole picture, or anything unusual.
+    """Parse the picture in a packet; None if the packet is damaged, incomplete or unusual.
 
     Args:
         packet: bytes of the packet.
@@ -100,7 +94,7 @@ def read(packet: memoryview, prefix: int) -> Unit | None:
 
 @lru_cache(maxsize=1 << 12)
 def _picture_set(slice_header: bytes) -> int:
-    """Which picture parameter set the first slice of a picture names (7.3.3); -1 where these bytes do not say so.
+    """Return the picture parameter set of a picture's first slice (7.3.3); -1 if these bytes do not contain it.
 
     Three Exp-Golomb numbers: first_mb_in_slice, which is 0 there; slice_type, 0 to 9; pic_parameter_set_id.
     """
@@ -126,9 +120,9 @@ _INDEXED = ("mov", "matroska")
 
 
 class Packet(NamedTuple):
-    """One packet: stamp, where to `seek` for it and how long it `lasts` (0: not said), in ticks.
+    """One packet: time stamp, position to `seek` to, and duration `lasts` (0: unknown), in ticks.
 
-    `hidden` is decoded and not shown, as an edit list says. The other two: `snellen.media.video_index.Unit`.
+    `hidden` is decoded and not shown, by an edit list. `entry` and `spare`: as in `Unit`.
     """
 
     pts: int
@@ -140,17 +134,17 @@ class Packet(NamedTuple):
 
 
 class Scan(Struct, frozen=True):
-    """What the packets of the first video stream say, in seconds.
+    """The packets of the first video stream; times in seconds.
 
     Attributes:
-        packets: those with data: one a frame in the codecs of the accepted containers.
-        hidden: those of them that are decoded and not shown, as an edit list says.
-        end: when the last frame ceases to be shown, on the clock of the stamps; None where there are no stamps.
-        spacing: 1 / average rate; 0 where the container does not say.
-        index: each packet in the order of decoding, where frames can be told from packets: H.264 in MP4, QuickTime or
-            Matroska, whole, each packet one picture with a stamp that no other has. Else empty.
+        packets: packets with data: one per frame in the codecs of the accepted containers.
+        hidden: those that are decoded and not shown, by an edit list.
+        end: end of the last frame, on the clock of the stamps; None without stamps.
+        spacing: 1 / average rate; 0 if the container has no rate.
+        index: each packet in decoding order, if frames can be told from packets: complete H.264 in MP4, QuickTime or
+            Matroska, each packet one picture with a unique stamp. Else empty.
         display_order: frame number n is the packet at place `display_order[n]` of the index.
-        tick: the stream's time base, in which the index counts.
+        tick: the stream's time base, the unit of the index.
     """
 
     packets: int
@@ -168,7 +162,7 @@ class Scan(Struct, frozen=True):
 
 
 def scan(data: bytes, key: str, limit: int) -> Scan:
-    """Read all packets once. Raises MediaError: no frames, or more than 200,000; frames of over `limit` pixels."""
+    """Read all packets once. Raises MediaError: no frames, more than 200,000, or frames of over `limit` pixels."""
     total = hidden = 0
     last: tuple[int, int] | None = None
     with opened(data, key, limit) as container:
@@ -205,7 +199,7 @@ def scan(data: bytes, key: str, limit: int) -> Scan:
 
 
 class _Index:
-    """Packets as they come, given up at the first that makes their frames uncertain."""
+    """A list of packets that is discarded at the first packet that makes its frames uncertain."""
 
     def __init__(self, container: Any) -> None:
         stream = container.streams.video[0]
@@ -239,14 +233,14 @@ class _Index:
         self._packets.append(Packet(packet.pts, seek, packet.duration or 0, unit.entry, unit.spare, packet.is_discard))
 
     def whole(self) -> list[Packet]:
-        """All packets; none where what they show is uncertain."""
+        """Return all packets; empty if their frames are uncertain."""
         stamps = {packet.pts for packet in self._packets}
         return self._packets if self._sure and len(stamps) == len(self._packets) else []
 
 
 @contextmanager
 def opened(data: bytes, key: str, limit: int) -> Iterator[Any]:
-    """A container in memory, its format and the size of its first video stream checked; closed on leaving."""
+    """Open a container in memory and check its format and frame size; closed on leaving."""
     import av
 
     with av.open(BytesIO(data), mode="r", metadata_errors="ignore", options=OPTIONS) as container:
@@ -267,11 +261,11 @@ LONG = 48
 
 
 class Uncertain(Exception):
-    """The decoder did not do what the packets had promised."""
+    """The decoder's output differs from the packets' index."""
 
 
 class Run(NamedTuple):
-    """Packets `first` to `last` of the index, decoded in one go for the sake of the `wanted` ones."""
+    """Packets `first` to `last` of the index, decoded in one pass for the `wanted` ones."""
 
     first: int
     last: int
@@ -279,7 +273,7 @@ class Run(NamedTuple):
 
 
 def runs(index: Sequence[Packet], positions: Collection[int]) -> list[Run]:
-    """What has to be decoded for the packets at `positions`, in the order of the index."""
+    """Return the runs to decode for the packets at `positions`, in the order of the index."""
     entries = [at for at, packet in enumerate(index) if packet.entry]
     plan: list[Run] = []
     for position in sorted(positions):
@@ -295,10 +289,10 @@ def runs(index: Sequence[Packet], positions: Collection[int]) -> list[Run]:
 
 
 def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tuple[int, Any]]:
-    """(number, decoded frame) of the wanted numbers, rising within a run; one frame is alive at a time.
+    """Yield (number, decoded frame) of the requested numbers, rising within a run; one frame is alive at a time.
 
     Raises:
-        Uncertain: only at the end of the run concerned; frames that were given before are not to be used.
+        Uncertain: only at the end of the run concerned; discard the frames yielded before.
     """
     index = scanned.index
     named = {scanned.display_order[number]: number for number in numbers}

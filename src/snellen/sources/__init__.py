@@ -1,4 +1,4 @@
-"""Where rows and pictures come from: files, folders, archives, tables, the hub. None of it is trusted."""
+"""Sources of rows and images: files, folders, archives, tables, the hub. All of them are untrusted."""
 
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
 from snellen.sources.digest import cache_folder, digest

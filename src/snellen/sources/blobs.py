@@ -1,7 +1,7 @@
-"""Lazy bytes: what an image in a prompt refers to.
+"""Lazy bytes: the content of an image in a prompt.
 
-`quick` is true where reading costs less than handing the work to a thread: bytes in memory, small local files.
-`open` gives a stream, for files that are too large to hold.
+`quick` is True if reading costs less than a thread: bytes in memory, small local files. `open` returns a stream, for
+files that are too large to hold.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ QUICK_BYTES = 1 << 20
 
 
 def stream(blob: Blob) -> IO[bytes]:
-    """The blob's bytes as a stream; held whole only where the blob knows no better."""
+    """Open the blob's bytes as a stream; a blob without `open` is read whole."""
     opener = getattr(blob, "open", None)
     return opener() if opener else BytesIO(blob.read())
 
 
 class FileBlob(Struct, frozen=True):
-    """A file on disk, read whole when asked. The caller has confined `path` to its root."""
+    """A file on disk, read on demand. The caller has confined `path` to its root."""
 
     path: Path
 
@@ -57,7 +57,7 @@ class FileBlob(Struct, frozen=True):
 
 
 class BytesBlob(Struct, frozen=True):
-    """Bytes already at hand (a parquet cell); `key` names where they came from."""
+    """Bytes in memory (a parquet cell); `key` names their source."""
 
     key: str
     data: bytes
@@ -71,14 +71,14 @@ class BytesBlob(Struct, frozen=True):
 
 
 class Base64Blob(Struct, frozen=True):
-    """A picture in a text column: base64, with or without a `data:` prefix, decoded when read."""
+    """An image in a text column: base64, with or without a `data:` prefix, decoded on demand."""
 
     key: str
     text: str
     quick: ClassVar[bool] = True
 
     def read(self) -> bytes:
-        """Raises DataError where the text is not base64."""
+        """Decode the text. Raises DataError if it is not base64."""
         text = self.text
         if text.startswith("data:"):
             text = text[text.find(",") + 1 :]
@@ -92,7 +92,7 @@ class Base64Blob(Struct, frozen=True):
 
 
 class UrlBlob(Struct, frozen=True):
-    """A picture that the model's server fetches itself. Snellen passes `url` on and never follows it."""
+    """An image that the model's server fetches. Snellen passes `url` on and never requests it."""
 
     url: str
 
@@ -108,14 +108,14 @@ class UrlBlob(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """Stands where a picture, or a whole row, cannot be had: whoever asks for its bytes learns why.
+    """A placeholder for an unreadable image or row: reading it raises the reason.
 
-    A sample that holds one is recorded as failed (kind `input`) with this message, and the run goes on.
+    A sample that holds one is recorded as failed (kind `input`) with this message, and the run continues.
 
     Attributes:
-        key: what could not be had: the file and line, or the picture's name.
-        message: what was found, and where.
-        hint: what to do about it.
+        key: the file and line, or the image's name.
+        message: the problem and its place.
+        hint: the remedy.
     """
 
     key: str
@@ -124,16 +124,16 @@ class Unreadable(Struct, frozen=True):
     quick: ClassVar[bool] = True
 
     def read(self) -> bytes:
-        """Raises DataError, always."""
+        """Raise DataError."""
         raise DataError(self.message, self.hint)
 
     def open(self) -> IO[bytes]:
-        """Raises DataError, always."""
+        """Raise DataError."""
         raise DataError(self.message, self.hint)
 
 
 class Drawn(Struct, frozen=True):
-    """A picture that is drawn when it is read; `key` holds every parameter of the drawing."""
+    """An image drawn on demand; `key` holds every parameter of the drawing."""
 
     key: str
     draw: Callable[[], bytes]

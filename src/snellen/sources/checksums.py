@@ -1,9 +1,9 @@
-"""Checksums of journal lines: each line ends with its record's number and a CRC-32 over all that stands before.
+"""Checksums of journal lines: each line ends with its record's number and a CRC-32 over everything before.
 
     {"sample_id":"a", …,"seq":12,"crc32":"1f2e3d4c"}
 
-A CRC-32 notices every change of up to four neighbouring bytes. The numbers count from 1, so that a line that is
-missing, repeated or out of its place is noticed too. Lines of Snellen 0.1 have neither field.
+A CRC-32 detects every change of up to four adjacent bytes. Numbers count from 1, so that a missing, repeated or moved
+line is detected too. Lines of Snellen 0.1 have neither field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAMPLE_ID = re.compile(rb'"sample_id"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,400}")')
 
 
 def seal(line: bytearray, number: int) -> None:
-    """Turn an encoded JSON object into line `number` of a journal: number, checksum and line end are added in place."""
+    """Turn an encoded JSON object into line `number` of a journal: add number, checksum and line end in place."""
     if len(line) == 2:
         line[-1:] = b'"seq":%d' % number
     else:
@@ -33,7 +33,7 @@ def seal(line: bytearray, number: int) -> None:
 
 
 def sealed(encoded: bytes, number: int) -> bytes:
-    """As `seal`, for an object in bytes; a number and checksum that it has are replaced."""
+    """Seal an object given as bytes; an existing number and checksum are replaced."""
     line = bytearray(encoded)
     if record_number(encoded) is not None:
         line[line.rfind(SEQ_FIELD, 0, -TAIL_BYTES) :] = b"}"
@@ -42,7 +42,7 @@ def sealed(encoded: bytes, number: int) -> bytes:
 
 
 def record_number(line: bytes) -> int | None:
-    """The number of a line whose checksum matches; None for any other line."""
+    """Return the number of a line whose checksum matches; None for any other line."""
     body = line[:-TAIL_BYTES]
     if line[-TAIL_BYTES:] != b'%s%08x"}\n' % (CRC_FIELD, crc32(body)):
         return None
@@ -56,7 +56,7 @@ class _Marks(msgspec.Struct, frozen=True, gc=False):
 
 
 def never_sealed(line: bytes) -> bool:
-    """Whether a line is a JSON object without number and checksum. One damaged byte cannot take away both."""
+    """Return True for a JSON object without number and checksum. One damaged byte cannot remove both."""
     if b'"seq"' not in line and b'"crc32"' not in line:
         return True
     try:
@@ -67,7 +67,7 @@ def never_sealed(line: bytes) -> bool:
 
 
 def intact_parts(line: bytes) -> Iterator[tuple[int, int]]:
-    """(start, end) of each intact record in a line as a whole is none: line ends get lost, and torn lines are added
+    """Yield (start, end) of each intact record in a damaged line: line ends get lost, and torn lines are appended
     to.
     """
     start = 0
@@ -80,7 +80,7 @@ def intact_parts(line: bytes) -> Iterator[tuple[int, int]]:
 
 
 def sample_named(line: bytes) -> str:
-    """The sample that a damaged line names, as far as it can be read; empty where it names none."""
+    """Return the sample id in a damaged line, as far as it is readable; empty if there is none."""
     match = _SAMPLE_ID.search(line)
     if match is None:
         return ""

@@ -1,4 +1,4 @@
-"""Rows of parquet files and spreadsheets, by the libraries that know those formats."""
+"""Rows of parquet files and spreadsheets, by pyarrow and openpyxl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHEET_LIMITS = Limits(stream_bytes=1 << 31, total_bytes=1 << 32)
 
 
 def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
-    """(row number, row) of a parquet file; only the asked columns are read, at most 64 rows at a time."""
+    """Yield (row number, row) of a parquet file; only the requested columns are read, at most 64 rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -44,9 +44,9 @@ def parquet(blob: Blob, name: str, columns: Sequence[str] | None) -> Found:
 
 
 def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None) -> Found:
-    """(row number, row) of one sheet whose first row holds the column names; empty rows are left out.
+    """Yield (row number, row) of one sheet whose first row holds the column names; empty rows are skipped.
 
-    A formula is given as its text: nothing is evaluated, and a reply that begins with `=` is not lost.
+    A formula is returned as its text: nothing is evaluated, and a reply that begins with `=` is not lost.
     """
     try:
         import openpyxl
@@ -88,7 +88,7 @@ def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None
 
 
 def _check_parts(data: bytes, name: str) -> None:
-    """An .xlsx is a zip of XML, which openpyxl reads in part whole: its members are held to limits first."""
+    """Check the members of an .xlsx against limits: openpyxl reads some of them whole."""
     import zipfile
     from pathlib import Path
 

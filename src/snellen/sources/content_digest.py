@@ -1,8 +1,8 @@
 """A digest of questions and of the images that they ask about, equal for a zip and for the folder that it unpacks to.
 
-An image is identified by its size and its CRC-32. A zip has both in its directory, so 6.5 GB need not be read before a run
-starts; zipfile holds each member to its CRC-32 when it is read. In a folder each file is read once, and its CRC-32 is
-remembered in the cache folder under its size, modification time and inode, unless it was changed just now.
+An image is identified by its size and its CRC-32. A zip has both in its directory, so 6.5 GB need not be read before a
+run starts; zipfile holds each member to its CRC-32 when it is read. In a folder each file is read once, and its CRC-32
+is remembered in the cache folder under its size, modification time and inode, unless it was changed just now.
 """
 
 from __future__ import annotations

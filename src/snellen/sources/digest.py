@@ -1,9 +1,9 @@
-"""Digests of data, for the fingerprint of a run: by content, and without reading 100 GB at every start.
+"""Digests of data for a run's fingerprint: by content, cached, so that 100 GB are not read at every start.
 
-A file's digest is remembered in the user's cache folder (`SNELLEN_CACHE`, else `XDG_CACHE_HOME`/snellen, else
-~/.cache/snellen) under its path, size, modification time in nanoseconds and inode. A file that was changed within the
-last two seconds is not remembered: it could change again without its time telling. A cache that cannot be written is
-no error; the file is read again next time.
+A file's digest is cached in the user's cache folder (`SNELLEN_CACHE`, else `XDG_CACHE_HOME`/snellen, else
+~/.cache/snellen) by its path, size, modification time in nanoseconds and inode. A file that changed within the last two
+seconds is not cached: it could change again without a new time. If the cache is not writable, the file is read again
+next time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Remembered(Struct, frozen=True):
 
 
 def cache_folder() -> Path:
-    """Where Snellen keeps what can be made again."""
+    """Return the folder of Snellen's cache: everything in it can be made again."""
     own = os.environ.get("SNELLEN_CACHE")
     if own:
         return Path(own)
@@ -43,19 +43,19 @@ def cache_folder() -> Path:
 
 
 def digest(path: Path | str, *, sampled: bool = False) -> str:
-    """Digest of a file or folder.
+    """Return the digest of a file or folder.
 
-    A file: `sha256:` and SHA-256 of its bytes. A folder: SHA-256 over one line a file, sorted by name: the name, its
+    A file: `sha256:` and SHA-256 of its bytes. A folder: SHA-256 over one line per file, sorted by name: the name, its
     size and its content's digest. Links are followed; files that are not regular are an error.
 
     Args:
         path: file or folder.
         sampled: for files too large to read even once: `sampled:` and SHA-256 of the size and of 64 pieces of 1 MiB,
-            evenly spaced, the first and last bytes among them. A change between the pieces goes unseen; the prefix
+            evenly spaced, including the first and last bytes. A change between the pieces goes unnoticed; the prefix
             says so in the fingerprint.
 
     Raises:
-        DataError: nothing there, or it cannot be read.
+        DataError: nothing there, or unreadable.
     """
     where = Path(path)
     if not where.is_dir():
@@ -69,14 +69,12 @@ def digest(path: Path | str, *, sampled: bool = False) -> str:
 
 
 def with_md5(path: Path) -> tuple[str, str]:
-    """A file's digest as `digest` has it, and its MD5 in hexadecimal, which is what many projects publish of their
-    data.
+    """Return a file's digest as of `digest`, and its MD5 in hexadecimal, which many projects publish of their data.
 
-    The file is read once for both, and they are remembered as the digest is. The MD5 tells one file from another by
-    mistake, not by malice.
+    The file is read once for both, and both are cached. The MD5 detects accidental differences, not malicious ones.
 
     Raises:
-        DataError: nothing there, or it cannot be read.
+        DataError: nothing there, or unreadable.
     """
     status = regular_file(path)
     place = str(path.resolve())
@@ -118,7 +116,7 @@ def _file(path: Path, sampled: bool) -> str:
 
 
 def _note(place: str, kind: str) -> Path:
-    """The file in which a digest of one kind is remembered."""
+    """Return the cache file of one kind of digest."""
     name = sha256(f"{place}\0{kind}".encode(errors="surrogateescape")).hexdigest()
     return cache_folder() / "digests" / f"{name}.json"
 

@@ -1,8 +1,8 @@
-"""Data sets and models from the Hugging Face hub, by its own client, at a revision that is written down.
+"""Data sets and models from the Hugging Face hub, by its own client, at a recorded revision.
 
-The client's own settings hold: HF_TOKEN (or the token that `hf auth login` kept), HF_ENDPOINT for a mirror, HF_HOME and
-HF_HUB_CACHE for where files go, HF_HUB_OFFLINE=1 for the cache alone. A branch or tag is resolved to a commit before
-anything is fetched. When the hub cannot be reached, an older cached copy is used only if offline mode says so.
+The client's own settings apply: HF_TOKEN (or the token of `hf auth login`), HF_ENDPOINT for a mirror, HF_HOME and
+HF_HUB_CACHE for the cache's folder, HF_HUB_OFFLINE=1 for the cache alone. A branch or tag is resolved to a commit
+before anything is fetched. If the hub is unreachable, an older cached copy is used in offline mode only.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Snapshot(Struct, frozen=True):
-    """Files of a repository at one commit.
+    """The files of a repository at one commit.
 
     Attributes:
         repo: `owner/name`.
-        revision: the commit, 40 hexadecimal digits: what goes into a run's record.
-        path: the folder that holds the files.
+        revision: the commit, 40 hexadecimal digits, for a run's record.
+        path: the folder of the files.
     """
 
     repo: str
@@ -41,18 +41,20 @@ class Snapshot(Struct, frozen=True):
     path: Path
 
     def tree(self) -> FolderTree:
+        """Open the files as a tree."""
         return FolderTree(self.path)
 
 
 def locate(path: Path | str, patterns: Sequence[str] | None = None) -> Path:
-    """Where data lies: `hf:owner/name` or `hf:owner/name@revision` is fetched from the hub, anything else is a path.
+    """Return the path of data: `hf:owner/name` or `hf:owner/name@revision` is fetched from the hub, anything else is a
+    path.
 
     Args:
-        path: as the user gives it. `Path("hf:owner/name")` is understood too.
-        patterns: which files of a data set are fetched, as in `download`; not used for paths.
+        path: as the user gives it. `Path("hf:owner/name")` is accepted too.
+        patterns: the files of a data set to fetch, as in `download`; not used for paths.
 
     Returns:
-        The snapshot's folder, whose name is the commit; or the path itself, whether or not anything is there.
+        The snapshot's folder, whose name is the commit; or the path itself, which need not exist.
 
     Raises:
         DataError: as `download`.
@@ -157,7 +159,7 @@ def _offline() -> bool:
 
 
 def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None) -> str:
-    """The commit that a branch or tag stands for: asked of the hub, or of the cache when offline."""
+    """Return the commit of a branch or tag: from the hub, or from the cache when offline."""
     if revision is not None and _COMMIT.fullmatch(revision):
         return revision
     if _offline():
@@ -186,7 +188,7 @@ def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None)
 
 
 def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | None) -> None:
-    """Keep what the name stood for, where the client keeps it, so that offline mode finds the same commit again."""
+    """Record the commit of a name in the client's cache, so that offline mode finds the same commit."""
     from huggingface_hub import constants
 
     member_name(name, f"{kind} {repo}")
@@ -197,7 +199,7 @@ def _note_ref(repo: str, name: str, commit: str, kind: RepoKind, cache: Path | N
 
 
 def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
-    """What the client answers; its errors as ours, with what to do. A hub may echo the token, and a proxy its
+    """Call the client; convert its errors to DataError with a remedy. A hub may echo the token, and a proxy its
     password.
     """
     from huggingface_hub import errors, get_token

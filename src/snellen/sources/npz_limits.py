@@ -1,4 +1,4 @@
-"""Bounds for .npz files: what an array's header claims is compared with the bytes that the archive holds for it."""
+"""Bounds for .npz files: the size in an array's header is compared with the bytes in the archive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LIMITS = Limits()
 
 
 def check_npz(path: Path) -> None:
-    """Refuse an archive of arrays that claims more bytes than it holds, or packs them beyond any real array.
+    """Raise for an archive of arrays that claims more bytes than it holds, or an implausible compression ratio.
 
     Raises:
         DataError: it is no zip file, or an array's header is damaged or claims too much.
-        UnsafeArchiveError: a member unpacks to more than `archives.Limits` allow.
+        UnsafeArchiveError: a member unpacks to more than `zip_archive.Limits` allow.
     """
     size = path.stat().st_size
     try:

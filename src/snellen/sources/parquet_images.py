@@ -1,10 +1,9 @@
-"""Pictures in the cells of parquet files: referred to by file, row and column, and read again from there when asked
-for.
+"""Images in the cells of parquet files, referred to by file, row and column, and read on demand.
 
-The hub's data sets hold a picture as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A
-run asks for them nearly in order, so that a reader goes forward through a row group and keeps its last rows; asked for
-an earlier row it starts the row group again. What is held is a page of the file, which writers make as large as a row
-group (some hundred pictures), and those rows: nothing that grows with the file.
+The hub's data sets hold an image as a struct of `bytes` and `path`, as bare bytes, as base64, or as a list of these. A
+run reads them nearly in order, so a reader moves forward through a row group and keeps its last rows. For an earlier
+row it restarts the row group. Memory holds a page of the file, which writers make as large as a row group (some hundred
+images), and those rows: nothing grows with the file.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ KEPT_ROWS = 48  # more than threads read at once, or two of them would have the 
 
 
 class ParquetCell(Struct, frozen=True):
-    """One picture of a cell.
+    """One image of a cell.
 
     Attributes:
         path: the file.
         row: its row, from 0.
         column: its column.
-        item: its place in the cell's list, from 0; -1 where the cell is no list.
+        item: its position in the cell's list, from 0; -1 if the cell is no list.
     """
 
     path: Path
@@ -51,7 +50,7 @@ class ParquetCell(Struct, frozen=True):
         return f"{self.path}, row {self.row + 1:,}, {self.column}{at}"
 
     def read(self) -> bytes:
-        """Raises DataError where the cell holds no bytes, or the file was changed meanwhile."""
+        """Read the image. Raises DataError if the cell holds no bytes, or the file has changed."""
         cell = _reader(self.path, self.column).cell(self.row)
         if self.item >= 0:
             cell = cell[self.item] if isinstance(cell, Sequence) and self.item < len(cell) else None
@@ -74,7 +73,7 @@ def _opened(path: Path, column: str, changed: int, size: int, process: int) -> _
 
 
 class _Column:
-    """One column of one file, read forward by batches of a row group; a few batches are kept."""
+    """A reader of one column of one file, forward by batches of a row group; the last batches are kept."""
 
     def __init__(self, path: Path, column: str) -> None:
         import pyarrow.parquet as pq
@@ -93,7 +92,7 @@ class _Column:
         self._next = 0
 
     def cell(self, row: int) -> Any:
-        """The value of a row."""
+        """Return the value of a row."""
         with self._lock:
             for start, values in self._kept.items():
                 if start <= row < start + len(values):
@@ -135,7 +134,7 @@ class _Column:
 
 
 def picture_columns(path: Path) -> list[str]:
-    """Columns of a parquet file that hold pictures: bytes, or structs of bytes and path, or lists of either."""
+    """Return the columns of a parquet file that hold images: bytes, structs of bytes and path, or lists of either."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -154,14 +153,13 @@ def picture_columns(path: Path) -> list[str]:
 
 
 def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, int]]]:
-    """(number from 1, row without pictures, how many pictures each picture column has in it) of a parquet file.
+    """Yield (number from 1, row without images, number of images by column) for the rows of a parquet file.
 
-    A count of -1 is a cell that is one picture and no list; columns without a picture in this row are not among them.
-    Of structs only the leaf `path` is read, so that no picture's bytes are touched; bare bytes are counted once a
-    process.
+    A count of -1 is a cell that is one image and no list; columns without an image in this row are omitted. Of structs
+    only the leaf `path` is read, not the images' bytes; bare bytes are counted once per process.
 
     Raises:
-        DataError: the file is damaged, at the row where it is found out.
+        DataError: the file is damaged, at the row where this is detected.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -201,7 +199,7 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
 
 @lru_cache(maxsize=64)
 def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...]:
-    """How many pictures each row of a column has whose type says it only by the pictures; to the first damaged page."""
+    """Count the images of each row of a column whose type tells it only by its bytes, up to the first damaged page."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -217,7 +215,7 @@ def _counted(path: Path, column: str, changed: int, size: int) -> tuple[int, ...
 
 
 def _batch_rows(meta: Any, columns: set[str]) -> int:
-    """Rows of these columns that make some megabytes, by the sizes that the file gives."""
+    """Return the number of rows of these columns that make some megabytes, by the sizes in the file."""
     size = 0
     for group in range(meta.num_row_groups):
         parts = meta.row_group(group)
@@ -228,7 +226,7 @@ def _batch_rows(meta: Any, columns: set[str]) -> int:
 
 
 def _count(cell: Any) -> int:
-    """Pictures in a list; -1 for a cell that is one; 0 for none."""
+    """Return the number of images in a list; -1 for a single image; 0 for none."""
     if isinstance(cell, list):
         return len(cell)
     return 0 if cell is None else -1

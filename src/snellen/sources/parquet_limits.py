@@ -1,8 +1,7 @@
-"""Bounds for parquet files: a few bytes may stand for billions of rows, for one value repeated, or for one endless
-list.
+"""Bounds for parquet files: a few bytes may encode billions of rows, one repeated value, or one endless list.
 
-Run-length and dictionary encoding make that possible, so the size of the file says nothing. Its metadata is checked
-before anything is decoded, and the number of rows decoded at once goes by the largest value that there may be.
+Run-length and dictionary encoding make that possible, so the file's size says nothing. Its metadata is checked before
+anything is decoded, and the number of rows decoded at once depends on the largest possible value.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from typing import Any
 from snellen.errors import DataError
 
 MOST_ROWS = 100_000_000
-"""Rows of a table at most."""
+"""Maximum rows of a table."""
 MANY_ROWS, ROWS_PER_BYTE = 10_000_000, 16
-"""From so many rows on, a file with more rows than that for each of its bytes has no content."""
+"""From this many rows on, a file with more than 16 rows per byte has no content."""
 MANY_VALUES, VALUES_PER_BYTE = 1 << 24, 64
 """The same for the values in a column of lists, by the column's bytes."""
 BATCH_BYTES = 256 << 20
-"""Bytes that a batch of rows may take at worst, unless one row takes more."""
+"""Maximum bytes of a batch of rows in the worst case, unless one row takes more."""
 WHOLE_BYTES = 1 << 33
-"""Bytes of texts in one column that is read whole."""
+"""Maximum bytes of texts in one column that is read whole."""
 REPEATING = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"})
-"""Encodings in which a large value costs bytes once, and counts for many rows."""
+"""Encodings that store a large value once for many rows."""
 
 
 def check_parquet(metadata: Any, name: str, file_bytes: int) -> None:
-    """Refuse a table with more rows or list values than its bytes can hold.
+    """Raise for a table with more rows or list values than its bytes can hold.
 
     Args:
         metadata: pyarrow's FileMetaData.
@@ -35,7 +34,7 @@ def check_parquet(metadata: Any, name: str, file_bytes: int) -> None:
         file_bytes: its size.
 
     Raises:
-        DataError: with what the file claims and the bound.
+        DataError: with the claimed size and the bound.
     """
     rows = metadata.num_rows
     if rows > MOST_ROWS:
@@ -58,16 +57,16 @@ def check_parquet(metadata: Any, name: str, file_bytes: int) -> None:
 
 
 def batch_rows(metadata: Any, limit: int) -> int:
-    """How many rows to decode at once: `most`, fewer where one repeated value may make them larger than BATCH_BYTES."""
+    """Return the number of rows to decode at once: `limit`, or fewer if a repeated value may exceed BATCH_BYTES."""
     largest = max((_repeated_bytes(column) for _, column in _chunks(metadata)), default=0)
     return max(1, min(limit, BATCH_BYTES // max(largest, 1)))
 
 
 def read_whole(file: str, name: str) -> Any:
-    """A table (pyarrow) read whole, with its texts counted before they are repeated.
+    """Read a table (pyarrow) whole; its texts are measured before they are repeated.
 
     Raises:
-        DataError: more rows, values or bytes than the bounds. OSError, ArrowException: as pyarrow has it.
+        DataError: more rows, values or bytes than the bounds. OSError, ArrowException: from pyarrow.
     """
     from pathlib import Path
 
@@ -106,7 +105,7 @@ def _chunks(metadata: Any) -> Any:
 
 
 def _repeated_bytes(column: Any) -> int:
-    """Bytes that one value of a column may have without being stored for each row; 0 for numbers and plain texts."""
+    """Return the bytes that one value may have without being stored for each row; 0 for numbers and plain texts."""
     if column.physical_type != "BYTE_ARRAY" or not REPEATING.intersection(column.encodings):
         return 0
     return int(column.total_uncompressed_size)

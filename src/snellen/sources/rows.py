@@ -1,11 +1,9 @@
-"""What a row of a table is, and which columns of it are taken.
+"""Rows of a table, one dict at a time, from any supported file.
 
-Rows of a table, one dict at a time, whatever file they lie in.
-
-The kind of file goes by its suffix: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a
-byte order mark, with any line end. Only what is asked for is held: JSONL, CSV, TSV and parquet are streamed. Every
-error names the file and the line (parquet, xlsx, JSON: the row), counted from 1. A fault that leaves the other rows
-readable is that row's alone: `salvaged` hands it out in the row's place, `numbered` and `rows` raise it.
+The suffix decides: .jsonl .ndjson .json .csv .tsv .parquet .xlsx. Text is UTF-8, with or without a byte order mark,
+with any line end. JSONL, CSV, TSV and parquet are streamed. Every error names the file and the line (parquet, xlsx,
+JSON: the row), counted from 1. A fault that leaves the other rows readable concerns that row alone: `salvaged` yields
+it in the row's place, `numbered` and `rows` raise it.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ Found: TypeAlias = Iterator[tuple[int, Row | DataError]]
 
 
 def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> list[tuple[str, int]]:
-    """(column, position) of the wanted columns. Raises DataError for a missing column or one that is there twice."""
+    """Return (column, position) of the requested columns. Raises DataError for a missing or duplicate column."""
     names = [str(cell) for cell in header]
     twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
     if twice:
@@ -55,16 +53,16 @@ _NOT_NUMBERS = re.compile(rb"\b(?:NaN|Infinity)\b")
 
 
 def rows(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Iterator[Row]:
-    """Rows of a file as dicts from column name to value.
+    """Yield the rows of a file as dicts from column name to value.
 
     Args:
         source: a path, or a blob of a tree (`tree.blob(name)`).
-        columns: only these, in this order; None: all. A column that is not there is an error, and for parquet the
-            others are not even read. JSON rows may lack a column, which is then None.
-        sheet: which sheet of an .xlsx; None: the first.
+        columns: only these, in this order; None: all. A missing column is an error; of parquet the others are not even
+            read. JSON rows may lack a column, which is then None.
+        sheet: the sheet of an .xlsx; None: the first.
 
     Yields:
-        One dict a row. CSV and TSV values are all str; an .xlsx formula is its own text and is not evaluated.
+        One dict per row. CSV and TSV values are all str; an .xlsx formula is its own text and is not evaluated.
 
     Raises:
         DataError: missing, damaged, not UTF-8, not an object, wrong number of fields ...; with file and line.
@@ -76,24 +74,23 @@ def rows(source: Source, *, columns: Sequence[str] | None = None, sheet: str | N
 def numbered(
     source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None
 ) -> Iterator[tuple[int, Row]]:
-    """As `rows`, each with its line (JSONL, CSV, TSV) or row number, from 1, for messages of the caller's own."""
+    """Yield rows as `rows`, each with its line (JSONL, CSV, TSV) or row number, from 1, for the caller's messages."""
     return _sound(salvaged(source, columns=columns, sheet=sheet))
 
 
 def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> Found:
-    """As `numbered`, but a row that cannot be read is handed out as the error that says so, and reading goes on.
+    """Yield rows as `numbered`, but an unreadable row as its error, and continue.
 
     Such a row is a JSONL line that is malformed, cut off, not UTF-8 or no object; an element of a .json list that is no
-    object; a CSV or TSV row of another width than the header, with a quote out of place or not UTF-8. Where the rest of
-    the file is lost with it (a quote that is never closed, a damaged archive or parquet page), the error is the last
-    thing that comes.
+    object; a CSV or TSV row of another width than the header, with a misplaced quote or not UTF-8. If the rest of the
+    file is lost with it (an unclosed quote, a damaged archive or parquet page), the error is the last item.
 
     Yields:
-        (line, row), or (line, DataError) with the file and the line in its message. Nothing is read twice or left out
-        in silence: each row of the file is one or the other, up to an error that says that the rest is lost.
+        (line, row), or (line, DataError) with the file and the line in its message. No row is read twice or silently
+        skipped: each is one or the other, up to an error that says that the rest is lost.
 
     Raises:
-        DataError: nothing can be read at all: missing, not a table, no header, a column that is not there.
+        DataError: nothing is readable: missing, not a table, no header, a missing column.
         MissingExtraError: an .xlsx without openpyxl.
     """
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
@@ -130,7 +127,7 @@ def _sound(records: Found) -> Iterator[tuple[int, Row]]:
 
 
 def _until_lost(records: Found, name: str) -> Found:
-    """What comes, and last the error that ended it; an error before the first row is raised."""
+    """Yield the records, and last the error that ended them; an error before the first row is raised."""
     line = 0
     try:
         for line, row in records:
@@ -215,8 +212,8 @@ def _json_list(blob: Blob, name: str) -> Found:
 
 
 def _parsed(data: bytes) -> Any:
-    """msgspec, which is strict; NaN and Infinity, which are not JSON but which Python and pandas write, by the
-    standard library.
+    """Parse JSON with msgspec, which is strict; with the standard library for NaN and Infinity, which Python and pandas
+    write.
     """
     try:
         return msgspec.json.decode(data)
@@ -278,7 +275,7 @@ def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) 
 
 
 class _Lines:
-    """Lines of a text as the csv reader takes them; `last` is the one that it took last."""
+    """Lines of a text for the csv reader; `last` is the most recent one."""
 
     def __init__(self, text: Iterator[str]) -> None:
         self._text = text

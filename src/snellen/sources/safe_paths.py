@@ -1,4 +1,4 @@
-"""Names from data never leave the folder or archive that they belong to."""
+"""Checks of names from data: none may leave its folder or archive."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LONGEST_NAME = 4096
 
 
 def member_name(name: str, where: str) -> str:
-    """A relative name with `/` between its parts, `.` parts dropped, or an error.
+    """Return a relative name with `/` between its parts and without `.` parts, or raise.
 
-    Refused: absolute names, `..`, backslashes, drive letters, control characters (NUL among them), the empty name, more
-    than 4,096 characters. Refused rather than repaired: a repaired name may be another member's.
+    Refused: absolute names, `..`, backslashes, drive letters, control characters (including NUL), the empty name, more
+    than 4,096 characters. They are refused rather than repaired: a repaired name may be another member's.
 
     Args:
-        name: as the data gives it.
-        where: what the name belongs to, for the message.
+        name: as in the data.
+        where: the owner of the name, for the message.
 
     Raises:
-        UnsafeArchiveError: with the name and the rule that it breaks.
+        UnsafeArchiveError: with the name and the violated rule.
     """
     fault = _fault(name)
     if fault:
@@ -58,7 +58,7 @@ def _fault(name: str) -> str:
 
 
 def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
-    """The path of `relative` under `root`, symbolic links followed and found to stay inside.
+    """Return the path of `relative` under `root`, after checking that symbolic links stay inside.
 
     Args:
         root: a folder.
@@ -66,7 +66,7 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
         allow: further folders that links may lead into (the hub's cache keeps contents beside the snapshot).
 
     Returns:
-        `root / relative`, unresolved, so that messages and keys show what the user knows. It need not exist.
+        `root / relative`, unresolved, as the user knows it. It need not exist.
 
     Raises:
         UnsafeArchiveError: the name is not a plain relative one, or a link in it leads out of the root.
@@ -85,9 +85,7 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
 
 
 def missing_hint(path: Path) -> str:
-    """What to write in place of a path at which nothing lies: a tilde or pattern that no shell expanded, a near
-    name.
-    """
+    """Suggest a correction for a missing path: an unexpanded tilde or pattern, or a similar name."""
     import difflib  # only where a path is wrong
 
     text = str(path)
@@ -116,7 +114,7 @@ def missing_hint(path: Path) -> str:
 
 
 def regular_file(path: Path) -> os.stat_result:
-    """The stat of a regular file. Raises DataError where there is none, or a device, pipe or folder stands there."""
+    """Return the stat of a regular file. Raises DataError for a missing file, a device, a pipe or a folder."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Tar and tar.gz files read in place: an index of where each member lies, made in one pass, then reads by position.
+"""Tar and tar.gz files read in place: one pass indexes the members, then they are read by position.
 
-As strict as with zip: links, devices, sparse members, names that leave the root and two members of one name make the
-whole archive an error, or, with `leave_out`, are left out of it. A .tar.gz is read by position too (see `gzips`);
+Checks are as strict as for zip: links, devices, sparse members, names that leave the root and duplicate members make
+the whole archive an error or, with `leave_out`, are omitted. A .tar.gz is read by position too (see `tar_gz`);
 .tar.bz2, .tar.xz and .tar.zst are refused, since every read would unpack them from the beginning.
 """
 
@@ -39,7 +39,7 @@ HEADER_BYTES = 1 << 20
 
 
 class TarTree:
-    """The members of a tar or tar.gz file. Safe to read from many threads; may be pickled (it opens its file again)."""
+    """The members of a tar or tar.gz file. Thread-safe; can be pickled (it opens its file again)."""
 
     def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
         """Open, index and check the archive; a .tar.gz is read through once. Raises DataError, UnsafeArchiveError."""
@@ -113,45 +113,45 @@ class TarTree:
 
     @property
     def left_out(self) -> Mapping[str, DataError]:
-        """Members that are not read, by name, and why; see `open_tree`."""
+        """Omitted members by name, with the reason; see `open_tree`."""
         return self._left_out
 
     def names(self) -> list[str]:
-        """Names of all files, sorted."""
+        """Return the names of all files, sorted."""
         return sorted(self._members)
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name is in the archive. Raises UnsafeArchiveError for a name that leads out."""
+        """Return True if the archive has a file of this name. Raises UnsafeArchiveError for a name that leads out."""
         return member_name(name, str(self.path)) in self._members
 
     def size(self, name: str) -> int:
-        """Bytes of a member."""
+        """Return the bytes of a member."""
         return self._place(name)[1]
 
     def blob(self, name: str) -> TarBlob:
-        """A member, read when needed. Raises DataError where there is none."""
+        """Return a member, read on demand. Raises DataError if there is none."""
         self._place(name)
         return TarBlob(self, member_name(name, str(self.path)))
 
     def open(self, name: str) -> IO[bytes]:
-        """A member as a stream, within `stream_bytes`."""
+        """Open a member as a stream, within `stream_bytes`."""
         return BufferedReader(_Member(self, name, *self._place(name)), 1 << 20)
 
     def read(self, name: str) -> bytes:
-        """A member whole, within `read_bytes`. Raises DataError (damaged), UnsafeArchiveError (too large)."""
+        """Read a member whole, within `read_bytes`. Raises DataError (damaged), UnsafeArchiveError (too large)."""
         offset, size = self._place(name)
         check_unpacked(self.path, name, size, size, self.limits.read_bytes, self.limits)
         return self.read_at(name, offset, size)
 
     def read_at(self, name: str, offset: int, size: int) -> bytes:
-        """`size` bytes of the unpacked tar; `name` is for the message when they are not there."""
+        """Read `size` bytes of the unpacked tar; `name` is for the error message."""
         data = self._gzip.read_at(offset, size) if self._gzip else os.pread(self._descriptor, size, offset)
         if len(data) != size:
             raise damaged(self.path, name, EOFError(f"{len(data):,} of {size:,} bytes are there"))
         return data
 
     def digest(self) -> str:
-        """SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
+        """Return SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
         from snellen.sources.digest import digest
 
         return digest(self.path)
@@ -164,7 +164,7 @@ class TarTree:
             self._descriptor = -1
 
     def quick(self, name: str) -> bool:
-        """Whether reading costs less than handing it to a thread: never so where unpacking is needed."""
+        """Return True if reading costs less than a thread: never for compressed archives."""
         return self._gzip is None and self._place(name)[1] <= QUICK_STORED
 
     def _place(self, name: str) -> tuple[int, int]:
@@ -195,7 +195,7 @@ class _Member(RawIOBase):
 
 
 class _Plain(RawIOBase):
-    """An uncompressed tar for tarfile, which may not read more than a header's worth at once."""
+    """An uncompressed tar for tarfile; one read is at most one header."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor, self._path, self._at = descriptor, path, 0

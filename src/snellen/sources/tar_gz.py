@@ -1,8 +1,8 @@
-"""Reading anywhere in a gzip file without unpacking it.
+"""Random access to a gzip file without unpacking it.
 
-While the stream is read the first time, the state of the decompressor is kept every megabyte (zlib can copy it, about
-40 kB). A later read starts from the nearest kept state and decompresses at most one interval more than it needs. The
-interval doubles when there are too many states, so memory stays under about 40 MB whatever the file's size.
+During the first pass the state of the decompressor is kept every megabyte (zlib can copy it, about 40 kB). A later read
+starts from the nearest state and decompresses at most one interval more than it needs. The interval doubles when there
+are too many states, so memory stays under about 40 MB for any file size.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class GzipFile:
         self._states = [_State(0, 0, True, zlib.decompressobj(GZIP))]
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """`size` unpacked bytes from `offset` on, fewer at the end of the stream.
+        """Read `size` unpacked bytes from `offset` on, fewer at the end of the stream.
 
         Raises:
             DataError: the stream is damaged or cut off.
-            UnsafeArchiveError: more comes out than the limits allow.
+            UnsafeArchiveError: the output exceeds the limits.
         """
         return GzipStream(self, size, offset).read(size)
 
@@ -50,17 +50,17 @@ class GzipFile:
         os.close(self._descriptor)
 
     def packed_bytes(self, offset: int) -> bytes:
-        """A chunk of the file as it lies on disk; empty at its end."""
+        """Read a chunk of the compressed file; empty at its end."""
         return os.pread(self._descriptor, CHUNK, offset)
 
     def nearest(self, offset: int) -> _State:
-        """A copy of the last kept state that does not lie behind `offset`."""
+        """Return a copy of the last kept state at or before `offset`."""
         with self._lock:
             state = self._states[bisect_right(self._states, offset, key=lambda state: state.out) - 1]
             return state._replace(inflate=state.inflate.copy())
 
     def keep(self, out: int, packed: int, fresh: bool, inflate: Any) -> None:
-        """Keep a copy of a state, if the last one lies far enough back."""
+        """Keep a copy of a state, if the last one is at least one interval back."""
         if out < self._states[-1].out + self._interval:
             return
         with self._lock:
@@ -84,7 +84,7 @@ class _State(NamedTuple):
 class GzipStream(RawIOBase):
     """A `GzipFile` as a stream: cheap forward, and backward by way of the kept states.
 
-    One read is at most `most` bytes: tarfile reads a header at whatever size the archive claims for it.
+    One read is at most `limit` bytes: tarfile reads a header at the size that the archive claims.
     """
 
     def __init__(self, file: GzipFile, limit: int, at: int = 0) -> None:
@@ -125,7 +125,7 @@ class GzipStream(RawIOBase):
         return b"".join(pieces)
 
     def _unpack(self) -> bool:
-        """The next piece, of at most 1 MiB, into `_data`; False at the end of the file."""
+        """Unpack the next piece, of at most 1 MiB, into `_data`; return False at the end of the file."""
         out, packed, fresh, inflate = self._state
         file = self._file
         while True:

@@ -1,4 +1,4 @@
-"""One way to look at a folder, a zip file and a tar file: names under a root, and bytes behind names."""
+"""One interface to folders, zip files and tar files: names under a root, and their bytes."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ class Tree(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, DataError]:
-        """Members that are not read, by name, and why. They are not among the names; asking for one raises the why."""
+        """Omitted members by name, with the reason. They are not among the names; reading one raises the reason."""
         ...
 
     def names(self) -> list[str]:
-        """Names of all files, sorted."""
+        """Return the names of all files, sorted."""
         ...
 
     def exists(self, name: str) -> bool: ...
 
     def blob(self, name: str) -> Blob:
-        """A file, to be read when needed. Raises DataError where there is none."""
+        """Return a file, read on demand. Raises DataError if there is none."""
         ...
 
     def open(self, name: str) -> IO[bytes]:
-        """A file as a stream."""
+        """Open a file as a stream."""
         ...
 
     def read(self, name: str) -> bytes:
-        """A file whole."""
+        """Read a file whole."""
         ...
 
     def digest(self) -> str:
-        """Digest of the contents, for a run's fingerprint."""
+        """Return the digest of the contents, for a run's fingerprint."""
         ...
 
     def close(self) -> None: ...
 
 
 def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> Tree:
-    """A folder, .zip, .tar, .tar.gz or .tgz, read in place.
+    """Open a folder, .zip, .tar, .tar.gz or .tgz, read in place.
 
     Args:
         path: the folder or archive.
-        limits: what an archive may unpack to; not used for folders.
-        leave_out: a member whose name leaves the root, a link, a device, an encrypted member and all members of one
-            name are left out (`Tree.left_out` says why) and the rest is read; without it they refuse the whole archive.
+        limits: limits of unpacking; not used for folders.
+        leave_out: omit unsafe members (a name that leaves the root, a link, a device, an encrypted member, duplicates)
+            and read the rest; `Tree.left_out` gives the reasons. Without it they refuse the whole archive.
 
     Raises:
         DataError: nothing there, another kind of file, damaged, encrypted.
@@ -81,9 +81,9 @@ def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool
 
 
 def kept_tree(path: Path) -> Tree:
-    """A folder or archive; the directory of an archive is read once a process, as long as the file stays the same.
+    """Open a folder or archive; an archive's directory is read once per process, while the file stays the same.
 
-    Members that are not safe to read are left out (`Tree.left_out`).
+    Unsafe members are omitted (`Tree.left_out`).
 
     Raises:
         DataError: as `open_tree`.
@@ -114,7 +114,7 @@ class FolderTree:
         )
 
     def names(self) -> list[str]:
-        """Names of all files, sorted; linked folders are not entered, files that cannot be read are left out."""
+        """Return the names of all files, sorted; linked folders are not entered, unreadable files are omitted."""
         names: list[str] = []
         top = str(self.path)
         for folder, _, files in os.walk(top):
@@ -124,28 +124,28 @@ class FolderTree:
         return sorted(names)
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name is in the folder. Raises UnsafeArchiveError for a name that leads out."""
+        """Return True if the folder has a file of this name. Raises UnsafeArchiveError for a name that leads out."""
         return within(self.path, name, self._allow).is_file()
 
     def blob(self, name: str) -> FileBlob:
-        """A file, to be read when needed. Raises DataError where there is none."""
+        """Return a file, read on demand. Raises DataError if there is none."""
         path = within(self.path, name, self._allow)
         regular_file(path)
         return FileBlob(path)
 
     def open(self, name: str) -> IO[bytes]:
-        """A file as a stream."""
+        """Open a file as a stream."""
         return self.blob(name).open()
 
     def read(self, name: str) -> bytes:
-        """A file whole."""
+        """Read a file whole."""
         return self.blob(name).read()
 
     def digest(self) -> str:
-        """SHA-256 over names, sizes and contents; see `snellen.sources.digest`."""
+        """Return SHA-256 over names, sizes and contents; see `snellen.sources.digest`."""
         from snellen.sources.digest import digest
 
         return digest(self.path)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is held open."""

@@ -1,11 +1,9 @@
-"""VLMEvalKit's tables of questions (TSV), read in place: gigabytes of pictures in base64, of which none is held.
+"""VLMEvalKit's question tables (TSV), read in place: gigabytes of base64 images, none of which is held in memory.
 
-Columns: `index`; `image`, the base64 of one picture or a list of several, written as JSON or as Python writes it; and
-whatever else a benchmark has. A cell of `image` of at most 64 characters is no picture but another row's index, and
-stands for that row's pictures.
-
-A file is gone through a row at a time; what is kept of a row is its other columns and where it lies. A picture is read
-again from there when it is asked for.
+Columns: `index`; `image`, the base64 of one image or a list of several, in JSON or Python syntax; and a benchmark's
+other columns. A cell of `image` of at most 64 characters is no image but another row's index, and stands for that row's
+images. The file is read row by row; a row keeps its other columns and its place. An image is read again from there on
+demand.
 
 Source: VLMEvalKit's base class of image data sets, as its tables and code have it.
 """
@@ -43,7 +41,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Place(Struct, frozen=True):
-    """Where a row lies in the file: byte offset, bytes, and the line that it begins in, from 1."""
+    """The place of a row in the file: byte offset, bytes, and its first line, from 1."""
 
     offset: int
     length: int
@@ -51,14 +49,14 @@ class Place(Struct, frozen=True):
 
 
 class KitRow(Struct, frozen=True):
-    """One row as it is kept.
+    """One row of the table.
 
     Attributes:
-        place: where it lies.
-        cells: its columns but `image`; for a row that cannot be read, why.
-        pictures: how many pictures its `image` holds; 0 where the cell holds none that can be told apart.
-        reference: the index of the row whose pictures it shows, empty where it has its own.
-        filled: whether there is anything in `image` at all.
+        place: its place in the file.
+        cells: its columns without `image`; for an unreadable row, the reason.
+        pictures: number of images in its `image`; 0 if they cannot be separated.
+        reference: the index of the row whose images it shows; empty if it has its own.
+        filled: whether `image` is non-empty.
     """
 
     place: Place
@@ -69,7 +67,7 @@ class KitRow(Struct, frozen=True):
 
 
 class KitTable(Struct, frozen=True):
-    """A table that is about to be gone through.
+    """An opened table.
 
     Attributes:
         path: the file.
@@ -83,14 +81,14 @@ class KitTable(Struct, frozen=True):
 
 
 def opened(path: Path, needed: Sequence[str], either: Sequence[str] = ("image",)) -> KitTable:
-    """The table at `path`, its header read and found to have what is needed.
+    """Open the table at `path` and check its header.
 
-    A row of another width than the header, or one that cannot be read, is handed out as the reason. As soon as it is
-    not known any more what is inside of quotes, the rest of the file is one error, which is the last that comes.
+    A row of another width than the header, or an unreadable one, is yielded as the reason. If a quote is never closed,
+    the rest of the file is one error, which is the last item.
 
     Args:
-        needed: columns that must be there.
-        either: columns of which one must be there.
+        needed: required columns.
+        either: columns of which one is required.
 
     Raises:
         DataError: it cannot be opened, is empty, or lacks a column.
@@ -135,7 +133,7 @@ def _kept(place: Place, cells: list[str] | DataError, header: list[str], path: P
 
 
 def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
-    """The row that has a row's pictures; None where there is none such, or it has none of its own."""
+    """Return the row that has a row's images; None if that row is missing or has none of its own."""
     if not row.reference:
         return row
     target = by_index.get(row.reference)
@@ -143,25 +141,26 @@ def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
 
 
 def no_owner(row: KitRow, at: str) -> Unreadable:
-    """What stands for the pictures of a row that refers to none; `at` is its file and line."""
+    """Return a placeholder for the images of a row with a dangling reference; `at` is its file and line."""
     message = f"{at}: image {row.reference!r} is neither a picture in base64 nor another row's index"
     return Unreadable(at, message, "The column is cut off, or holds something else.")
 
 
 def pictures(path: Path, header: Sequence[str], row: KitRow) -> list[Blob]:
-    """The pictures that a row itself has, to be read when needed."""
+    """Return the images that a row itself has, read on demand."""
     column = header.index("image")
     return [KitPicture(path, row.place, column, number) for number in range(row.pictures)]
 
 
 def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: int = 1) -> Blob:
-    """A picture that the kit put into a file, on whatever machine that was: the longest end of its path that is there.
+    """Find an image by the longest suffix of its path that exists: the kit records paths of the machine that wrote the
+    file.
 
     Args:
         name: the path as the row gives it.
         at: file and line, for messages.
-        find: looks for a path (given it and `at`); Unreadable where nothing is there.
-        least: how many parts of the path must be the same, the file's own name being one.
+        find: looks for a path (given it and `at`); Unreadable if nothing is there.
+        least: minimum number of equal path parts, including the file's own name.
     """
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or len(parts) < least:
@@ -175,9 +174,7 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
 
 
 def listed(cell: str) -> list[str]:
-    """Elements of a list of texts, written as JSON or as Python writes it; a text that is no list is its one
-    element.
-    """
+    """Return the elements of a list of texts, in JSON or Python syntax; a text that is no list is its one element."""
     text = cell.strip()
     if not text.startswith("["):
         return [text] if text else []
@@ -197,7 +194,7 @@ def listed(cell: str) -> list[str]:
 
 
 class KitPicture(Struct, frozen=True):
-    """One picture of a row: read from its place in the file and decoded when it is asked for."""
+    """One image of a row, read from its place in the file and decoded on demand."""
 
     path: Path
     place: Place
@@ -210,7 +207,7 @@ class KitPicture(Struct, frozen=True):
         return f"{self.path}, line {self.place.line:,}, image {self.number + 1}"
 
     def read(self) -> bytes:
-        """Raises DataError where the text is not base64, or the file was changed meanwhile."""
+        """Read the image. Raises DataError if the text is not base64, or the file has changed."""
         texts = _texts(self.path, self.place, self.column)
         if self.number >= len(texts):
             raise DataError(f"{self.key}: the file was changed while it was in use", "Start again.")
@@ -219,7 +216,7 @@ class KitPicture(Struct, frozen=True):
 
 @lru_cache(maxsize=4)
 def _texts(path: Path, place: Place, column: int) -> tuple[str, ...]:
-    """Texts of the pictures of one row. The last rows are kept, since their pictures are asked for one by one."""
+    """Return the base64 texts of one row. The last rows are cached, since their images are read one by one."""
     try:
         with path.open("rb") as file:
             file.seek(place.offset)
@@ -232,10 +229,10 @@ def _texts(path: Path, place: Place, column: int) -> tuple[str, ...]:
 
 
 def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:
-    """Where each row lies, and its cells or why it has none. Blank lines are left out.
+    """Yield the place of each row, and its cells or the reason why it has none. Blank lines are skipped.
 
-    A row may go over several lines inside of quotes. As soon as it is not known any more what is inside of quotes, the
-    rest of the file is one error, which is the last that comes.
+    A row may span several lines inside of quotes. If a quote is never closed, the rest of the file is one error, which
+    is the last item.
     """
     lines = _Lines(file)
     lost = False
@@ -259,7 +256,7 @@ def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | D
 
 
 def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
-    """The cells of the row that begins with a line; as many of the others are taken as it goes over."""
+    """Parse the row that begins with a line; further lines are consumed if it spans them."""
     if '"' not in line:
         return iter([line.rstrip("\r\n").split("\t")])
     head, _, quoted = line.rstrip("\r\n").partition('"')
@@ -271,9 +268,7 @@ def _read(line: str, following: Iterator[str]) -> Iterator[list[str]]:
 
 
 class _Lines:
-    """Lines of a file as text; knows where the row began (`start`, set by the reader), and where the last line
-    ended.
-    """
+    """Lines of a file as text, with the row's start (set by the reader) and the end of the last line."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -299,7 +294,7 @@ class _Lines:
 
 
 def beginning(path: Path, place: Place) -> str:
-    """The first characters of a row: what its index is, where the rest cannot be read."""
+    """Return the first characters of a row: its index, if the rest is unreadable."""
     with path.open("rb") as file:
         file.seek(place.offset)
         return file.read(LONGEST_REFERENCE).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Limits of an .xlsx: its XML is gone through once before openpyxl builds anything from it.
+"""Limits of an .xlsx: its XML is scanned once before openpyxl builds anything from it.
 
-A sheet of a few bytes can claim a billion cells, leave a million rows between two of its own, or hold entities that
-unfold. The limits are those of Excel's own format, and a bound on XML that no table of answers comes near.
+A sheet of a few bytes can claim a billion cells, skip a million rows, or contain expanding entities. The limits are
+those of Excel's own format, and a bound on XML that no table of answers reaches.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from zipfile import ZipFile
 from snellen.errors import UnsafeArchiveError
 
 ROWS, COLUMNS = 1_048_576, 16_384
-"""Rows and columns that a sheet can have (Microsoft: Excel specifications and limits)."""
+"""Maximum rows and columns of a sheet (Microsoft: Excel specifications and limits)."""
 CELLS = 50_000_000
 ELEMENTS = 200_000_000
 DEPTH = 100
 CHUNK = 1 << 16
 FORMULA_CHARACTERS = 256 << 20
-"""Characters of all formulas as they are written out: a shared one counts for each of its cells."""
+"""Maximum characters of all formulas, expanded: a shared one counts for each of its cells."""
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 
 
 def check_sheets(parts: ZipFile, name: str) -> None:
-    """Go through every XML part of an .xlsx, in bounded memory.
+    """Scan every XML part of an .xlsx, in bounded memory.
 
     Raises:
-        UnsafeArchiveError: a part has more than a workbook can have; the message says what and where.
+        UnsafeArchiveError: a part exceeds a workbook's limits; the message names the part and the limit.
     """
     for part in parts.infolist():
         if part.filename.lower().endswith((".xml", ".rels")):

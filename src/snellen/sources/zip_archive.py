@@ -1,9 +1,8 @@
-"""Zip files read in place, by people who do not trust them.
+"""Zip files read in place, without trust.
 
-Everything about the names is checked when the archive is opened: a member that would leave its root, a link, a
-device, an encrypted member or two members of one name make the whole archive an error, or, with `leave_out`, are left
-out of it. Sizes are checked at opening (as declared) and again while bytes come out. Archives inside an archive are not
-opened. Nothing is unpacked.
+All names are checked when the archive is opened: a member that leaves its root, a link, a device, an encrypted member
+or duplicate members make the whole archive an error or, with `leave_out`, are omitted. Sizes are checked at opening (as
+declared) and again during reading. Nested archives are not opened. Nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ QUICK_STORED, QUICK_DEFLATED = 1 << 20, 1 << 16
 
 
 class Limits(Struct, frozen=True):
-    """What an archive may unpack to, in bytes unless said otherwise.
+    """Limits of an archive's unpacked size, in bytes unless stated otherwise.
 
     Attributes:
         read_bytes: one member read whole into memory.
         stream_bytes: one member read as a stream.
         total_bytes: all members together, and all of a compressed tar.
-        ratio: unpacked to packed, looked at only from `ratio_from` unpacked bytes on (small flat pictures pack well).
-        members: how many members.
+        ratio: unpacked to packed, checked from `ratio_from` unpacked bytes on (small flat images compress well).
+        members: number of members.
     """
 
     read_bytes: int = 1 << 30
@@ -45,7 +44,7 @@ class Limits(Struct, frozen=True):
 
 
 class ZipTree:
-    """The members of a zip file. Safe to read from many threads; may be pickled (it opens its file again)."""
+    """The members of a zip file. Thread-safe; can be pickled (it opens its file again)."""
 
     def __init__(self, path: Path | str, limits: Limits | None = None, *, leave_out: bool = False) -> None:
         """Open and check the archive. Raises DataError (no zip, encrypted), UnsafeArchiveError (all else above)."""
@@ -108,43 +107,43 @@ class ZipTree:
 
     @property
     def left_out(self) -> Mapping[str, DataError]:
-        """Members that are not read, by name, and why; see `open_tree`."""
+        """Omitted members by name, with the reason; see `open_tree`."""
         return self._left_out
 
     def names(self) -> list[str]:
-        """Names of all files, sorted."""
+        """Return the names of all files, sorted."""
         return sorted(self._members)
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name is in the archive. Raises UnsafeArchiveError for a name that leads out."""
+        """Return True if the archive has a file of this name. Raises UnsafeArchiveError for a name that leads out."""
         return member_name(name, str(self.path)) in self._members
 
     def size(self, name: str) -> int:
-        """Unpacked bytes as declared."""
+        """Return the declared unpacked bytes."""
         return self._info(name).file_size
 
     def checksum(self, name: str) -> int:
-        """CRC-32 of the unpacked bytes as declared; reading the member holds it to that."""
+        """Return the declared CRC-32 of the unpacked bytes; reading verifies it."""
         return self._info(name).CRC
 
     def blob(self, name: str) -> ZipBlob:
-        """A member, read when needed. Raises DataError where there is none."""
+        """Return a member, read on demand. Raises DataError if there is none."""
         self._info(name)
         return ZipBlob(self, member_name(name, str(self.path)))
 
     def open(self, name: str) -> IO[bytes]:
-        """A member as a stream, within `stream_bytes`."""
+        """Open a member as a stream, within `stream_bytes`."""
         return self._opened(name, self.limits.stream_bytes)
 
     def read(self, name: str) -> bytes:
-        """A member whole, within `read_bytes`. Raises DataError (damaged), UnsafeArchiveError (too large)."""
+        """Read a member whole, within `read_bytes`. Raises DataError (damaged), UnsafeArchiveError (too large)."""
         info = self._info(name)
         check_unpacked(self.path, name, info.file_size, info.compress_size, self.limits.read_bytes, self.limits)
         with self._opened(name, self.limits.read_bytes) as stream:
             return stream.read()
 
     def digest(self) -> str:
-        """SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
+        """Return SHA-256 of the archive's bytes; see `snellen.sources.digest`."""
         from snellen.sources.digest import digest
 
         return digest(self.path)
@@ -153,7 +152,7 @@ class ZipTree:
         self._zip.close()
 
     def quick(self, name: str) -> bool:
-        """Whether reading costs less than handing it to a thread."""
+        """Return True if reading costs less than a thread."""
         info = self._members.get(name)
         if info is None:
             return True
@@ -175,7 +174,7 @@ class ZipTree:
 
 
 class Packed(Protocol):
-    """What a member needs of its archive."""
+    """The methods of an archive that a member needs."""
 
     path: Path
 
@@ -215,7 +214,7 @@ class ZipBlob(MemberBlob[ZipTree], frozen=True):
 
 
 class _Watched(RawIOBase):
-    """A member's stream that counts what comes out and turns every fault of the archive into an error that names it."""
+    """A member's stream that counts its bytes and names the archive in every error."""
 
     def __init__(self, raw: IO[bytes], path: Path, name: str, limit: int, packed: int, limits: Limits) -> None:
         self._raw, self._path, self._name = raw, path, name
@@ -243,7 +242,7 @@ class _Watched(RawIOBase):
 
 
 def check_unpacked(path: Path, name: str, unpacked: int, packed: int, limit: int, limits: Limits) -> None:
-    """Raise UnsafeArchiveError where `unpacked` bytes are more than `most`, or too many for `packed` bytes."""
+    """Raise UnsafeArchiveError if `unpacked` bytes are more than `limit`, or too many for `packed` bytes."""
     if unpacked > limit:
         raise too_much(path, name, f"{unpacked:,} bytes or more", f"{limit:,}")
     if unpacked > limits.ratio_from and unpacked > limits.ratio * max(packed, 1):
@@ -274,7 +273,7 @@ def twice(path: Path, name: str) -> UnsafeArchiveError:
 
 
 def plain_name(name: str, path: Path, left_out: Mapping[str, DataError]) -> str:
-    """The name as `member_name` gives it. Raises the reason where that member was left out."""
+    """Return the name as `member_name` does. Raises the reason if that member was omitted."""
     error = left_out.get(name)
     if error is None:
         name = member_name(name, str(path))
@@ -285,7 +284,7 @@ def plain_name(name: str, path: Path, left_out: Mapping[str, DataError]) -> str:
 
 
 def afresh(error: DataError) -> DataError:
-    """The same error without the frames that it was raised through, which would be held and grow at every raise."""
+    """Return the same error without its traceback, which would be held and grow at every raise."""
     return type(error)(error.message, error.hint)
 
 

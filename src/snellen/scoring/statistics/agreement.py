@@ -27,7 +27,7 @@ class Agreement(Struct, frozen=True):
     kappa: float | None
 
 
-def cohen(reviewers: tuple[str, str], left: Sequence[str], right: Sequence[str]) -> Agreement:
+def cohen(reviewers: tuple[str, str], first: Sequence[str], second: Sequence[str]) -> Agreement:
     """Return the agreement of two annotators' labels of the same candidates, in the same order.
 
     Raises:
@@ -35,13 +35,13 @@ def cohen(reviewers: tuple[str, str], left: Sequence[str], right: Sequence[str])
 
     Source: Cohen 1960, "A Coefficient of Agreement for Nominal Scales".
     """
-    pairs = list(zip(left, right, strict=True))
+    pairs = list(zip(first, second, strict=True))
     n = len(pairs)
     if n == 0:
         return Agreement(reviewers, 0, None, None, None)
     same = sum(a == b for a, b in pairs)
-    first, second = Counter(left), Counter(right)
+    counts, other_counts = Counter(first), Counter(second)
     # In whole numbers, so that "always the same" is told from nearly so.
-    by_chance = sum(first[label] * second[label] for label in first)
+    by_chance = sum(counts[label] * other_counts[label] for label in counts)
     kappa = None if by_chance == n * n else (n * same - by_chance) / (n * n - by_chance)
     return Agreement(reviewers, n, same / n, by_chance / (n * n), kappa)

@@ -86,7 +86,7 @@ class ClassTables:
 
     @property
     def too_many(self) -> bool:
-        """Whether the run has more classes than `limit`; the tables are then dropped."""
+        """True if the run has more classes than `limit`; the tables are then dropped."""
         return self._labels is None
 
     def add(self, sample: Sample, scores: Mapping[str, Score]) -> None:
