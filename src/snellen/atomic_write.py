@@ -60,8 +60,8 @@ def _locked(part: Path) -> int:
         try:
             _wait_for_lock(handle)
             with suppress(FileNotFoundError):
-                opened, there = os.fstat(handle), part.lstat()
-                if _is_own(there) and (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino):
+                opened, current = os.fstat(handle), part.lstat()
+                if _is_own(current) and (opened.st_dev, opened.st_ino) == (current.st_dev, current.st_ino):
                     os.ftruncate(handle, 0)
                     return handle
         except BaseException:
@@ -95,8 +95,8 @@ def part_folder(parent: Path, prefix: str = ".part-") -> Iterator[Path]:
     Raises:
         OSError: the folder cannot be made.
     """
-    for left in parent.glob(f"{prefix}*"):
-        _remove_unused(left)
+    for abandoned in parent.glob(f"{prefix}*"):
+        _remove_unused(abandoned)
     root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     lock = filelock.FileLock(root / _LOCK, thread_local=False)
     try:

@@ -60,5 +60,5 @@ def spreadsheet_text(value: Any) -> Any:
     return value if isinstance(value, Decimal) else spreadsheet_cell(str(value))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return repr(found.group())[1:-1]
+def _escape(match: re.Match[str]) -> str:
+    return repr(match.group())[1:-1]

@@ -14,7 +14,7 @@ from fragile import Fragile
 from snellen.engine.ray import open_scattered
 from snellen.engine.ray.cluster import STARTS, Cluster
 from snellen.engine.ray.model import RayModel
-from snellen.engine.ray.pool import LIVES, UNREACHED, Pool
+from snellen.engine.ray.pool import LIVES, UNREACHED, WorkerPool
 from snellen.errors import BadRequestError, ModelError, PreflightError, SnellenError, UsageError, WorkerLostError
 from snellen.models.base import ModelOptions
 
@@ -35,11 +35,11 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
 ) -> None:
     """One Ray for all of it: starting one costs more than the rest."""
 
-    async def all_of(pool: Pool, words: list[str]) -> list[Any]:
+    async def all_of(pool: WorkerPool, words: list[str]) -> list[Any]:
         return await asyncio.gather(*(pool.ask(asked(word)) for word in words), return_exceptions=True)
 
     async def whole(cluster: Cluster) -> None:
-        pool = Pool(cluster, partial(Fragile, tmp_path), 4, lambda loaded: None)
+        pool = WorkerPool(cluster, partial(Fragile, tmp_path), 4, lambda loaded: None)
         await pool.start()
         while not all(seat.ready for seat in pool._seats):  # noqa: ASYNC110 - one that finds no room joins later
             await asyncio.sleep(0.05)
@@ -77,7 +77,7 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
         finally:
             await pool.close()
 
-        sick = Pool(cluster, partial(Fragile, tmp_path, loads=False), 4, lambda loaded: None)
+        sick = WorkerPool(cluster, partial(Fragile, tmp_path, loads=False), 4, lambda loaded: None)
         with pytest.raises(PreflightError, match=r"on .*: the weights are damaged") as told:
             await sick.start()
         assert told.value.hint == "Fetch them again."

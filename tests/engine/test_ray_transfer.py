@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from snellen.engine.ray.transfer import Place, packed, packed_prompt, unpacked, unpacked_prompt
+from snellen.engine.ray.transfer import FilePlace, packed, packed_prompt, unpacked, unpacked_prompt
 from snellen.errors import DataError
 from snellen.media.video import Frame
 from snellen.sources import BytesBlob, Drawn, FileBlob, open_tree
@@ -45,7 +45,7 @@ def test_a_file_or_a_member_is_read_where_it_lies(tmp_path: Path, kind: str) -> 
             tarred.add(tmp_path / "d" / "a.jpg", "a.jpg")
     blob = open_tree(where).blob("a.jpg")
     place = packed(blob, by_value=False)
-    assert isinstance(place, Place)
+    assert isinstance(place, FilePlace)
     assert b"picture" not in pickle.dumps(place)
     there = sent(blob)
     assert there is not None

@@ -14,7 +14,7 @@ from snellen.scoring.interval_text import bracketed, span
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from snellen.runs.compare import Pairing, Part
+    from snellen.runs.compare import ComparedPart, Pairing
 
 SHOWN_CHARACTERS = 300
 
@@ -113,7 +113,7 @@ def _table(pairing: Pairing) -> Table:
     return table
 
 
-def _cells(part: Part) -> tuple[str, ...]:
+def _cells(part: ComparedPart) -> tuple[str, ...]:
     found = part.comparison
     return (
         f"{found.n:,}",

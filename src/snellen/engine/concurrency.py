@@ -45,13 +45,13 @@ class Gate:
             now = self.clock()
             if self.pacer.wait_s(now) == 0.0:
                 return self.pacer.send(now, tokens)
-        turn: asyncio.Future[Ticket | None] = asyncio.get_running_loop().create_future()
-        (self._queue.appendleft if first else self._queue.append)((tokens, turn))
+        waiter: asyncio.Future[Ticket | None] = asyncio.get_running_loop().create_future()
+        (self._queue.appendleft if first else self._queue.append)((tokens, waiter))
         self._let_go()
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and (ticket := turn.result()) is not None:
+            if waiter.done() and not waiter.cancelled() and (ticket := waiter.result()) is not None:
                 self.dropped(ticket)
             raise
 
@@ -83,9 +83,9 @@ class Gate:
             self._timer.cancel()
             self._timer = None
         while self._queue:
-            _, turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            _, waiter = self._queue.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
 
     def silent_s(self) -> float:
         """Seconds since the first refusal after the last answer."""
@@ -97,8 +97,8 @@ class Gate:
 
     def _let_go(self) -> None:
         while self._queue:
-            tokens, turn = self._queue[0]
-            if turn.done():  # cancelled meanwhile
+            tokens, waiter = self._queue[0]
+            if waiter.done():  # cancelled meanwhile
                 self._queue.popleft()
                 continue
             now = self.clock()
@@ -111,7 +111,7 @@ class Gate:
                 self._timer = asyncio.get_running_loop().call_later(max(wait_s, 1e-3), self._on_timer)
                 return
             self._queue.popleft()
-            turn.set_result(self.pacer.send(now, tokens))
+            waiter.set_result(self.pacer.send(now, tokens))
 
     def _on_timer(self) -> None:
         self._timer = None

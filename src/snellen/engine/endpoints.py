@@ -40,7 +40,7 @@ def with_endpoint(
     *,
     base_url: str | None,
     key_env: str | None,
-    asked: bool = True,
+    opens_model: bool = True,
     confirm: Callable[[str], bool] | None = None,
 ) -> RunSpec:
     """The run's spec with the endpoint and the key variable that a rerun may use.
@@ -48,7 +48,7 @@ def with_endpoint(
     Args:
         folder, meta: the run.
         base_url, key_env: what the user names; None: the run's own.
-        asked: the model that the spec names is asked; False: the caller brings another one.
+        opens_model: the model that the spec names is asked; False: the caller brings another one.
         confirm: asks a person about the run's own; None: nobody can be asked.
 
     Raises:
@@ -61,7 +61,7 @@ def with_endpoint(
         key_env=key_env if key_env is not None else spec.options.key_env,
     )
     result = structs.replace(spec, options=options)
-    if not asked or base_url is not None or is_own(folder.meta()):
+    if not opens_model or base_url is not None or is_own(folder.meta()):
         return result
     strange = []
     if not _is_usual(spec, "endpoint"):
@@ -70,11 +70,11 @@ def with_endpoint(
         strange.append(f"the key in {spec.options.key_env}")
     if not strange:
         return result
-    what = " and ".join(strange)
-    if confirm is not None and confirm(f"{folder.meta_path} names {what}. Send the requests, and the key, there?"):
+    untrusted = " and ".join(strange)
+    if confirm is not None and confirm(f"{folder.meta_path} names {untrusted}. Send the requests, and the key, there?"):
         return result
     raise UntrustedRunError(
-        f"{folder.meta_path} names {what}; this user's Snellen did not write that file, and a rerun would send your key there",
+        f"{folder.meta_path} names {untrusted}; this user's Snellen did not write that file, and a rerun would send your key there",
         f"If that is where you want your key to go, name it yourself: {rerun_command(folder, meta)}",
     )
 
@@ -122,14 +122,14 @@ def _options(spec: RunSpec) -> str:
     return shlex.join(words)
 
 
-def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool, asked: bool = True) -> None:
+def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool, opens_model: bool = True) -> None:
     """Refuse to rerun what somebody else's run_meta.json makes this machine read, start or connect to.
 
     Args:
         folder, meta: the run as its folder gives it.
         spec: the same with what the user named in place of it.
         trust: the user trusts the folder's author.
-        asked: the model that the spec names is asked.
+        opens_model: the model that the spec names is asked.
 
     Raises:
         UntrustedRunError: with the first of them.
@@ -137,9 +137,9 @@ def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool,
     if trust or is_own(folder.meta()):
         return
     recorded = meta.spec
-    if asked:
-        for what in _reached(folder, recorded):
-            raise _refused(folder, what)
+    if opens_model:
+        for used in _reached(folder, recorded):
+            raise _refused(folder, used)
     data = recorded.data
     if spec.data.path == data.path and data.path is not None and not _inside(folder.path, data.path):
         raise _refused(folder, f"the data {data.path}", "Or name the data yourself: --data PATH.")
@@ -177,11 +177,11 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
         yield f"the price list {options.prices}"
 
 
-def _refused(folder: RunFolder, what: str, more: str = "") -> UntrustedRunError:
+def _refused(folder: RunFolder, used: str, hint: str = "") -> UntrustedRunError:
     trust = "If you trust whoever made this run, add --trust (in Python: trust=True)."
     return UntrustedRunError(
-        f"{folder.meta_path} names {what}, and this user's Snellen did not write that file",
-        f"{trust} {more}".rstrip(),
+        f"{folder.meta_path} names {used}, and this user's Snellen did not write that file",
+        f"{trust} {hint}".rstrip(),
     )
 
 

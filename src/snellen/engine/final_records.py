@@ -22,24 +22,24 @@ def final_records(path: Path) -> Iterator[Record]:
     counting: dict[Key, int] = {}  # of samples that have failed: where the record begins that counts
     answered: set[Key] = set()
     for at, head in journal.placed(path, RecordHead, damage, whole=Record):
-        which = key(head.sample_id, head.repeat)
-        if head.status not in ANSWERED and which not in answered:
-            counting[which] = at
-        elif which in counting and which not in answered:
-            counting[which] = at
-            answered.add(which)
+        record_key = key(head.sample_id, head.repeat)
+        if head.status not in ANSWERED and record_key not in answered:
+            counting[record_key] = at
+        elif record_key in counting and record_key not in answered:
+            counting[record_key] = at
+            answered.add(record_key)
     damage.tell()
     # Numbers tell a line that was written once from one that something else wrote; without them only the sample does.
     every = bool(damage) or bool(damage.unnumbered) or not damage.highest
-    given: set[Key] = set()
+    yielded: set[Key] = set()
     for at, record in journal.placed(path, Record, Damage(path)):
-        which = key(record.sample_id, record.repeat) if counting or every else ""
-        if which in given:
+        record_key = key(record.sample_id, record.repeat) if counting or every else ""
+        if record_key in yielded:
             continue
-        if which not in counting:
+        if record_key not in counting:
             yield record
-        elif counting[which] == at or record.status in ANSWERED:
-            given.add(which)
+        elif counting[record_key] == at or record.status in ANSWERED:
+            yielded.add(record_key)
             yield record
-        if every and which not in counting:
-            given.add(which)
+        if every and record_key not in counting:
+            yielded.add(record_key)

@@ -141,21 +141,21 @@ class Journal:
 
     def _require_own(self) -> None:
         """Raises RunChangedError where the file that stands at the path is not the one that was written, byte by byte."""
-        mine = os.fstat(self._fd)
+        opened = os.fstat(self._fd)
         try:
-            there = self.path.stat()
+            current = self.path.stat()
         except OSError:
-            what = "was deleted"
+            change = "was deleted"
         else:
-            if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
-                what = "was replaced by another file"
-            elif mine.st_size < self._size:
-                what = f"was cut from {self._size:,} to {mine.st_size:,} bytes"
-            elif mine.st_size > self._size:
-                what = f"has {mine.st_size - self._size:,} bytes more than were written"
+            if (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino):
+                change = "was replaced by another file"
+            elif opened.st_size < self._size:
+                change = f"was cut from {self._size:,} to {opened.st_size:,} bytes"
+            elif opened.st_size > self._size:
+                change = f"has {opened.st_size - self._size:,} bytes more than were written"
             else:
                 return
-        raise changed(self.path, what)
+        raise changed(self.path, change)
 
 
 def append_whole(fd: int, line: bytes | bytearray, size: int, path: Path) -> None:
@@ -174,10 +174,10 @@ def append_whole(fd: int, line: bytes | bytearray, size: int, path: Path) -> Non
         raise storage_error(path, error) from error
 
 
-def changed(path: Path, what: str, details: Sequence[str] = ()) -> RunChangedError:
+def changed(path: Path, change: str, details: Sequence[str] = ()) -> RunChangedError:
     """The error for a file of a run that something else has changed while the run wrote to it."""
     return RunChangedError(
-        "\n".join([f"{path} {what} while the run was writing to it", *details]),
+        "\n".join([f"{path} {change} while the run was writing to it", *details]),
         "Look for what else writes there: another program, a cleaning job, an agent without a sandbox. Records that are "
         "gone were lost with the file.\nPut it back if you can, then run the same command: it asks what has no record.",
     )
@@ -390,11 +390,11 @@ def _once_answered(places: Iterable[_Place]) -> Iterator[_Place]:
     answered: set[tuple[str, int]] = set()
     for place in places:
         named = place[3]
-        which = (named.sample_id, named.repeat)
-        if which in answered:
+        answer = (named.sample_id, named.repeat)
+        if answer in answered:
             continue
         if named.status in ANSWERED:
-            answered.add(which)
+            answered.add(answer)
         yield place
 
 

@@ -119,9 +119,9 @@ class Damage:
         if absent:
             self.missing += absent
             where = "at the end" if after_line is None else f"before line {after_line:,}"
-            what = f"{absent:,} records are" if absent > 1 else "1 record is"
+            records = f"{absent:,} records are" if absent > 1 else "1 record is"
             numbers = f"number {before + 1:,}" if after - before == 2 else f"numbers {before + 1:,} to {after - 1:,}"
-            self._fault(None, b"", f"{what} missing {where} ({numbers})")
+            self._fault(None, b"", f"{records} missing {where} ({numbers})")
 
     def _fault(self, line: int | None, content: bytes, why: str) -> None:
         sample = sample_named(content) if line is not None and len(self.faults) < LISTED else ""

@@ -83,7 +83,7 @@ class Pacer:
 
     def __init__(
         self,
-        most: int,
+        limit: int,
         *,
         remote: bool = False,
         rpm: float | None = None,
@@ -91,8 +91,8 @@ class Pacer:
         longest_pause_s: float = LONGEST_PAUSE_S,
         wall_offset: float = 0.0,
     ) -> None:
-        self.most = most
-        self.limit = float(most)
+        self.most = limit
+        self.limit = float(limit)
         self.interval_s = 0.0
         self.active = 0
         self.refusals = 0
@@ -100,7 +100,7 @@ class Pacer:
         self._remote = remote
         self._ramp = float(RAMP_FROM)
         self._ramped_at: float | None = None
-        self._ramping = remote and most > RAMP_FROM
+        self._ramping = remote and limit > RAMP_FROM
         self._requests = None if rpm is None else Quota(rpm)
         self._tokens = None if tpm is None else Quota(tpm)
         self._tokens_each = 0.0
@@ -111,7 +111,7 @@ class Pacer:
         self._next_at = -math.inf
         self._lost: deque[tuple[float, float]] = deque()
         self._timeout_s = self._least_s = math.inf
-        self._answered_at: deque[float] = deque(maxlen=2 * most)
+        self._answered_at: deque[float] = deque(maxlen=2 * limit)
         # The state of a closed gate.
         self._streak = 0
         self._closed_until = -math.inf

@@ -74,8 +74,8 @@ class RequestErrors(Struct, frozen=True):
         if not self.errors:
             return head
         first = self.errors[0]
-        more = f"; {len(self.errors) - 1:,} other errors" if len(self.errors) > 1 else ""
-        return f"{head}; {first.count:,} × {first.kind}: {first.message}{more}. {first.hint}"
+        others = f"; {len(self.errors) - 1:,} other errors" if len(self.errors) > 1 else ""
+        return f"{head}; {first.count:,} × {first.kind}: {first.message}{others}. {first.hint}"
 
     def as_json(self) -> dict[str, Any] | None:
         """The `failures` part of JSON; None where none failed."""

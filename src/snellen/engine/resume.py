@@ -24,14 +24,14 @@ ANSWERED = journal.ANSWERED
 NAMED = 10
 
 
-class _Reply(Struct, frozen=True, gc=False):
+class _ReplyUsage(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
 
 
 class UsageHead(RecordHead, frozen=True, gc=False):
     """The head of a journal line with the tokens that it used."""
 
-    response: _Reply | None = None
+    response: _ReplyUsage | None = None
 
 
 def key(sample_id: str, repeat: int) -> Key:
@@ -51,13 +51,13 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     tokens_in = tokens_out = 0
     cost: float | None = None
     for head in journal.read(folder.results, UsageHead, damage, whole=Record):
-        which = key(head.sample_id, head.repeat)
+        sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
-            answered[head.status] += which not in done
-            done.add(which)
-            failed.pop(which, None)
+            answered[head.status] += sample_key not in done
+            done.add(sample_key)
+            failed.pop(sample_key, None)
         else:
-            failed[which] = head.status
+            failed[sample_key] = head.status
         if head.response is not None:
             usage = head.response.usage
             tokens_in += usage.input_tokens

@@ -51,7 +51,7 @@ class Backoff(Struct, frozen=True):
         return max(own, asked_s or 0.0)
 
 
-class Outcome(NamedTuple):
+class SampleOutcome(NamedTuple):
     """A sample's record, the error behind it, and `silent`: the server answered nobody until patience ran out."""
 
     record: Record
@@ -86,7 +86,9 @@ class Asker:
         self._count_tokens = count_tokens
         self._chance = random.Random(seed)  # noqa: S311 - jitter of waits, not a secret
 
-    async def ask(self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0) -> Outcome | None:
+    async def ask(
+        self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0
+    ) -> SampleOutcome | None:
         """The outcome for one sample; None where the run is to end and the sample was never sent.
 
         Args:
@@ -95,7 +97,7 @@ class Asker:
         """
         prompt = self._prompt(sample.prompt, repeat)
         tokens = _estimate(prompt) if self._count_tokens else 0.0
-        most = self._backoff.attempts if attempts is None else attempts
+        limit = self._backoff.attempts if attempts is None else attempts
         started = time.time()
         sent, used, refusals, waited_s = before, 0, 0, 0.0
         failure: ModelError | None = None
@@ -120,7 +122,7 @@ class Asker:
             except ModelError as error:
                 failure = error
                 used += 1
-                if not error.retry or used >= most:
+                if not error.retry or used >= limit:
                     return await self._failed(sample, repeat, error, sent, started)
                 wait_s = self._backoff.wait_s(used, error.retry_after_s, self._chance)
             else:
@@ -129,7 +131,7 @@ class Asker:
                     response = structs.replace(response, trace=None)
                 size = len(response.text) + len(response.reasoning)
                 response = await off_loop(size, _recorded_response, response)
-                return Outcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
+                return SampleOutcome(Record(sample.id, "ok", repeat, response, None, sent, started, time.time()))
             if self._stop.asked():
                 return await self._failed(sample, repeat, failure, sent, started)
             self._progress.retries += 1
@@ -146,14 +148,14 @@ class Asker:
         *,
         waited: bool = False,
         silent: bool = False,
-    ) -> Outcome:
+    ) -> SampleOutcome:
         if error.trace is not None:
             await self._traces.add(sample.id, repeat, sent, error.trace)
         message = await off_loop(len(error.message), _recorded, error.message)
         if waited:
             message += f" (still so after {self._backoff.patience_s:g} s of --patience)"
         record = Record(sample.id, error.status, repeat, None, Failure(error.kind, message), sent, started, time.time())
-        return Outcome(record, error, silent)
+        return SampleOutcome(record, error, silent)
 
     async def _once(self, ticket: Ticket, prompt: Prompt, sample_id: str, repeat: int) -> Response:
         """One request; the gate learns how it ended.

@@ -25,7 +25,7 @@ from snellen.engine.quotas import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Asker, Backoff
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
-from snellen.engine.stopping import Budget, Failing, Stop, require_price
+from snellen.engine.stopping import Failing, SpendingLimit, Stop, require_price
 from snellen.engine.traces import Traces
 from snellen.engine.video_reader import require_video_reader
 from snellen.errors import (
@@ -72,10 +72,10 @@ async def run(
     require_price(spec, model)
     check_pace(spec.options.patience_s, spec.options.rpm, spec.options.tpm)
     with folder.locked():
-        what = fingerprint.identity(spec, benchmark, model)
+        identity = fingerprint.identity(spec, benchmark, model)
         widest = spec.limit
         if folder.exists():
-            fingerprint.require_same(folder, what)
+            fingerprint.require_same(folder, identity)
             widest = _wider(folder.meta().coverage.limit, spec.limit)
         elif folder.results.exists() and folder.results.stat().st_size:
             raise RunError(
@@ -92,8 +92,8 @@ async def run(
             journal.mend(folder.results, Record)
         size = benchmark.size(spec.data)
         meta = RunMeta(
-            fingerprint=fingerprint.digest(what),
-            identity=what,
+            fingerprint=fingerprint.digest(identity),
+            identity=identity,
             coverage=Coverage(widest, size),
             spec=structs.replace(spec, limit=widest),
             environment=fingerprint.environment(spec.options.media),
@@ -181,7 +181,7 @@ async def _execute(
     gate = Gate(pacer)
     stop = Stop(progress)
     stop.when_asked = gate.stop
-    budget = Budget(spec, before)
+    budget = SpendingLimit(spec, before)
     budget.check()
     failing = Failing(max(100, 4 * workers), backoff.patience_s)
     lost: dict[Key, Record] = {}
@@ -210,7 +210,7 @@ async def _execute(
         return sample.group or (sample.id if spec.repeats > 1 else "")
 
     async def worker() -> None:
-        for turn, (sample, repeat) in enumerate(work, 1):
+        for number, (sample, repeat) in enumerate(work, 1):
             outcome = await asker.ask(sample, repeat)
             if outcome is None:  # the run ends, and the sample was never sent
                 return
@@ -228,7 +228,7 @@ async def _execute(
                 stop.ask()
             if stop.asked():
                 return
-            if turn % 64 == 0:  # a model that answers without waiting must not starve the display and the signals
+            if number % 64 == 0:  # a model that answers without waiting must not starve the display and the signals
                 await asyncio.sleep(0)
 
     async def last_pass(again: Work) -> None:
@@ -288,7 +288,7 @@ async def _execute(
 
 async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
     """Run all to the end; the first failure cancels the others and is raised as it is."""
-    tasks = [asyncio.create_task(one) for one in coroutines]
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     stop.tasks = tasks
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -334,25 +334,25 @@ def looked_at(work: Work, before: Totals) -> Work:
         PreflightError: none of them can be read; in a run that has answers, none of a full 20: it may be left with a
             few samples that cannot be read, and ends with them recorded.
     """
-    most = LOOKED_AT + before.error + before.timeout
-    held: list[tuple[Sample, int]] = []
+    limit = LOOKED_AT + before.error + before.timeout
+    checked: list[tuple[Sample, int]] = []
     failed: dict[str, tuple[str, str]] = {}
     for each in work:
-        held.append(each)
+        checked.append(each)
         sample = each[0]
         if sample.id in failed:  # a repeat
             continue
         fault = unreadable(sample)
         if fault is None:
-            return itertools.chain(iter(held), work)
+            return itertools.chain(iter(checked), work)
         failed[sample.id] = (fault.message, fault.hint)
-        if len(failed) == most:
+        if len(failed) == limit:
             break
-    if len(failed) == most or before.done == 0:
+    if len(failed) == limit or before.done == 0:
         sample_id, (message, hint) = next(iter(failed.items()))
         looked = f"{len(failed):,} of the {len(failed):,} samples that were looked at cannot be read."
         raise PreflightError(f"sample {sample_id}: {message}\n{looked}", hint)
-    return itertools.chain(iter(held), work)
+    return itertools.chain(iter(checked), work)
 
 
 def unreadable(sample: Sample) -> DataError | None:
@@ -395,9 +395,9 @@ def _seed(spec: RunSpec, model: Model) -> int | None:
     return model.seed if spec.options.generation.seed is None else spec.options.generation.seed
 
 
-def _ended(benchmark: Benchmark, whole: RunSpec, asked: RunSpec, folder: RunFolder) -> str:
+def _ended(benchmark: Benchmark, full_spec: RunSpec, requested: RunSpec, folder: RunFolder) -> str:
     """The run's state after a call that came to its end: one with a smaller --limit may end before the run does."""
-    return "complete" if whole.limit == asked.limit or all_recorded(folder, benchmark, whole) else "partial"
+    return "complete" if full_spec.limit == requested.limit or all_recorded(folder, benchmark, full_spec) else "partial"
 
 
 async def _executed(model: Model, environment: dict[str, Any]) -> dict[str, Any]:

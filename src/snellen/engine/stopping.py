@@ -106,7 +106,7 @@ def require_price(spec: RunSpec, model: Model) -> None:
     )
 
 
-class Budget:
+class SpendingLimit:
     """What the run may cost, over all its sessions."""
 
     def __init__(self, spec: RunSpec, before: Totals) -> None:
@@ -156,8 +156,8 @@ class Failing:
     MOST_WITHOUT_CREDIT = 3
     MOST_WITHOUT_VISION = 3
 
-    def __init__(self, most: int, patience_s: float = 0.0) -> None:
-        self._most = most
+    def __init__(self, limit: int, patience_s: float = 0.0) -> None:
+        self._most = limit
         self._patience_s = patience_s
         self._row = 0
         self._without_credit = 0

@@ -104,9 +104,9 @@ def key_among(value: Any, name: str = "") -> str | None:
     """The same for a JSON value: for its texts, and for its members by their names."""
     if isinstance(value, Mapping):
         inherited = name if name and _is_key(name, "x") else ""
-        return next((hit for key, one in value.items() if (hit := key_among(one, inherited or str(key)))), None)
+        return next((hit for key, item in value.items() if (hit := key_among(item, inherited or str(key)))), None)
     if isinstance(value, (list, tuple)):
-        return next((hit for one in value if (hit := key_among(one, name))), None)
+        return next((hit for item in value if (hit := key_among(item, name))), None)
     if isinstance(value, bool) or value is None:
         return None
     if name and _is_key(name, str(value)):

@@ -72,7 +72,7 @@ _COMMAND = re.compile(r"\\\\{0,7}(?:[A-Za-z]{2,20}(?=\s?[{\[])|q?quad(?![A-Za-z]
 _Characters: TypeAlias = Callable[[re.Match[str]], list[tuple[str, int, int]]]
 
 
-class Reading(NamedTuple):
+class DecodedText(NamedTuple):
     """A text with the source of each character: it stands for the source's characters from `starts` to before `ends`."""
 
     text: str
@@ -80,12 +80,12 @@ class Reading(NamedTuple):
     ends: Sequence[int]
 
 
-def as_it_stands(text: str) -> Reading:
+def as_it_stands(text: str) -> DecodedText:
     """The reading that changes nothing."""
-    return Reading(text, range(len(text)), range(1, len(text) + 1))
+    return DecodedText(text, range(len(text)), range(1, len(text) + 1))
 
 
-def readings(text: str) -> Iterator[Reading]:
+def readings(text: str) -> Iterator[DecodedText]:
     """The text as it stands, decoded, and decoded without markup; a reading equal to the one before is left out."""
     reading = as_it_stands(text)
     yield reading
@@ -172,7 +172,7 @@ def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def source_spans(text: str, reading: Reading, positions: Sequence[int], loose: int = 0) -> list[tuple[int, int]]:
+def source_spans(text: str, reading: DecodedText, positions: Sequence[int], loose: int = 0) -> list[tuple[int, int]]:
     """The spans of the source that these characters of a reading stand for, with what lies between them.
 
     A quotation mark between two characters stays: in JSON it is structure. Fewer than `loose` characters before the first
@@ -202,7 +202,7 @@ def _before_escape(text: str, start: int) -> int:
     return start
 
 
-def _rewritten(reading: Reading, pattern: re.Pattern[str], characters: _Characters) -> Reading:
+def _rewritten(reading: DecodedText, pattern: re.Pattern[str], characters: _Characters) -> DecodedText:
     """The reading with each match of the pattern replaced; the same object where nothing matches."""
     text, starts, ends = reading
     out: list[str] = []
@@ -224,7 +224,7 @@ def _rewritten(reading: Reading, pattern: re.Pattern[str], characters: _Characte
     out.append(text[at:])
     new_starts.extend(starts[at:])
     new_ends.extend(ends[at:])
-    return Reading("".join(out), new_starts, new_ends)
+    return DecodedText("".join(out), new_starts, new_ends)
 
 
 def _nothing(match: re.Match[str]) -> list[tuple[str, int, int]]:

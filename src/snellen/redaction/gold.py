@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
-from snellen.redaction.decoding import Reading, as_it_stands, readings, replaced, source_spans, texts
+from snellen.redaction.decoding import DecodedText, as_it_stands, readings, replaced, source_spans, texts
 
 WITHHELD = "[gold withheld]"
 
@@ -59,7 +59,7 @@ _LOOKALIKES = (
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n"}
 
 
-class _Plain(dict[int, str]):
+class _PlainLetters(dict[int, str]):
     """Code point to letters and digits: without case, accents and compatible forms, with lookalikes; empty for all else."""
 
     def __missing__(self, code: int) -> str:
@@ -86,7 +86,7 @@ def _letter(character: str) -> str:
     return _LOOKALIKES.get(character, character) if digit is None else str(digit)
 
 
-_PLAIN = _Plain()
+_PLAIN = _PlainLetters()
 
 
 class _Skeleton(NamedTuple):
@@ -97,7 +97,7 @@ class _Skeleton(NamedTuple):
     before: bytearray
 
 
-class _Form(NamedTuple):
+class _GoldForm(NamedTuple):
     text: str
     starts: frozenset[int]
     """Where its own words begin, from 1 on."""
@@ -105,7 +105,7 @@ class _Form(NamedTuple):
     spaced: bool
 
 
-class _Index(NamedTuple):
+class _GoldIndex(NamedTuple):
     """Forms by their first characters: lengths of the forms that begin so, longest first, and the lengths of the keys."""
 
     lengths: dict[str, tuple[int, ...]]
@@ -116,9 +116,9 @@ class _Forms(NamedTuple):
     """Forms to be searched: by their letters and digits; all of them; those that may begin inside a word; those that have
     neither letters nor digits."""
 
-    by_text: dict[str, _Form]
-    all: _Index
-    inside: _Index
+    by_text: dict[str, _GoldForm]
+    all: _GoldIndex
+    inside: _GoldIndex
     marks: tuple[str, ...]
 
 
@@ -167,7 +167,7 @@ def letters(text: str) -> str:
 
 @lru_cache(4096)
 def _prepared(forms: tuple[str, ...], turned: bool) -> _Forms:
-    by_text: dict[str, _Form] = {}
+    by_text: dict[str, _GoldForm] = {}
     marks: list[str] = []
     for written in forms:
         skeleton = _skeleton(as_it_stands(written))
@@ -177,7 +177,7 @@ def _prepared(forms: tuple[str, ...], turned: bool) -> _Forms:
         starts = frozenset(at for at in range(1, len(skeleton.text)) if skeleton.before[at])
         size = len(skeleton.text)
         known = by_text.get(skeleton.text)
-        by_text[skeleton.text] = _Form(
+        by_text[skeleton.text] = _GoldForm(
             skeleton.text,
             starts if known is None else starts | known.starts,
             size >= _ANYWHERE or (size >= _ANYWHERE_WORDS and bool(starts)) or (known is not None and known.anywhere),
@@ -191,11 +191,11 @@ def _prepared(forms: tuple[str, ...], turned: bool) -> _Forms:
     return _Forms(by_text, _index(by_text), _index(inside), tuple(marks))
 
 
-def _index(forms: Iterable[str]) -> _Index:
+def _index(forms: Iterable[str]) -> _GoldIndex:
     lengths: dict[str, set[int]] = {}
     for text in forms:
         lengths.setdefault(text[:_PREFIX], set()).add(len(text))
-    return _Index(
+    return _GoldIndex(
         {prefix: tuple(sorted(sizes, reverse=True)) for prefix, sizes in lengths.items()},
         tuple(sorted({len(prefix) for prefix in lengths}, reverse=True)),
     )
@@ -208,7 +208,7 @@ def _may_hold(text: str, known: _Forms) -> bool:
     return any(form in plain for plain in map(letters, texts(text)) for form in known.by_text)
 
 
-def _skeleton(reading: Reading) -> _Skeleton:
+def _skeleton(reading: DecodedText) -> _Skeleton:
     out: list[str] = []
     positions: list[int] = []
     before = bytearray()
@@ -245,7 +245,7 @@ def _skeleton(reading: Reading) -> _Skeleton:
             at, end = run.span()
             decimal = word == "." and text[at - 1 : at].isdigit() and text[end : end + 1].isdigit()
             hyphen = "-" in word or "\xad" in word
-            space = not hyphen and any(one.isspace() for one in word)
+            space = not hyphen and any(character.isspace() for character in word)
             gap, last = max(gap, _DECIMAL if decimal else _SPACE if space else _WEAK), ""
             continue
         out.append(plain)
@@ -270,7 +270,7 @@ def _places(skeleton: _Skeleton, known: _Forms) -> Iterator[tuple[int, int]]:
             yield at, end
 
 
-def _candidates(text: str, at: int, known: _Forms) -> Iterator[_Form]:
+def _candidates(text: str, at: int, known: _Forms) -> Iterator[_GoldForm]:
     for size in known.all.prefixes:
         for length in known.all.lengths.get(text[at : at + size], ()):
             form = known.by_text.get(text[at : at + length])
@@ -278,7 +278,7 @@ def _candidates(text: str, at: int, known: _Forms) -> Iterator[_Form]:
                 yield form
 
 
-def _end(skeleton: _Skeleton, at: int, form: _Form) -> int:
+def _end(skeleton: _Skeleton, at: int, form: _GoldForm) -> int:
     """Where a form that begins at a place ends; 0 where it does not stand there as a whole."""
     text, _, before = skeleton
     size = len(form.text)
@@ -341,9 +341,9 @@ def _cut_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
     """The spans of forms that an ellipsis cuts: half of one before it, or behind what says how much was left out."""
     if not 0 < len(known.by_text) <= _FEW or ("…" not in text and "..." not in text and "u2026" not in text):
         return
-    whole = max(map(len, known.by_text))
+    longest = max(map(len, known.by_text))
     for mark in islice(_ELLIPSIS.finditer(text), _CUTS):
-        first = max(0, mark.start() - 12 * whole - 40)
+        first = max(0, mark.start() - 12 * longest - 40)
         skeleton = _skeleton(as_it_stands(text[first : mark.start()]))
         for form in known.by_text.values():
             for size in range(len(form.text) - 1, max(_CUT, (len(form.text) + 1) // 2) - 1, -1):
@@ -354,7 +354,7 @@ def _cut_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
                     yield first + skeleton.positions[at], mark.start()
                     break
     for mark in islice(_LEFT_OUT.finditer(text), _CUTS):
-        skeleton = _skeleton(as_it_stands(text[mark.end() : mark.end() + 12 * whole + 40]))
+        skeleton = _skeleton(as_it_stands(text[mark.end() : mark.end() + 12 * longest + 40]))
         for form in known.by_text.values():
             for size in range(len(form.text) - 1, max(_CUT, (len(form.text) + 1) // 2) - 1, -1):
                 begin = len(form.text) - size
@@ -365,7 +365,7 @@ def _cut_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
                     break
 
 
-def _part(form: _Form, begin: int, size: int) -> _Form:
+def _part(form: _GoldForm, begin: int, size: int) -> _GoldForm:
     starts = frozenset(at - begin for at in form.starts)
     return form._replace(text=form.text[begin : begin + size], starts=starts)
 

@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from snellen.redaction.decoding import Reading, readings, replaced, source_spans, texts
+from snellen.redaction.decoding import DecodedText, readings, replaced, source_spans, texts
 
 REDACTED = "[redacted]"
 
@@ -74,7 +74,7 @@ _CHUNK, _OVERLAP = 1 << 14, 1 << 12
 _NUMBERS, _BETWEEN = re.compile(r"[\d\s,.;:+()\[\]-]+"), re.compile(r"[\s,;]")
 
 
-class _Form(NamedTuple):
+class _KeyForm(NamedTuple):
     """A form of a key in small letters and digits; `least` of them in a row are struck.
 
     Attributes:
@@ -89,7 +89,7 @@ class _Form(NamedTuple):
     coded: bool = False
 
 
-class _Known(NamedTuple):
+class _KnownKeys(NamedTuple):
     """What is searched for: every form, and strings of which a text with one of them holds at least one.
 
     Attributes:
@@ -104,13 +104,13 @@ class _Known(NamedTuple):
     clear: set[str]
     exact: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
-    forms: tuple[_Form, ...] = ()
+    forms: tuple[_KeyForm, ...] = ()
     grams: tuple[bytes, ...] = ()
     rare: tuple[bytes, ...] = ()
 
 
 _secrets: list[str] = []
-_known = _Known(clear=set())
+_known = _KnownKeys(clear=set())
 
 
 def register(secret: str) -> None:
@@ -147,7 +147,7 @@ def forget() -> None:
     """Forget every registered secret; for tests, which register keys of their own."""
     global _known
     _secrets.clear()
-    _known = _Known(clear=set())
+    _known = _KnownKeys(clear=set())
 
 
 def redact(text: str) -> str:
@@ -176,10 +176,10 @@ def redact_bytes(data: bytes) -> bytes:
     return data if clean is text else clean.encode("utf-8", "surrogateescape")
 
 
-def _prepared(secrets: Sequence[str]) -> _Known:
+def _prepared(secrets: Sequence[str]) -> _KnownKeys:
     exact: list[str] = []
     words: list[str] = []
-    forms: list[_Form] = []
+    forms: list[_KeyForm] = []
     for secret in secrets:
         plain = _letters(secret)
         is_words = len(plain) < (_SHORTEST if any(c.isdigit() for c in plain) else _SHORTEST_WORDS)
@@ -198,33 +198,33 @@ def _prepared(secrets: Sequence[str]) -> _Known:
             rare += chosen
     # Longest first: a secret that contains another one must go as a whole.
     exact.sort(key=len, reverse=True)
-    return _Known(
+    return _KnownKeys(
         set(), tuple(exact), tuple(words), tuple(forms), tuple(dict.fromkeys(grams)), tuple(dict.fromkeys(rare))
     )
 
 
-def _forms(secret: str, plain: str) -> Iterator[_Form]:
+def _forms(secret: str, plain: str) -> Iterator[_KeyForm]:
     """The forms of one key; `plain` are its letters and digits, empty where these may be words."""
     if plain:
         half = max(_SHORTEST, len(plain) // 2)
-        yield _Form(plain, min(len(plain), max(_SHORTEST, min(16, len(plain) // 3))), digit=True)
-        yield _Form(plain[::-1], half, digit=True)
+        yield _KeyForm(plain, min(len(plain), max(_SHORTEST, min(16, len(plain) // 3))), digit=True)
+        yield _KeyForm(plain[::-1], half, digit=True)
     data = secret.encode("utf-8", "surrogatepass")
     written = data.hex()
-    yield _Form(written, max(2 * _SHORTEST, len(written) // 2))
+    yield _KeyForm(written, max(2 * _SHORTEST, len(written) // 2))
     for shift in range(3):
         coded = b64encode(bytes(shift) + data).decode()
         # Only characters that hold nothing but bits of the key.
         coded = coded[(8 * shift + 5) // 6 : 8 * (shift + len(data)) // 6]
         text = _letters(coded)
-        yield _Form(text, min(len(text), max(11, len(text) // 2)), coded=True)
+        yield _KeyForm(text, min(len(text), max(11, len(text) // 2)), coded=True)
 
 
 def _letters(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").translate(_LOWER, _OTHERS).decode()
 
 
-def _grams(form: _Form) -> list[bytes]:
+def _grams(form: _KeyForm) -> list[bytes]:
     """Parts of a form such that whatever holds `least` characters of it in a row holds one of them."""
     size = (form.least + 1) // 2
     step = form.least - size + 1
@@ -232,7 +232,7 @@ def _grams(form: _Form) -> list[bytes]:
     return [text[at : at + size] for at in range(0, len(text) - size + 1, step)]
 
 
-def _rare_grams(form: _Form) -> list[bytes] | None:
+def _rare_grams(form: _KeyForm) -> list[bytes] | None:
     """The same among the rare characters alone; None where a part may have too few of them."""
     chosen: list[bytes] = []
     for at in range(len(form.text) - form.least + 1):
@@ -291,8 +291,8 @@ def _spans(text: str) -> list[tuple[int, int]]:
         letters, positions = _folded(reading)
         for form in _known.forms:
             for first, last in _parts(letters, form):
-                found = source_spans(text, reading, positions[first:last], loose=4)
-                spans += (_with_margin(text, span) for span in found) if form.coded else found
+                added = source_spans(text, reading, positions[first:last], loose=4)
+                spans += (_with_margin(text, span) for span in added) if form.coded else added
         for word in _known.words:
             at = reading.text.find(word)
             while at >= 0:
@@ -312,7 +312,7 @@ def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
     return first, last
 
 
-def _folded(reading: Reading) -> tuple[str, list[int]]:
+def _folded(reading: DecodedText) -> tuple[str, list[int]]:
     """The small letters and digits of a reading, and the position of each."""
     out: list[str] = []
     positions: list[int] = []
@@ -331,12 +331,12 @@ def _compatible(character: str) -> str:
     return _letters(unicodedata.normalize("NFKC", character))
 
 
-def _parts(letters: str, form: _Form) -> Iterator[tuple[int, int]]:
+def _parts(letters: str, form: _KeyForm) -> Iterator[tuple[int, int]]:
     """Where at least `least` characters of the form stand in a row, each place once."""
-    whole, size, done = form.text, (form.least + 1) // 2, -1
+    form_text, size, done = form.text, (form.least + 1) // 2, -1
     places: list[tuple[int, int]] = []
-    for offset in range(0, len(whole) - size + 1, form.least - size + 1):
-        gram = whole[offset : offset + size]
+    for offset in range(0, len(form_text) - size + 1, form.least - size + 1):
+        gram = form_text[offset : offset + size]
         at = letters.find(gram)
         while at >= 0:
             places.append((at, offset))
@@ -345,13 +345,13 @@ def _parts(letters: str, form: _Form) -> Iterator[tuple[int, int]]:
         if at + size <= done:
             continue
         first, last, left, right = at, at + size, offset, offset + size
-        while left > 0 and first > 0 and letters[first - 1] == whole[left - 1]:
+        while left > 0 and first > 0 and letters[first - 1] == form_text[left - 1]:
             first, left = first - 1, left - 1
-        while right < len(whole) and last < len(letters) and letters[last] == whole[right]:
+        while right < len(form_text) and last < len(letters) and letters[last] == form_text[right]:
             last, right = last + 1, right + 1
         part = letters[first:last]
         enough = len(part) >= form.least and (
-            not form.digit or len(part) >= _SHORTEST_WORDS or any(one.isdigit() for one in part)
+            not form.digit or len(part) >= _SHORTEST_WORDS or any(character.isdigit() for character in part)
         )
         if enough:
             done = last

@@ -35,8 +35,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         of = "" if coverage.of is None else f" of {coverage.of:,}"
         yield Caveat("part", f"only the first {coverage.limit:,}{of} questions were asked")
     if meta.not_there:
-        whole = coverage.of or 0
-        yield Caveat("part", f"only {whole - meta.not_there:,} of {whole:,} replies were there to ask about")
+        size = coverage.of or 0
+        yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} replies were there to ask about")
     if state != "complete":
         yield Caveat("state", f"the {name} is not at its end ({state})")
     if lost := totals.error + totals.timeout:
@@ -66,32 +66,34 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
     Values of the benchmark's options that look like a path are not shown: a report is sent around.
     """
     spec, coverage = meta.spec, meta.coverage
-    found = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
-    whole = max((table.questions or 0 for table in benchmark.published), default=0)
-    if coverage.of is not None and coverage.of < whole:
-        found.append(f"only {coverage.of:,} of the {whole:,} questions of the whole set")
+    texts = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
+    full_size = max((table.questions or 0 for table in benchmark.published), default=0)
+    if coverage.of is not None and coverage.of < full_size:
+        texts.append(f"only {coverage.of:,} of the {full_size:,} questions of the whole set")
     revision = benchmark.gold(spec.data, str(meta.identity.get("data") or ""))
-    theirs = dict.fromkeys(name for table in benchmark.published for _, name in table.gold if name != revision)
-    if theirs:
-        mine = revision or "gold answers of an unknown revision"
-        found.append(f"{mine}; the published figures rest on {', '.join(theirs)}")
-    found += [
+    published_revisions = dict.fromkeys(
+        name for table in benchmark.published for _, name in table.gold if name != revision
+    )
+    if published_revisions:
+        own_revision = revision or "gold answers of an unknown revision"
+        texts.append(f"{own_revision}; the published figures rest on {', '.join(published_revisions)}")
+    texts += [
         f"{name} = {value}" if not set("/\\") & set(value) else f"own {name}"
         for name, value in spec.data.options.items()
     ]
     if spec.options.media.blank:
-        found.append("blind control")
+        texts.append("blind control")
     if spec.repeats > 1:
-        found.append(f"asked {spec.repeats} times")
+        texts.append(f"asked {spec.repeats} times")
     changed = _changed(spec.options.media, MediaSettings(), but="blank")
     changed += _changed(spec.options.generation, Generation(), but="seed")
-    return found + changed
+    return texts + changed
 
 
-def _changed(given: Struct, usual: Struct, but: str) -> list[str]:
+def _changed(settings: Struct, usual: Struct, but: str) -> list[str]:
     before = structs.asdict(usual)
     return [
         f"{name} = {value}"
-        for name, value in structs.asdict(given).items()
+        for name, value in structs.asdict(settings).items()
         if name != but and value != before.get(name) and isinstance(value, (str, int, float))
     ]

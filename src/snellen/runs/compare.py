@@ -31,7 +31,7 @@ REPLICATES = 400
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """One of the runs: its folder, meta and benchmark."""
 
     folder: RunFolder
@@ -49,13 +49,13 @@ class Side:
         scorer = scoring.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
         judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
-        said = None if judged is None else verdicts.read(judged, self.folder)
+        replies = None if judged is None else verdicts.read(judged, self.folder)
         for sample, record in self.pairs():
-            builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, said)[profile])
+            builder.add(sample, scoring.scores_of(self.benchmark, sample, record, {profile: scorer}, replies)[profile])
         return builder.build(scoring.count(self.benchmark, self.meta.spec.data) * self.meta.spec.repeats)
 
 
-class Part(Struct, frozen=True):
+class ComparedPart(Struct, frozen=True):
     """The comparison on some of the questions: `name` is `all` or `level=species`; the means are over these."""
 
     name: str
@@ -106,14 +106,14 @@ class Pairing(Struct, frozen=True):
     only_baseline: int
     only_other: int
     unscored: int
-    parts: Sequence[Part]
+    parts: Sequence[ComparedPart]
     metric: MetricDifference | None = None
     flips: Sequence[Flip] | None = None
     notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class _Questions:
+class _QuestionScores:
     """A run's scores by question: [q] sorted codes, means over repeats (NaN: no score), first row, cluster."""
 
     code: NDArray[np.int64]
@@ -123,8 +123,8 @@ class _Questions:
 
 
 def compare(
-    baseline: Side,
-    other: Side,
+    baseline: ComparedRun,
+    other: ComparedRun,
     profile: str,
     *,
     by: Sequence[str] = SLICED_BY,
@@ -200,10 +200,11 @@ def compare(
     )
 
 
-def _gold(baseline: Side, other: Side) -> list[str]:
+def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
     """One line where the two runs are known to rest on different revisions of the gold answers."""
     names = [
-        one.benchmark.gold(one.meta.spec.data, str(one.meta.identity.get("data") or "")) for one in (baseline, other)
+        side.benchmark.gold(side.meta.spec.data, str(side.meta.identity.get("data") or ""))
+        for side in (baseline, other)
     ]
     if names[0] == names[1]:
         return []
@@ -211,7 +212,7 @@ def _gold(baseline: Side, other: Side) -> list[str]:
     return [f"the baseline has {was[0]}; the other has {was[1]}: part of the difference may come from that"]
 
 
-def _present(side: Side) -> RunMeta:
+def _present(side: ComparedRun) -> RunMeta:
     """The meta of a run, with its state as it is now."""
     return structs.replace(side.meta, state=present_state(side.folder.path, side.meta))
 
@@ -239,7 +240,9 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     if a.spec.repeats != b.spec.repeats:
         notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a question: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
-        notes += [one.text for one in caveats(meta, state=meta.state, name=name) if one.about in ("state", "lost")]
+        notes += [
+            caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about in ("state", "lost")
+        ]
     return notes
 
 
@@ -257,8 +260,8 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
                 f"{meta.spec.data.path} is a judge's run, and run_meta.json names it as what was judged",
                 "The file was changed by hand; judge the run anew.",
             )
-        asked = questions_of(source)
-        return {**asked, "rubric": str(identity.get("data")).rpartition(" ")[2]}
+        questions = questions_of(source)
+        return {**questions, "rubric": str(identity.get("data")).rpartition(" ")[2]}
     names = ["benchmark", "benchmark_version", "data", "data_options"]
     if not identity.get("data"):
         names.append("seed")
@@ -270,24 +273,24 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _questions(scores: Scores) -> _Questions:
+def _questions(scores: Scores) -> _QuestionScores:
     value, usable = statistics.scored(scores)
     code, row, index = np.unique(scores.question, return_index=True, return_inverse=True)
     index = index.reshape(-1)
     n = np.bincount(index, weights=usable, minlength=len(code))
     total = np.bincount(index, weights=np.where(usable, value, 0.0), minlength=len(code))
     mean = np.divide(total, n, out=np.full(len(code), np.nan), where=n > 0)
-    return _Questions(code, mean, row, scores.group[row])
+    return _QuestionScores(code, mean, row, scores.group[row])
 
 
 def _parts(
-    scores: Scores, a: _Questions, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
-) -> Iterator[Part]:
+    scores: Scores, a: _QuestionScores, at: NDArray[np.intp], second: NDArray[np.float64], by: Sequence[str]
+) -> Iterator[ComparedPart]:
     first, group, rows = a.value[at], a.group[at], a.row[at]
 
-    def part(name: str, mask: NDArray[np.bool_]) -> Part:
+    def part(name: str, mask: NDArray[np.bool_]) -> ComparedPart:
         x, y = first[mask], second[mask]
-        return Part(name, float(x.mean()), float(y.mean()), statistics.compare(y, x, group[mask]))
+        return ComparedPart(name, float(x.mean()), float(y.mean()), statistics.compare(y, x, group[mask]))
 
     yield part("all", np.ones(len(at), dtype=bool))
     for name in by:
@@ -307,10 +310,10 @@ def _metric(
     both = _joined(first, second, paired)
 
     def of(scores: Scores) -> float:
-        found = {metric.name: metric.value for metric in benchmark.summarize(scores, profile)}
-        if name not in found:
-            raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(found)}.")
-        value = found[name]
+        values = {metric.name: metric.value for metric in benchmark.summarize(scores, profile)}
+        if name not in values:
+            raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(values)}.")
+        value = values[name]
         return float("nan") if value is None else value
 
     def of_run(scores: Scores, run: str) -> float:
@@ -358,20 +361,20 @@ def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
     )
 
 
-def _flips(baseline: Side, other: Side, changed: Mapping[int, tuple[float, float]]) -> Iterator[Flip]:
+def _flips(baseline: ComparedRun, other: ComparedRun, changed: Mapping[int, tuple[float, float]]) -> Iterator[Flip]:
     """The changed questions in the order of the baseline's journal; `changed` is code to both scores."""
     first, second = _replies(baseline, changed), _replies(other, changed)
     for code, (sample_id, reply) in first.items():
         yield Flip(sample_id, *changed[code], reply, second[code][1])
 
 
-def _replies(side: Side, wanted: Mapping[int, Any]) -> dict[int, tuple[str, str | None]]:
+def _replies(side: ComparedRun, wanted: Mapping[int, Any]) -> dict[int, tuple[str, str | None]]:
     """Code to sample id and the reply of the lowest repeat, of the wanted questions."""
-    found: dict[int, tuple[str, str | None]] = {}
+    replies: dict[int, tuple[str, str | None]] = {}
     repeats: dict[int, int] = {}
     for sample, record in side.pairs():
         code = question_code(sample.id)
         if code in wanted and record.repeat < repeats.get(code, record.repeat + 1):
             repeats[code] = record.repeat
-            found[code] = (sample.id, None if record.response is None else record.response.text)
-    return found
+            replies[code] = (sample.id, None if record.response is None else record.response.text)
+    return replies

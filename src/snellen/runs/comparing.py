@@ -9,7 +9,7 @@ from msgspec import structs
 
 from snellen.errors import UsageError
 from snellen.runs import compare as room
-from snellen.runs.compare import SLICED_BY, Pairing, Side
+from snellen.runs.compare import SLICED_BY, ComparedRun, Pairing
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of
 
@@ -53,7 +53,7 @@ def compare(
                 f"{run.path} cannot be compared: {run.request_errors().text}",
                 f"Go on with it: snellen rerun {run.path}",
             )
-    sides = [Side(run.folder, run.meta, run.benchmark) for run in opened]
+    sides = [ComparedRun(run.folder, run.meta, run.benchmark) for run in opened]
     chosen = profiles_of(sides[0].benchmark, profile)
     if len(chosen) > 1:
         raise UsageError(f"runs are compared under one profile, and {len(chosen)} were named", "Name one.")
@@ -63,11 +63,11 @@ def compare(
     ]
     annotated = []
     for pairing, run in zip(pairings, opened[1:], strict=True):
-        kept = [line for line in pairing.notes if not line.endswith("have no answer and count as wrong")]
+        notes = [line for line in pairing.notes if not line.endswith("have no answer and count as wrong")]
         failed = [one for one in (opened[0], run) if one.request_errors().failed]
         annotated.append(
             structs.replace(
-                pairing, notes=[*kept, *(f"{one.path.name}: {one.request_errors().text}" for one in failed)]
+                pairing, notes=[*notes, *(f"{one.path.name}: {one.request_errors().text}" for one in failed)]
             )
         )
     return annotated

@@ -72,18 +72,18 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
     questions = answered = images = videos = tokens = unreadable = 0
     output: int | None = 0
     for sample in itertools.islice(benchmark.samples(spec.data), spec.limit):
-        left = sum((sample.id, repeat) not in done for repeat in range(spec.repeats))
+        unanswered = sum((sample.id, repeat) not in done for repeat in range(spec.repeats))
         questions += spec.repeats
-        answered += spec.repeats - left
-        if not left:
+        answered += spec.repeats - unanswered
+        if not unanswered:
             continue
         own, readable = _tokens(sample, spec)
-        tokens += left * own
+        tokens += unanswered * own
         unreadable += not readable
-        images += left * sum(isinstance(part, Image) for part in sample.prompt.parts)
-        videos += left * sum(isinstance(part, Video) for part in sample.prompt.parts)
+        images += unanswered * sum(isinstance(part, Image) for part in sample.prompt.parts)
+        videos += unanswered * sum(isinstance(part, Video) for part in sample.prompt.parts)
         limit = effective(spec.options.generation, sample.prompt.generation).max_tokens
-        output = None if limit is None or output is None else output + left * limit
+        output = None if limit is None or output is None else output + unanswered * limit
     cost = None if price is None else price.cost(tokens, output or 0)
     return Estimate(
         benchmark.name,
@@ -128,8 +128,8 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
 
 def sentence(cost: Cost) -> str:
     """The cost for a reader of a score."""
-    more = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
-    return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{more}"
+    omitted = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
+    return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{omitted}"
 
 
 def _priced(model: str) -> str:
@@ -140,7 +140,9 @@ def _priced(model: str) -> str:
 def _answered(folder: RunFolder) -> set[tuple[str, int]]:
     if not folder.results.is_file():
         return set()
-    return {(one.sample_id, one.repeat) for one in final_records(folder.results) if one.response is not None}
+    return {
+        (record.sample_id, record.repeat) for record in final_records(folder.results) if record.response is not None
+    }
 
 
 def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:
@@ -152,8 +154,8 @@ def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:
         elif isinstance(part, Video):
             tokens += UNKNOWN_IMAGE * spec.options.media.frames
         else:
-            size, there = _size(part)
-            readable &= there
+            size, can_read = _size(part)
+            readable &= can_read
             tokens += UNKNOWN_IMAGE if size is None else -(-size[0] * size[1] // PIXELS)
             if size is not None and (fit := fitted(*size, spec.options.media)) != size:
                 tokens += -(-fit[0] * fit[1] // PIXELS) - -(-size[0] * size[1] // PIXELS)

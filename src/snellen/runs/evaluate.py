@@ -145,11 +145,11 @@ def perform(
     require_no_keys(spec)
     if benchmark is None:
         spec = structs.replace(spec, benchmark=benchmarks.lasting(spec.benchmark))
-    asked = benchmark or find_benchmark(spec, folder, trust=trust)
-    unknown = sorted(set(spec.data.options) - set(asked.options))
+    subject = benchmark or find_benchmark(spec, folder, trust=trust)
+    unknown = sorted(set(spec.data.options) - set(subject.options))
     if unknown:
-        known = ", ".join(asked.options) or "none"
-        raise UsageError(f"{asked.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
+        known = ", ".join(subject.options) or "none"
+        raise UsageError(f"{subject.name} has no option {unknown[0]!r}", f"Its options for -o: {known}.")
     if model is not None and (spec.ray is not None or spec.nproc not in (None, 1)):
         raise UsageError(
             "nproc and ray start copies of a model by its name, and this one is an object.",
@@ -163,18 +163,18 @@ def perform(
 
         replayed = getattr(answering, "model", answering)  # a judge's stands behind Asking
         if isinstance(replayed, ReplayModel):
-            remarks = meet_replay(replayed, asked, spec.data, spec.limit)
+            remarks = meet_replay(replayed, subject, spec.data, spec.limit)
 
-    scores = LiveScores(next(iter(asked.score.values())))
+    scores = LiveScores(next(iter(subject.score.values())))
 
     async def whole() -> RunMeta:
         try:
-            return await run(spec, asked, answering, folder, display=display, backoff=backoff, scores=scores)
+            return await run(spec, subject, answering, folder, display=display, backoff=backoff, scores=scores)
         finally:
             await answering.close()
 
     meta = in_loop(whole())
-    done = Run(folder, meta, asked, trust=trust, remarks=tuple(remarks))
+    done = Run(folder, meta, subject, trust=trust, remarks=tuple(remarks))
     if spec.benchmark == JUDGED:
         done.write_verdicts()
     elif not done.summary_is_current():
@@ -201,9 +201,9 @@ def require_no_keys(spec: RunSpec) -> None:
         "--ray": spec.ray,
     }
     for name, value in settings.items():
-        if (held := key_among(value)) is not None:
+        if (key := key_among(value)) is not None:
             raise UsageError(
-                f"{name} holds {held}: a key, by its name or its shape. Settings are written into the run's record.",
+                f"{name} holds {key}: a key, by its name or its shape. Settings are written into the run's record.",
                 "Put the key into an environment variable and name it with --key-env.",
             )
 
@@ -245,7 +245,7 @@ def rerun(
     """
     source = RunFolder(path)
     meta = located(source, source.meta())
-    spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, asked=model is None, confirm=confirm)
+    spec = with_endpoint(source, meta, base_url=base_url, key_env=key_env, opens_model=model is None, confirm=confirm)
     if data is not None and Path(spec.benchmark).is_absolute() and holds_built_set(data):
         # The run's benchmark is itself a folder: that of a built set.
         spec, data = structs.replace(spec, benchmark=str(Path(data).absolute())), None
@@ -256,10 +256,10 @@ def rerun(
             images=spec.data.images if images is None else Path(images),
         )
         spec = structs.replace(spec, data=where)
-    asked = benchmark
-    if asked is None:
-        asked = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
-    check_rerun(source, meta, spec, trust=trust, asked=model is None)
+    subject = benchmark
+    if subject is None:
+        subject = guarded(find_benchmark(spec, source, trust=trust), source, meta, trust=trust)
+    check_rerun(source, meta, spec, trust=trust, opens_model=model is None)
     if model is not None and not is_own(source.meta()):
         spec = without_model(spec, model.name)
     priced = prices is not None and spec.model.partition(":")[0] not in UNPRICED
@@ -267,7 +267,7 @@ def rerun(
     chosen = {name: value for name, value in pace.items() if value is not None}
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)
-    return perform(spec, folder, benchmark=asked, model=model, display=display, trust=trust)
+    return perform(spec, folder, benchmark=subject, model=model, display=display, trust=trust)
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:
@@ -276,7 +276,7 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     if spec.benchmark in JUDGE_RUNS:
         from snellen.runs.judge import benchmark as judge
 
-        return judge.Asking(model, folder.path)
+        return judge.JudgeModel(model, folder.path)
     return model
 
 

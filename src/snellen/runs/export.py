@@ -27,7 +27,7 @@ NAME_LENGTH = 100
 def formats(benchmark: Benchmark) -> dict[str, Format]:
     """The formats that a run of this benchmark can be written in: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
-    return own | {name: found for name, found in FORMATS.items() if name not in own}
+    return own | {name: format_ for name, format_ in FORMATS.items() if name not in own}
 
 
 def export(
@@ -85,8 +85,8 @@ def export(
         raise storage_error(Path(error.filename or target), error) from error
     state = present_state(moved.path, moved.meta)
     # What is without an answer each writer says itself: it alone knows what stands there instead.
-    told = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
-    return Exported(files, (*told, *written.notes))
+    notes = [caveat.text for caveat in caveats(moved.meta, moved.benchmark, state=state) if caveat.about != "lost"]
+    return Exported(files, (*notes, *written.notes))
 
 
 def _moved(path: Path, folder: Path, target: Path) -> Path:
@@ -113,15 +113,15 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
     ended = False
     for sample in run.benchmark.samples(spec.data):
         for repeat in range(spec.repeats):
-            which = key(sample.id, repeat)
-            while which not in waiting and not ended:
+            place = key(sample.id, repeat)
+            while place not in waiting and not ended:
                 record = next(records, None)
                 if record is None:
                     ended = True
                 else:
                     waiting[key(record.sample_id, record.repeat)] = record
-            if which in waiting:
-                yield sample, waiting.pop(which)
+            if place in waiting:
+                yield sample, waiting.pop(place)
         if ended and not waiting:
             return
     for record in (*waiting.values(), *records):

@@ -25,7 +25,7 @@ AHEAD = 4096
 
 
 @dataclass
-class Tally:
+class MatchTally:
     """How answers and samples met.
 
     Attributes:
@@ -72,7 +72,7 @@ def score_file(
     id_is: str = "id",
     each: Callable[[Scored], None] | None = None,
     verdicts: Mapping[str, str] | None = None,
-) -> tuple[Summary, Tally]:
+) -> tuple[Summary, MatchTally]:
     """Score a file's answers under every profile in `scorers`, in the order of the file.
 
     Memory is that of the scores (about 40 bytes a row and profile) and of the samples between a row's place in the
@@ -90,16 +90,16 @@ def score_file(
     Raises:
         DataError: no row belongs to any sample.
     """
-    found = survey(file)
-    tally = Tally(rows=found.rows, repeats=found.repeats, problems=found.problems)
+    ids = survey(file)
+    tally = MatchTally(rows=ids.rows, repeats=ids.repeats, problems=ids.problems)
     tally.samples = scoring.count(benchmark, data)
-    pairs = align(benchmark, data, final(file, found), found, tally, id_is)
-    whole = tally.samples * tally.repeats
-    summary = scoring.summarize(benchmark, pairs, scorers, expected=whole, each=each, verdicts=verdicts)
+    pairs = align(benchmark, data, final(file, ids), ids, tally, id_is)
+    expected = tally.samples * tally.repeats
+    summary = scoring.summarize(benchmark, pairs, scorers, expected=expected, each=each, verdicts=verdicts)
     if not tally.matched:
         raise DataError(
             _nothing(file, benchmark, data, tally, id_is),
-            id_hint(benchmark, data, id_is, lambda name: hash(name) in found.ids),
+            id_hint(benchmark, data, id_is, lambda name: hash(name) in ids.ids),
         )
     return summary, tally
 
@@ -142,7 +142,7 @@ def score_results(
 
 
 def align(
-    benchmark: Benchmark, data: Data, answers: Iterator[Answer], found: Survey, tally: Tally, id_is: str
+    benchmark: Benchmark, data: Data, answers: Iterator[Answer], ids: Survey, tally: MatchTally, id_is: str
 ) -> Iterator[tuple[Sample, Record]]:
     """(sample, record) in the order of the answers; rows of no sample go to the tally."""
     samples = keyed(benchmark, data, id_is)
@@ -150,9 +150,9 @@ def align(
     known: set[int] | None = None
     for answer in answers:
         name = answer.sample_id
-        held = waiting.get(name)
+        entry = waiting.get(name)
         passed = 0
-        while held is None and (known is None or hash(name) in known):
+        while entry is None and (known is None or hash(name) in known):
             passed += 1
             if passed > AHEAD and known is None:
                 known = {hash(key) for key, _ in keyed(benchmark, data, id_is)}
@@ -161,20 +161,20 @@ def align(
             if sample is None:
                 known = set()  # all samples were seen: what is not waiting is not there
                 break
-            if hash(key) in found.ids:
+            if hash(key) in ids.ids:
                 tally.answered += 1
-                waiting[key] = (sample, found.repeats)
-                held = waiting.get(name)
-        if held is None:
+                waiting[key] = (sample, ids.repeats)
+                entry = waiting.get(name)
+        if entry is None:
             tally.unknown.add(answer.where, repr(name))
             continue
-        sample, left = held
+        sample, pending = entry
         tally.matched += 1
         yield sample, to_record(answer)
-        if left == 1:
+        if pending == 1:
             del waiting[name]
         else:
-            waiting[name] = (sample, left - 1)
+            waiting[name] = (sample, pending - 1)
 
 
 def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, Sample]]:
@@ -218,10 +218,10 @@ def meet_replay(model: ReplayModel, benchmark: Benchmark, data: Data, limit: int
     if not meeting.samples or meeting.answered == meeting.samples:
         return []
     if not meeting.answered:
-        ours: Any = next(keyed(benchmark, data, model.id_is), ("(none)", None))[0]
+        example: Any = next(keyed(benchmark, data, model.id_is), ("(none)", None))[0]
         raise DataError(
             f"{model.name}: none of its {meeting.rows:,} answers belongs to a sample of {benchmark.name}: "
-            f"the file's ids are like {meeting.first_id!r}, the samples' like {ours!r}",
+            f"the file's ids are like {meeting.first_id!r}, the samples' like {example!r}",
             id_hint(benchmark, data, model.id_is, model.holds),
         )
     return [
@@ -265,12 +265,12 @@ def id_hint(
     )
 
 
-def _nothing(file: AnswerFile, benchmark: Benchmark, data: Data, tally: Tally, id_is: str) -> str:
+def _nothing(file: AnswerFile, benchmark: Benchmark, data: Data, tally: MatchTally, id_is: str) -> str:
     if not tally.rows:
         first = f"; {tally.problems.first[0]}" if tally.problems.first else ""
         return f"{file.path}: no row holds an answer{first}"
-    ours: Any = next(keyed(benchmark, data, id_is), ("(none)", None))[0]
+    example: Any = next(keyed(benchmark, data, id_is), ("(none)", None))[0]
     return (
         f"{file.path}: none of its {tally.rows:,} rows belongs to a sample of {benchmark.name}: "
-        f"the file's ids are like {tally.unknown.first[0].partition(': ')[2]}, the samples' like {ours!r} ({file.about})"
+        f"the file's ids are like {tally.unknown.first[0].partition(': ')[2]}, the samples' like {example!r} ({file.about})"
     )

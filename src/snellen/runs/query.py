@@ -82,7 +82,7 @@ ISOLATED: dict[str, str | bool | int | float | list[str]] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class QueryResult:
     """What a query gave: the names of its columns, its rows as they are fetched, and what a reader of them must know."""
 
     columns: tuple[str, ...]
@@ -99,7 +99,7 @@ class _About(NamedTuple):
 
 
 @contextmanager
-def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) -> Iterator[Found]:
+def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) -> Iterator[QueryResult]:
     """Answer one SELECT about runs, from the tables `runs`, `results`, `scores` and `metrics` (docs/query.md).
 
     A table is filled where the query names it: `scores` takes the data that was asked about, the others do not. No file
@@ -130,14 +130,14 @@ def query(sql: str, runs: Sequence[str | Path | Run], *, trust: bool = False) ->
             for name, (schema, rows_of) in TABLES.items():
                 if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
                     _fill(filling, name, schema, _named(rows_of, opened, names, about))
-        with duckdb.connect(place, read_only=True, config=ISOLATED) as asked:
+        with duckdb.connect(place, read_only=True, config=ISOLATED) as connection:
             try:
-                asked.execute(sql)
+                connection.execute(sql)
             except duckdb.Error as error:
                 raise _unanswered(error) from error
-            columns = asked.description or []
+            columns = connection.description or []
             notes = tuple(run.unverified for run in opened if run.unverified)
-            yield Found(tuple(str(column[0]) for column in columns), _rows(asked), notes)
+            yield QueryResult(tuple(str(column[0]) for column in columns), _rows(connection), notes)
 
 
 def _single_select(sql: str) -> None:
@@ -153,8 +153,8 @@ def _single_select(sql: str) -> None:
         raise _unanswered(error) from error
     kinds = [statement.type for statement in statements]
     if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
-        found = ", ".join(kind.name for kind in kinds) or "nothing"
-        raise UsageError(f"a query is one SELECT, and this is {found}", "Runs are read only. See docs/query.md.")
+        names = ", ".join(kind.name for kind in kinds) or "nothing"
+        raise UsageError(f"a query is one SELECT, and this is {names}", "Runs are read only. See docs/query.md.")
 
 
 def _unanswered(error: duckdb.Error) -> UsageError:
@@ -167,10 +167,10 @@ def _unanswered(error: duckdb.Error) -> UsageError:
     return UsageError(f"the query cannot be answered: {error}", f"The tables and their columns:\n{tables}")
 
 
-def _rows(asked: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
     while True:
         try:
-            some = asked.fetchmany(BATCH)
+            some = connection.fetchmany(BATCH)
         except duckdb.Error as error:
             raise _unanswered(error) from error
         if not some:
@@ -179,10 +179,10 @@ def _rows(asked: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
 
 
 def _fill(database: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> None:
-    whole = pa.schema([("run", pa.string()), *schema])
-    database.from_arrow(whole.empty_table()).create(name)
+    full_schema = pa.schema([("run", pa.string()), *schema])
+    database.from_arrow(full_schema.empty_table()).create(name)
     while some := list(itertools.islice(rows, BATCH)):
-        database.from_arrow(pa.Table.from_pylist(some, schema=whole)).insert_into(name)
+        database.from_arrow(pa.Table.from_pylist(some, schema=full_schema)).insert_into(name)
 
 
 def _named(
@@ -243,15 +243,15 @@ def _of_scores(run: Run, about: _About) -> Iterator[dict[str, Any]]:
     show_target = not (benchmark.restricted or run.meta.restricted)
     records = final_records(run.folder.results)
     for sample, record in match(benchmark, spec.data, records, repeats=spec.repeats):
-        seen = answer_view(
+        view = answer_view(
             sample, record, scores_of(benchmark, sample, record, scorers, judged), show_target=show_target
         )
         of_sample = {
-            "kind": seen.kind,
-            "target": None if seen.target is None else str(seen.target),
-            "meta": [(name, None if value is None else str(value)) for name, value in seen.meta.items()],
+            "kind": view.kind,
+            "target": None if view.target is None else str(view.target),
+            "meta": [(name, None if value is None else str(value)) for name, value in view.meta.items()],
         }
-        for row in score_rows(seen.sample_id, seen.repeat, seen.scores):
+        for row in score_rows(view.sample_id, view.repeat, view.scores):
             yield {**row, **of_sample}
 
 

@@ -50,8 +50,8 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
         SnellenError: the run's samples cannot be read again, or the folder cannot be written.
     """
     if run.meta.spec.benchmark in JUDGE_RUNS:
-        held = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
-        raise UsageError(f"{run.path} holds {held}", "Give the run that they are about; its verdicts come along.")
+        content = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
+        raise UsageError(f"{run.path} holds {content}", "Give the run that they are about; its verdicts come along.")
     target = RunFolder(folder)
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))
@@ -87,20 +87,20 @@ def _require_free(folder: Path, run: Path) -> None:
     meta = folder / META
     own = not meta.exists() or b'"redacted"' in meta.read_bytes()
     if others or not own:
-        found = others[0] if others else META
+        name = others[0] if others else META
         raise UsageError(
-            f"--redact {folder}: it holds {found}, which is no part of a redacted run",
+            f"--redact {folder}: it holds {name}, which is no part of a redacted run",
             "Name a folder that is empty or not there yet: all that lies in it is to be published.",
         )
 
 
 def _hidden(run: Run) -> dict[str, set[str]]:
     """The gold answers of each cluster of samples: one sample's alias may be missing at another of the same target."""
-    found: dict[str, set[str]] = {}
+    by_group: dict[str, set[str]] = {}
     for sample in run.benchmark.samples(run.meta.spec.data):
         if sample.group:
-            found.setdefault(sample.group, set()).update(gold_forms(sample))
-    return found
+            by_group.setdefault(sample.group, set()).update(gold_forms(sample))
+    return by_group
 
 
 def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict[str, Any]:

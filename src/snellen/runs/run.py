@@ -103,8 +103,8 @@ class Run:
     @property
     def benchmark(self) -> Benchmark:
         if self._benchmark is None:
-            found = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
-            self._benchmark = guarded(found, self.folder, self.meta, trust=self.trust)
+            benchmark = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
+            self._benchmark = guarded(benchmark, self.folder, self.meta, trust=self.trust)
         return self._benchmark
 
     def moved(
@@ -125,18 +125,18 @@ class Run:
         if data is not None and Path(self.meta.spec.benchmark).is_absolute() and holds_built_set(data):
             # The run's benchmark is itself a folder: that of a built set.
             self._benchmark, data = find_named(str(Path(data).absolute()), None, trust=self.trust), None
-        there = given_data(
+        moved_data = given_data(
             self.benchmark,
             data or before.path,
             images or before.images,
             {**before.options, **(options or {})},
             before.seed,
         )
-        spec = structs.replace(self.meta.spec, data=there)
-        found, recorded = self.benchmark.digest(there), self.meta.identity.get("data")
-        if found != recorded and recorded != "":
+        spec = structs.replace(self.meta.spec, data=moved_data)
+        digest, recorded = self.benchmark.digest(moved_data), self.meta.identity.get("data")
+        if digest != recorded and recorded != "":
             raise DataError(
-                f"{self.path}: the run's data has digest {recorded}, the data given now {found}",
+                f"{self.path}: the run's data has digest {recorded}, the data given now {digest}",
                 "Give the data that the questions were made from.",
             )
         return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark, trust=self.trust)
@@ -281,10 +281,10 @@ class Run:
 
     def metric(self, name: str, profile: str | None = None) -> Metric:
         """One metric by name under one profile (the default one if none is named)."""
-        found = {m.name: m for rows in self.summarize(profile, save=False).metrics.values() for m in rows}
-        if name not in found:
-            raise UsageError(f"{self.path} has no metric {name!r}", f"It has: {', '.join(found)}.")
-        return found[name]
+        metrics = {m.name: m for rows in self.summarize(profile, save=False).metrics.values() for m in rows}
+        if name not in metrics:
+            raise UsageError(f"{self.path} has no metric {name!r}", f"It has: {', '.join(metrics)}.")
+        return metrics[name]
 
     def summarize(
         self,
@@ -370,15 +370,15 @@ class Run:
                 "out_of_range": summary.out_of_range,
             }
         new = summary_json(summary)
-        rows = {one["profile"]: one for one in new["profiles"]}
+        rows = {profile["profile"]: profile for profile in new["profiles"]}
         try:
             old = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError, RecursionError):
             old = {}
         same = self.own and {name: old.get(name) for name in head} == head and old.get("judge") == head.get("judge")
         if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
-            kept = {one["profile"]: one for one in old["profiles"]} | rows
-            new["profiles"] = [kept[name] for name in self.benchmark.score if name in kept]
+            merged = {profile["profile"]: profile for profile in old["profiles"]} | rows
+            new["profiles"] = [merged[name] for name in self.benchmark.score if name in merged]
         headline = self.headline(summary.metrics)
         content = {**({} if headline is None else headline.figures), **new, **head}
         self.folder.write(self.folder.summary, pretty_json(content))

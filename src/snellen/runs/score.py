@@ -59,10 +59,10 @@ def score(
     folder = RunFolder(path if path.is_dir() else path.parent)
     own = folder.exists() and path in (folder.path, folder.results)
     if own and (benchmark is None or path.is_dir()):
-        given = {"--id-field": id_field, "--reply-field": reply_field}
+        file_options = {"--id-field": id_field, "--reply-field": reply_field}
         if judge_replies is None and id_is != "id":
-            given["--id-is"] = id_is
-        _only_for_files([name for name, value in given.items() if value is not None], folder)
+            file_options["--id-is"] = id_is
+        _only_for_files([name for name, value in file_options.items() if value is not None], folder)
         # A built set that has moved since, or code that the user names and not the folder.
         own_words = isinstance(benchmark, str) and (benchmarks.is_built_set(benchmark) or benchmarks.is_code(benchmark))
         named = benchmarks.find(str(benchmark)) if own_words else benchmark
@@ -75,13 +75,15 @@ def score(
             )
         _same_set(moved)
         about = moved.meta.spec.data
-        said = None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
-        summary = moved.summarize(profile, each=each, save=said is None, verdicts=said)
-        _some_used(said, summary, moved.benchmark, about, id_is)
+        replies = (
+            None if judge_replies is None else Replies(Path(judge_replies), moved.benchmark, id_is=id_is, data=about)
+        )
+        summary = moved.summarize(profile, each=each, save=replies is None, verdicts=replies)
+        _some_used(replies, summary, moved.benchmark, about, id_is)
         headline = moved.headline(summary.metrics)
-        kept = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
-        lines = [*([] if headline is None else [headline.text]), *kept, *moved.notes()]
-        return summary, [*lines, *(said.notes() if said is not None else ())]
+        remarks = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
+        lines = [*([] if headline is None else [headline.text]), *remarks, *moved.notes()]
+        return summary, [*lines, *(replies.notes() if replies is not None else ())]
     if not path.exists():
         raise DataError(
             f"there is no file or folder {path}", "Check the path; `snellen list --runs` shows the runs here."
@@ -89,31 +91,31 @@ def score(
     if benchmark is None:
         hint = runs_hint(path) if runs_in(path) else "Name it: --benchmark NAME."
         raise UsageError(f"{path} is not a run's folder, so it does not say which benchmark it answers", hint)
-    asked = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
-    where = given_data(asked, data, images, benchmark_options)
-    scorers = scoring.profiles_of(asked, profile)
-    rows = asked.results is not None
+    subject = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
+    where = given_data(subject, data, images, benchmark_options)
+    scorers = scoring.profiles_of(subject, profile)
+    rows = subject.results is not None
     verdicts = (
-        None if judge_replies is None else Replies(Path(judge_replies), asked, of_rows=rows, id_is=id_is, data=where)
+        None if judge_replies is None else Replies(Path(judge_replies), subject, of_rows=rows, id_is=id_is, data=where)
     )
-    if asked.results is not None and id_field is None and reply_field is None and id_is == "id":
+    if subject.results is not None and id_field is None and reply_field is None and id_is == "id":
         problems = Problems()
-        pairs = asked.results(path, where, problems)
+        pairs = subject.results(path, where, problems)
         if pairs is not None:
-            found = meeting.score_results(path, pairs, asked, where, scorers, problems, each=each, verdicts=verdicts)
-            _some_used(verdicts, found, asked, where, id_is)
-            return found, [*problems.lines("are odd or cannot be used", limit=SHOWN), *_judging(found, verdicts)]
+            scored = meeting.score_results(path, pairs, subject, where, scorers, problems, each=each, verdicts=verdicts)
+            _some_used(verdicts, scored, subject, where, id_is)
+            return scored, [*problems.lines("are odd or cannot be used", limit=SHOWN), *_judging(scored, verdicts)]
     summary, tally = meeting.score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
-        asked,
+        subject,
         where,
         scorers,
         id_is=id_is,
         each=each,
         verdicts=verdicts,
     )
-    _some_used(verdicts, summary, asked, where, id_is)
-    return summary, [*_notices(asked, where), *tally.notes(), *_judging(summary, verdicts)]
+    _some_used(verdicts, summary, subject, where, id_is)
+    return summary, [*_notices(subject, where), *tally.notes(), *_judging(summary, verdicts)]
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
@@ -132,11 +134,11 @@ def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark,
         )
 
 
-def _only_for_files(given: list[str], folder: RunFolder) -> None:
+def _only_for_files(options: list[str], folder: RunFolder) -> None:
     """Raises UsageError for what says how to read another program's file: a run's own records need no such thing."""
-    if given:
+    if options:
         raise UsageError(
-            f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for files of other programs, and {folder.path} is a "
+            f"{' and '.join(options)} {'is' if len(options) == 1 else 'are'} for files of other programs, and {folder.path} is a "
             "run: it knows which reply answers which question",
             f"Leave that away; or give the file {folder.results} and its --benchmark, to read it as another program's.",
         )
@@ -146,10 +148,10 @@ def _same_set(run: Run) -> None:
     """Raises DataError for the run of a built set that was built anew since: its questions have other answers."""
     if not Path(run.meta.spec.benchmark).is_absolute():
         return
-    found, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
-    if found != recorded:
+    digest, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
+    if digest != recorded:
         raise DataError(
-            f"{run.path}: the set that was asked had digest {recorded}, the one that is there now has {found}",
+            f"{run.path}: the set that was asked had digest {recorded}, the one that is there now has {digest}",
             "Give the set that was asked: --benchmark FOLDER.",
         )
 

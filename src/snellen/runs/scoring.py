@@ -57,12 +57,12 @@ class Summary:
         """How many replies each profile could not read, and why, the most frequent reasons first."""
         lines = []
         for profile, reasons in self.unread.items():
-            most = sorted(reasons.items(), key=lambda found: (-found[1], found[0]))
-            shown = "; ".join(f"{count:,} × {reason}" for reason, count in most[:REASONS_SHOWN])
-            if most:
-                more = f"; {len(most) - REASONS_SHOWN:,} other reasons" if len(most) > REASONS_SHOWN else ""
+            counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+            listed = "; ".join(f"{count:,} × {reason}" for reason, count in counts[:REASONS_SHOWN])
+            if counts:
+                omitted = f"; {len(counts) - REASONS_SHOWN:,} other reasons" if len(counts) > REASONS_SHOWN else ""
                 lines.append(
-                    f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {shown}{more}"
+                    f"{profile} could not read {sum(reasons.values()):,} of {self.rows:,} replies: {listed}{omitted}"
                 )
         return lines
 
@@ -104,8 +104,8 @@ def scores_of(
             score = read.get(id(scorer)) or (None if live is None else live.known(sample, record, scorer))
             scores[profile] = read[id(scorer)] = score or score_record(sample, record, scorer)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
-    said = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
-    score = Score(None, None, "unscored", NOT_JUDGED) if said is None else score_verdict(said, rubric.verdict)
+    reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
+    score = Score(None, None, "unscored", NOT_JUDGED) if reply is None else score_verdict(reply, rubric.verdict)
     return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
 
 
@@ -147,21 +147,21 @@ def match(
     samples = iter(benchmark.samples(data))
     waiting: dict[str, _Held] = {}
     for record in records:
-        held = waiting.get(record.sample_id)
-        if held is None:
+        waiting_sample = waiting.get(record.sample_id)
+        if waiting_sample is None:
             for sample in samples:
                 waiting[sample.id] = passed = _Held(sample, repeats)
                 if sample.id == record.sample_id:
-                    held = passed
+                    waiting_sample = passed
                     break
-        if held is None:
+        if waiting_sample is None:
             if unknown is None:
                 raise unmatched(benchmark, data, record.sample_id)
             unknown.append(record.sample_id)
             continue
-        yield held.sample, record
-        held.left -= 1
-        if held.left == 0:
+        yield waiting_sample.sample, record
+        waiting_sample.left -= 1
+        if waiting_sample.left == 0:
             del waiting[record.sample_id]
 
 
@@ -234,9 +234,9 @@ def summarize(
             [*benchmark.summarize(table, profile), *spread_metrics(table)], benchmark.cluster
         )
     if rows and not answered:
-        metrics = {profile: unanswered(found) for profile, found in metrics.items()}
-    whole = rows if expected is None else expected
-    return Summary(benchmark.name, metrics, rows, whole, for_judge, without, beyond, unread)
+        metrics = {profile: unanswered(rows_of) for profile, rows_of in metrics.items()}
+    complete = rows if expected is None else expected
+    return Summary(benchmark.name, metrics, rows, complete, for_judge, without, beyond, unread)
 
 
 def unanswered(metrics: Iterable[Metric]) -> list[Metric]:

@@ -55,7 +55,7 @@ class Overview(Struct, frozen=True):
 
 def overview(folder: RunFolder, meta: RunMeta) -> Overview:
     """Read how a run stands. The journal is read where run_meta.json is not that of a run at its end."""
-    held = is_locked(folder.path)
+    locked = is_locked(folder.path)
     totals = meta.totals
     if meta.state != "complete" and folder.results.exists():
         with contextlib.suppress(SnellenError, OSError):
@@ -64,7 +64,7 @@ def overview(folder: RunFolder, meta: RunMeta) -> Overview:
     limit, of = meta.coverage.limit, meta.coverage.of
     known = [count for count in (limit, of) if count is not None]
     state: State = "complete" if meta.state == "complete" else "partial"
-    if held and meta.state != "complete":
+    if locked and meta.state != "complete":
         state = "running"
     elif not totals.done and (totals.error + totals.timeout or state == "partial"):
         state = "failed"
@@ -141,8 +141,8 @@ def distinguishing(metas: Sequence[RunMeta]) -> list[str]:
         differing = [name for name in names if len({flat[place].get(name) for place in places}) > 1]
         for place in places:
             own = [f"{name}={flat[place][name]}" for name in differing if name in flat[place]]
-            more = f", {len(own) - MOST_SETTINGS} more" if len(own) > MOST_SETTINGS else ""
-            texts[place] = ", ".join(own[:MOST_SETTINGS]) + more or ("defaults" if differing else "")
+            omitted = f", {len(own) - MOST_SETTINGS} more" if len(own) > MOST_SETTINGS else ""
+            texts[place] = ", ".join(own[:MOST_SETTINGS]) + omitted or ("defaults" if differing else "")
     return texts
 
 

@@ -106,12 +106,12 @@ def _as_written(folder: RunFolder, meta: RunMeta) -> RunMeta:
 
 def _places(data: Data, meta: RunMeta) -> dict[str, Path]:
     named = {"path": data.path, "images": data.images}
-    found = {name: path for name, path in named.items() if path is not None}
-    found |= {OPTION + name: Path(value) for name, value in data.options.items() if looks_like_path(value)}
+    places = {name: path for name, path in named.items() if path is not None}
+    places |= {OPTION + name: Path(value) for name, value in data.options.items() if looks_like_path(value)}
     built = Path(meta.spec.benchmark)
     if not registry.is_code(meta.spec.benchmark) and registry.is_built_set(meta.spec.benchmark):
-        found["benchmark"] = built
-    return found
+        places["benchmark"] = built
+    return places
 
 
 def _within(folder: Path, place: Path) -> bool:
@@ -195,5 +195,7 @@ def _withheld(part: Part) -> Part:
         return Image(WithheldBlob(part.blob.key))
     if isinstance(part, Video):
         blob = None if part.blob is None else WithheldBlob(part.blob.key)
-        return structs.replace(part, blob=blob, frames=tuple(Image(WithheldBlob(one.blob.key)) for one in part.frames))
+        return structs.replace(
+            part, blob=blob, frames=tuple(Image(WithheldBlob(frame.blob.key)) for frame in part.frames)
+        )
     return part

@@ -19,7 +19,7 @@ from snellen.runs import failures
 from snellen.runs.failures import benchmark
 from snellen.runs.failures import judge as judging
 from snellen.runs.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
-from snellen.runs.failures.review import Decision
+from snellen.runs.failures.review import ReviewDecision
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +246,7 @@ def test_the_rubric_and_the_rules_know_the_same_labels():
     ],
 )
 def test_people_come_before_rules_and_rules_before_the_judge(rule, judge, said, expected):
-    people = [Decision("a", one, by=str(number)) for number, one in enumerate(said)]
+    people = [ReviewDecision("a", one, by=str(number)) for number, one in enumerate(said)]
     found = settle(("a", 0), frozenset(), rule, judge, people)
     assert (found.label, found.source, found.review) == expected
 

@@ -149,8 +149,8 @@ class Cluster:
         """
         import ray
 
-        there: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        gpus, cpus = int(there.get("GPU", 0)) if self._gpus else 0, int(there.get("CPU", 0))
+        resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        gpus, cpus = int(resources.get("GPU", 0)) if self._gpus else 0, int(resources.get("CPU", 0))
         hosts = sum(bool(node["Alive"]) for node in ray.nodes())  # type: ignore[no-untyped-call]
         wanted = self._workers if self._workers is not None else gpus or max(1, hosts)
         if gpus and wanted > gpus:
@@ -188,22 +188,22 @@ class Cluster:
         }
 
     def _unreachable(self, error: Exception) -> PreflightError:
-        said = one_paragraph(error)
+        message = one_paragraph(error)
         if self._address is None:
-            return PreflightError(f"Ray could not be started on this machine: {said}")
-        if "ersion mismatch" in said:
+            return PreflightError(f"Ray could not be started on this machine: {message}")
+        if "ersion mismatch" in message:
             return PreflightError(
-                f"Ray at {self._address} is another version than here: {said}",
+                f"Ray at {self._address} is another version than here: {message}",
                 "Install the same versions of Ray and Python on all hosts.",
             )
-        if self._answered or "uthenticat" in said:
+        if self._answered or "uthenticat" in message:
             return PreflightError(
-                f"what listens at {self._address} does not let this process in: {said}",
+                f"what listens at {self._address} does not let this process in: {message}",
                 "If it asks for a token, put that into RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN, with RAY_AUTH_MODE=token; "
                 "else look whether it is Ray (for ray:// the port of its client server, 10001 by default).",
             )
         return PreflightError(
-            f"there is no Ray at {self._address}: {said}",
+            f"there is no Ray at {self._address}: {message}",
             "Start one with `ray start --head`, and give the address that it prints.",
         )
 
@@ -219,10 +219,10 @@ def how_it_ended(status: int) -> str:
     return f"was killed by signal {-status}{name}"
 
 
-def one_paragraph(error: BaseException, most: int = 400) -> str:
-    """What an error says, in one line of at most `most` characters."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= most else said[: most - 1] + "…"
+def one_paragraph(error: BaseException, limit: int = 400) -> str:
+    """What an error says, in one line of at most `limit` characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -245,8 +245,8 @@ def _end_processes(folder: Path) -> None:
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             pid = int(command.parent.name)
-            ours = command.stat().st_uid == os.getuid() and pid != os.getpid()
-            if ours and f"{folder}/".encode() in command.read_bytes():
+            own = command.stat().st_uid == os.getuid() and pid != os.getpid()
+            if own and f"{folder}/".encode() in command.read_bytes():
                 os.kill(pid, signal.SIGKILL)
 
 

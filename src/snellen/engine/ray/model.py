@@ -10,7 +10,7 @@ from typing import Any
 
 from snellen.engine.fingerprint import differences
 from snellen.engine.ray.cluster import Cluster
-from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.pool import WorkerPool
 from snellen.engine.ray.transfer import packed_prompt, unpacked_prompt
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import PreflightError, UsageError
@@ -65,7 +65,7 @@ class RayModel(Model):
         self._each = self._plan.in_flight or options.concurrency
         self._cluster = Cluster(address, nproc, gpus=options.device != "cpu")
         self._entered = False
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._states: list[Mapping[str, Any]] = []
         self.seed = self._plan.seed
 
@@ -80,7 +80,7 @@ class RayModel(Model):
         """Start or find Ray, and load the model in every worker. Raises PreflightError."""
         self._cluster.__enter__()
         self._entered = True
-        pool = Pool(self._cluster, self._build, self._each, self._same)
+        pool = WorkerPool(self._cluster, self._build, self._each, self._same)
         self._pool = pool
         await pool.start()
 
@@ -99,7 +99,7 @@ class RayModel(Model):
         states = await self._pool.states()
         dtype = self.identity().get("dtype", "float32")
         note = {} if dtype == "float32" else {"note": ROUNDING.format(dtype=dtype)}
-        return {**self._pool.record(), "states": [dict(one) for one in states], **note}
+        return {**self._pool.record(), "states": [dict(state) for state in states], **note}
 
     async def close(self) -> None:
         """End the workers, and Ray where it was started here."""
@@ -137,8 +137,8 @@ class HostedModel:
         self._loaded_s = time.perf_counter() - began
         return identity
 
-    async def ask(self, asked: Prompt) -> Any:
-        prompt = unpacked_prompt(asked)
+    async def ask(self, request: Prompt) -> Any:
+        prompt = unpacked_prompt(request)
         return UNSEEN if prompt is None else await self._model.answer(prompt)
 
     def state(self) -> Mapping[str, Any]:

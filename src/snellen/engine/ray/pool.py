@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from snellen.engine.ray.cluster import Cluster, one_paragraph
-from snellen.engine.ray.worker import UNSEEN, Hello, Hosted, Said, Worker, versions
+from snellen.engine.ray.worker import UNSEEN, Hello, Hosted, Worker, WorkerReply, versions
 from snellen.errors import PreflightError, SnellenError, WorkerLostError, WorkersGoneError
 
 LIVES = 3  # losses of a worker that one question may be part of
@@ -28,7 +28,7 @@ STATE_S = 5.0  # how long a worker may take to say how it is, at the end
 Packed = Callable[[bool], Any]
 
 
-class Lost(Exception):
+class LostWorkerError(Exception):
     """A worker is gone; the message is Ray's word for why."""
 
 
@@ -46,7 +46,7 @@ class Seat:
         self.sees_files = True
 
 
-class Pool:
+class WorkerPool:
     """Workers that each hold what `build` makes.
 
     Args:
@@ -129,14 +129,14 @@ class Pool:
             seat = await self._free()
             try:
                 return await self._on(seat, packed)
-            except Lost:
+            except LostWorkerError:
                 self.asked_again += 1
             finally:
                 self._leave(seat)
         async with self._alone() as seat:
             try:
                 return await self._on(seat, packed)
-            except Lost as lost:
+            except LostWorkerError as lost:
                 raise WorkerLostError(
                     f"{LIVES} workers were lost while they worked on this, the last on nothing else: {lost}"
                 ) from lost
@@ -148,7 +148,7 @@ class Pool:
             "gpus_each": self._gpus,
             "ray": self._cluster.version,
             "nodes": len(self._nodes),
-            "versions": [dict(one) for one in sorted(self._seen_versions)],
+            "versions": [dict(package_versions) for package_versions in sorted(self._seen_versions)],
             "lost": dict(self.lost),
             "asked_again": self.asked_again,
         }
@@ -156,9 +156,9 @@ class Pool:
     async def states(self) -> list[Mapping[str, Any]]:
         """What those workers that are there say of themselves."""
         actors = [seat.actor for seat in self._seats if seat.ready and self._over is None]
-        asked = [asyncio.wait_for(_call(actor.state.remote), STATE_S) for actor in actors]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        return [one for one in found if isinstance(one, Mapping)]
+        calls = [asyncio.wait_for(_call(actor.state.remote), STATE_S) for actor in actors]
+        states = await asyncio.gather(*calls, return_exceptions=True)
+        return [state for state in states if isinstance(state, Mapping)]
 
     async def close(self) -> None:
         """End all workers. What is in flight is given up."""
@@ -183,14 +183,14 @@ class Pool:
         seat.actor = ray.remote(Worker).options(**options, max_concurrency=self._each + 2).remote(self._build)
         try:
             hello: Hello = await self._called(seat.actor.hello.remote)
-        except Lost as lost:
+        except LostWorkerError as lost:
             raise PreflightError(
                 f"a worker did not start: {lost}", "Snellen must be installed on every host."
             ) from lost
-        mine = versions()
-        if hello.versions["snellen"] != mine["snellen"]:
+        own_versions = versions()
+        if hello.versions["snellen"] != own_versions["snellen"]:
             raise PreflightError(
-                f"{hello.host} has snellen {hello.versions['snellen']}; here it is {mine['snellen']}.",
+                f"{hello.host} has snellen {hello.versions['snellen']}; here it is {own_versions['snellen']}.",
                 "Install the same version on all hosts.",
             )
         self._seen_versions.add(tuple(sorted(hello.versions.items())))
@@ -199,18 +199,18 @@ class Pool:
 
     async def _load(self, seat: Seat) -> None:
         assert seat.hello is not None  # noqa: S101 - it was placed
-        beside = sum(one.hello is not None and one.hello.node == seat.hello.node for one in self._seats)
+        beside = sum(other.hello is not None and other.hello.node == seat.hello.node for other in self._seats)
         try:
-            said: Said = await self._called(lambda: seat.actor.load.remote(max(1, seat.hello.cpus // beside)))  # type: ignore[union-attr]
-        except Lost as lost:
+            outcome: WorkerReply = await self._called(lambda: seat.actor.load.remote(max(1, seat.hello.cpus // beside)))  # type: ignore[union-attr]
+        except LostWorkerError as lost:
             raise PreflightError(
                 f"a worker on {seat.hello.host} was lost while it loaded: {lost}",
                 "If memory ran out, ask for fewer workers with --nproc.",
             ) from lost
-        if said.fault is not None:
-            error = said.fault.error()
+        if outcome.fault is not None:
+            error = outcome.fault.error()
             raise type(error)(f"on {seat.hello.host}: {error.message}", error.hint)
-        self._check(said.value)
+        self._check(outcome.value)
         seat.ready, seat.sees_files = True, True
         self._changed()
 
@@ -218,26 +218,26 @@ class Pool:
         actor = seat.actor
         by_value = not seat.sees_files
         while True:
-            asked = await asyncio.to_thread(packed, by_value)
+            request = await asyncio.to_thread(packed, by_value)
             try:
-                said: Said = await self._called(lambda asked=asked: actor.ask.remote(asked))  # type: ignore[misc]
-            except Lost as lost:
+                outcome: WorkerReply = await self._called(lambda request=request: actor.ask.remote(request))  # type: ignore[misc]
+            except LostWorkerError as lost:
                 self._mourn(seat, actor, lost)
                 raise
-            if said.fault is not None:
-                raise said.fault.error()
-            if said.value != UNSEEN or by_value:
-                return said.value
+            if outcome.fault is not None:
+                raise outcome.fault.error()
+            if outcome.value != UNSEEN or by_value:
+                return outcome.value
             by_value, seat.sees_files = True, False
 
-    def _mourn(self, seat: Seat, actor: Any, lost: Lost) -> None:
+    def _mourn(self, seat: Seat, actor: Any, lost: LostWorkerError) -> None:
         """All that was in flight notices the loss; the first to notice sees to the next worker."""
         if seat.actor is not actor or self._closed:
             return
         self.lost[str(lost)] += 1
         self._dismiss(seat)
         self._background(self._again(seat))
-        if not any(one.ready for one in self._seats):
+        if not any(other.ready for other in self._seats):
             asyncio.get_running_loop().call_later(ALONE_S, self._give_up_if_idle, time.monotonic())
 
     async def _again(self, seat: Seat) -> None:
@@ -253,7 +253,7 @@ class Pool:
                 continue
             return
         seat.abandoned = True
-        if all(one.abandoned for one in self._seats):
+        if all(other.abandoned for other in self._seats):
             self._end(
                 WorkersGoneError(
                     f"all {self.size} workers were lost, and none could be started again: {fault and fault.message}",
@@ -298,13 +298,13 @@ class Pool:
         if not self._waiting and (seat := self._roomiest()) is not None:
             seat.flying += 1
             return seat
-        turn: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        waiter: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._leave(turn.result())
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._leave(waiter.result())
             raise
 
     def _leave(self, seat: Seat) -> None:
@@ -340,7 +340,9 @@ class Pool:
             if self._kept is None or not self._kept.ready:
                 if self._kept is not None:
                     self._kept.reserved = False
-                self._kept = min((one for one in self._seats if one.ready), key=lambda one: one.flying, default=None)
+                self._kept = min(
+                    (seat for seat in self._seats if seat.ready), key=lambda seat: seat.flying, default=None
+                )
             if self._kept is not None:
                 self._kept.reserved = True
                 if self._kept.flying == 0:
@@ -351,10 +353,10 @@ class Pool:
 
     def _changed(self) -> None:
         while self._waiting and (seat := self._roomiest()) is not None:
-            turn = self._waiting.popleft()
-            if not turn.done():
+            waiter = self._waiting.popleft()
+            if not waiter.done():
                 seat.flying += 1
-                turn.set_result(seat)
+                waiter.set_result(seat)
         watching, self._watching = self._watching, []
         for watch in watching:
             if not watch.done():
@@ -389,9 +391,9 @@ class Pool:
         self._over = self._over or error
         self._ended.set()
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_exception(self._over)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(self._over)
         self._changed()
 
     def _background(self, work: Any) -> None:
@@ -415,7 +417,7 @@ async def _call(remote: Callable[[], Any]) -> Any:
         raise WorkerLostError(f"the worker failed: {_last_line(error)}") from error
     except exceptions.RayError as error:
         unreachable = isinstance(error, exceptions.ActorUnavailableError)
-        raise Lost(UNREACHED if unreachable else _why(error)) from error
+        raise LostWorkerError(UNREACHED if unreachable else _why(error)) from error
 
 
 UNREACHED = "it does not answer any more"
@@ -428,7 +430,7 @@ def _why(error: BaseException) -> str:
     """Why a worker is gone, by what Ray says. Ray does not see by which signal a process ended, and guesses aloud."""
     from ray import exceptions
 
-    said = str(error)
+    message = str(error)
     if isinstance(error, exceptions.OutOfMemoryError):
         return "out of memory"
     for words, meaning in (
@@ -441,7 +443,7 @@ def _why(error: BaseException) -> str:
         ("node", "its host is gone"),
         ("process", UNEXPECTED_END),
     ):
-        if words in said:
+        if words in message:
             return meaning
     return one_paragraph(error)
 

@@ -28,7 +28,7 @@ WHOLE = (BytesBlob, Base64Blob, UrlBlob, Unreadable, Frame)
 OPEN_ARCHIVES = 16
 
 
-class Place(Struct, frozen=True):
+class FilePlace(Struct, frozen=True):
     """A file, or a member of an archive, with what tells it from another file of the same name."""
 
     path: str
@@ -40,10 +40,10 @@ class Place(Struct, frozen=True):
     def here(self) -> bool:
         """Whether this process sees that very file."""
         try:
-            found = Path(self.path).stat()
+            status = Path(self.path).stat()
         except OSError:
             return False
-        return (found.st_size, found.st_mtime_ns) == (self.size, self.changed_ns)
+        return (status.st_size, status.st_mtime_ns) == (self.size, self.changed_ns)
 
     def blob(self) -> Blob:
         if self.member is None:
@@ -71,22 +71,22 @@ def packed_prompt(prompt: Prompt, by_value: bool) -> Prompt:
     return _changed(prompt, lambda blob: packed(blob, by_value))
 
 
-def unpacked(found: Any) -> Blob | None:
+def unpacked(packed: Any) -> Blob | None:
     """The blob of what `packed` made; None where it is a file that this process does not see."""
-    if isinstance(found, _Drawing):
-        return cast(Drawn, pickle.loads(found.data))  # noqa: S301 - whoever may hand a worker this may run code in it
-    if not isinstance(found, Place):
-        return cast(Blob, found)
-    return found.blob() if found.here() else None
+    if isinstance(packed, _Drawing):
+        return cast(Drawn, pickle.loads(packed.data))  # noqa: S301 - whoever may hand a worker this may run code in it
+    if not isinstance(packed, FilePlace):
+        return cast(Blob, packed)
+    return packed.blob() if packed.here() else None
 
 
 def unpacked_prompt(prompt: Prompt) -> Prompt | None:
     """The prompt of what `packed_prompt` made; None where one of its files is not seen here."""
     unseen = False
 
-    def change(found: Any) -> Any:
+    def change(packed: Any) -> Any:
         nonlocal unseen
-        blob = unpacked(found)
+        blob = unpacked(packed)
         unseen = unseen or blob is None
         return blob
 
@@ -108,7 +108,7 @@ def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
     return structs.replace(prompt, parts=tuple(parts))
 
 
-def _place(blob: Blob) -> Place | None:
+def _place(blob: Blob) -> FilePlace | None:
     """Where a blob lies; None where it is no file, or one that is not there."""
     located = getattr(blob, "located", None)
     if located is not None:  # a picture of a benchmark, looked for when it is asked for
@@ -123,10 +123,10 @@ def _place(blob: Blob) -> Place | None:
     else:
         return None
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return Place(str(path.absolute()), found.st_size, found.st_mtime_ns, member, limits)
+    return FilePlace(str(path.absolute()), status.st_size, status.st_mtime_ns, member, limits)
 
 
 @lru_cache(maxsize=OPEN_ARCHIVES)
@@ -144,8 +144,8 @@ class _Drawing(Struct, frozen=True):
 class _WithoutFiles(pickle.Pickler):
     """Refuses what reads files: over there they may be others."""
 
-    def persistent_id(self, given: Any) -> None:
-        if isinstance(given, PurePath | FolderTree | ZipTree | TarTree):
+    def persistent_id(self, value: Any) -> None:
+        if isinstance(value, PurePath | FolderTree | ZipTree | TarTree):
             raise pickle.PicklingError("it reads a file")
 
 

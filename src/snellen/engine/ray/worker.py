@@ -26,7 +26,7 @@ class Hosted(Protocol):
         """Make it ready, and say what it is."""
         ...
 
-    async def ask(self, asked: Any) -> Any:
+    async def ask(self, request: Any) -> Any:
         """One answer; `UNSEEN` where a file that is asked about is not seen here."""
         ...
 
@@ -35,7 +35,7 @@ class Hosted(Protocol):
         ...
 
 
-class Fault(Struct, frozen=True):
+class WorkerFault(Struct, frozen=True):
     """An error on its way."""
 
     kind: str
@@ -47,8 +47,8 @@ class Fault(Struct, frozen=True):
 
     def error(self) -> SnellenError:
         """The error again, of the class that it had."""
-        found = getattr(errors, self.kind, None)
-        kind = found if isinstance(found, type) and issubclass(found, SnellenError) else ModelError
+        candidate = getattr(errors, self.kind, None)
+        kind = candidate if isinstance(candidate, type) and issubclass(candidate, SnellenError) else ModelError
         error = kind(self.message, self.hint)
         if isinstance(error, ModelError):
             error.retry_after_s, error.trace = self.retry_after_s, self.trace
@@ -56,11 +56,11 @@ class Fault(Struct, frozen=True):
         return error
 
 
-class Said(Struct, frozen=True):
+class WorkerReply(Struct, frozen=True):
     """An answer, or why there is none."""
 
     value: Any = None
-    fault: Fault | None = None
+    fault: WorkerFault | None = None
 
 
 class Hello(Struct, frozen=True):
@@ -73,26 +73,26 @@ class Hello(Struct, frozen=True):
     versions: Mapping[str, str]
 
 
-def fault(error: Exception, otherwise: type[SnellenError]) -> Fault:
+def fault(error: Exception, otherwise: type[SnellenError]) -> WorkerFault:
     """An error as it travels; one that is not of Snellen becomes `otherwise`."""
     if not isinstance(error, SnellenError):
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        return Fault(otherwise.__name__, f"{type(error).__name__}: {first}")
-    kind = next(one.__name__ for one in type(error).__mro__ if getattr(errors, one.__name__, None) is one)
+        return WorkerFault(otherwise.__name__, f"{type(error).__name__}: {first}")
+    kind = next(base.__name__ for base in type(error).__mro__ if getattr(errors, base.__name__, None) is base)
     if not isinstance(error, ModelError):
-        return Fault(kind, error.message, error.hint)
-    return Fault(kind, error.message, error.hint, error.retry_after_s, error.trace, error.unavailable)
+        return WorkerFault(kind, error.message, error.hint)
+    return WorkerFault(kind, error.message, error.hint, error.retry_after_s, error.trace, error.unavailable)
 
 
 def versions() -> dict[str, str]:
     """What answers can depend on, of the packages that are installed."""
-    found = {"snellen": __version__, "python": platform.python_version()}
+    by_package = {"snellen": __version__, "python": platform.python_version()}
     for name in ("torch", "transformers", "timm", "open_clip_torch"):
         try:
-            found[name] = metadata.version(name)
+            by_package[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return by_package
 
 
 class Worker:
@@ -109,7 +109,7 @@ class Worker:
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Hello(node, platform.node(), os.getpid(), cpus, versions())
 
-    async def load(self, threads: int) -> Said:
+    async def load(self, threads: int) -> WorkerReply:
         """Build it. `threads` is this worker's part of the processors of its host."""
         try:
             import torch
@@ -119,17 +119,17 @@ class Worker:
             pass
         try:
             self._hosted = self._build()
-            return Said(await self._hosted.load())
+            return WorkerReply(await self._hosted.load())
         except Exception as error:  # noqa: BLE001 - said to the user by the process that asked
-            return Said(fault=fault(error, PreflightError))
+            return WorkerReply(fault=fault(error, PreflightError))
 
-    async def ask(self, asked: Any) -> Said:
+    async def ask(self, request: Any) -> WorkerReply:
         if self._hosted is None:
-            return Said(fault=Fault("ModelError", "the worker was asked before it had loaded"))
+            return WorkerReply(fault=WorkerFault("ModelError", "the worker was asked before it had loaded"))
         try:
-            return Said(await self._hosted.ask(asked))
+            return WorkerReply(await self._hosted.ask(request))
         except Exception as error:  # noqa: BLE001 - recorded by the process that asked
-            return Said(fault=fault(error, ModelError))
+            return WorkerReply(fault=fault(error, ModelError))
 
     async def end(self) -> None:
         """End this process at once. Whoever asked sees it lost."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from snellen.engine.fingerprint import differences
 from snellen.engine.ray.cluster import Cluster
-from snellen.engine.ray.pool import Pool
+from snellen.engine.ray.pool import WorkerPool
 from snellen.engine.ray.transfer import packed, unpacked
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import DataError, PreflightError, UsageError
@@ -64,14 +64,14 @@ class Scattered:
         self._opening = partial(open_encoder, location, outputs, device=device, compute=compute, revision=revision)
         self._cluster = Cluster(ray, nproc, gpus=device != "cpu")
         self._runner = asyncio.Runner()
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._loaded: Mapping[str, Any] = {}
 
     def __enter__(self) -> Scattered:
         """Start or find Ray, and load the encoder in every worker. Raises PreflightError, UsageError."""
         try:
             self._cluster.__enter__()
-            self._pool = Pool(self._cluster, partial(HostedEncoder, self._opening), AHEAD, self._same)
+            self._pool = WorkerPool(self._cluster, partial(HostedEncoder, self._opening), AHEAD, self._same)
             self._runner.run(self._pool.start())
         except BaseException:
             self.__exit__()

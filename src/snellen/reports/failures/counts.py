@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snellen.reports.views import LabelsView
-from snellen.runs.failures.labels import NAME, Labelled, agreements, counts, is_current, saved, whose_decisions
+from snellen.runs.failures.labels import NAME, LabelledAnswer, agreements, counts, is_current, saved, whose_decisions
 from snellen.runs.failures.rules import UNKNOWN
 from snellen.runs.run import Run
 from snellen.scoring.statistics.agreement import Agreement
 
 
-def view(labelled: Sequence[Labelled], notes: Sequence[str] = ()) -> LabelsView:
+def view(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) -> LabelsView:
     """The labels of one run, counted."""
     lines = [agreement_line(one) for one in agreements(labelled)]
     added = sum(one.rule == UNKNOWN and one.judge not in (None, UNKNOWN) for one in labelled)

@@ -33,8 +33,8 @@ from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Key
-from snellen.runs.failures.judge import Labels, reasons
-from snellen.runs.failures.labels import Labelled, verdict_of
+from snellen.runs.failures.judge import JudgeLabels, reasons
+from snellen.runs.failures.labels import LabelledAnswer, verdict_of
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge.verdicts import find_verdicts
 from snellen.runs.run import Run
@@ -61,9 +61,9 @@ class Told(Struct, frozen=True):
     """
 
     run: Run
-    labelled: Sequence[Labelled]
+    labelled: Sequence[LabelledAnswer]
     view: LabelsView
-    judge: Labels | None = None
+    judge: JudgeLabels | None = None
     away: str = ""
 
 

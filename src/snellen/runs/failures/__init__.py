@@ -3,16 +3,25 @@
 A label says whose it is (`rule`, `judge`, `person`). What nobody can tell stays `unknown`; nothing is guessed.
 """
 
-from snellen.runs.failures.labels import Labelled, agreements, counts, label_run, labelled, save, saved, whose_decisions
-from snellen.runs.failures.review import Decision, meet_run, read_review, read_reviews
-from snellen.runs.failures.rules import UNKNOWN, Rule, Table, labels, proposed, signals, table
+from snellen.runs.failures.labels import (
+    LabelledAnswer,
+    agreements,
+    counts,
+    label_run,
+    labelled,
+    save,
+    saved,
+    whose_decisions,
+)
+from snellen.runs.failures.review import ReviewDecision, meet_run, read_review, read_reviews
+from snellen.runs.failures.rules import UNKNOWN, FailureRule, RuleTable, labels, proposed, signals, table
 
 __all__ = [
     "UNKNOWN",
-    "Decision",
-    "Labelled",
-    "Rule",
-    "Table",
+    "FailureRule",
+    "LabelledAnswer",
+    "ReviewDecision",
+    "RuleTable",
     "agreements",
     "counts",
     "label_run",

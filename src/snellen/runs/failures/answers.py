@@ -90,7 +90,7 @@ def places(folder: Path) -> dict[Key, Place]:
 
     A line that is no trace is passed over, with a warning that names it.
     """
-    found = {}
+    positions = {}
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("rb") as file:
             at = 0
@@ -101,9 +101,9 @@ def places(folder: Path) -> dict[Key, Place]:
                     if line.endswith(b"\n"):  # else the last line of a run that is writing
                         log.warning("%s, line %s: not a trace: %s", path, number, error)
                 else:
-                    found[head.sample_id, head.repeat] = (path, at)
+                    positions[head.sample_id, head.repeat] = (path, at)
                 at += len(line)
-    return found
+    return positions
 
 
 def read_steps(place: Place | None) -> list[Step] | None:

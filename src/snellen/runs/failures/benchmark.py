@@ -27,7 +27,7 @@ from snellen.redaction.gold import WITHHELD, strike
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Answered
 from snellen.runs.judge import verdicts
-from snellen.runs.judge.benchmark import Question, load_rubric, question_of
+from snellen.runs.judge.benchmark import JudgeQuestion, load_rubric, question_of
 from snellen.runs.trust import benchmark_of
 from snellen.scoring import statistics
 from snellen.scoring.rubric import Rubric, Schema, fill, gold_forms, parse_rubric, places, score_verdict, shortened
@@ -78,19 +78,19 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     meta = located(folder, folder.meta())
     if meta.spec.benchmark in JUDGE_RUNS:
         raise JudgeError(f"{folder.path} is a judge's run", "Give the run that it is about.")
-    asked = source or benchmark_of(folder, meta, trust=trust)
+    subject = source or benchmark_of(folder, meta, trust=trust)
     rubric = rubric_of(data.options.get("rubric", ""))
 
     def samples(settings: Data) -> Iterator[Sample]:
-        judged = None if asked.rubric is None else verdicts.find_verdicts(folder)
-        said = None if judged is None else verdicts.read(judged, folder)
-        for one in answers.answers(folder, asked, meta.spec, said):
-            if one.failed:
-                yield question(one, rubric, settings, asked)
+        judged = None if subject.rubric is None else verdicts.find_verdicts(folder)
+        replies = None if judged is None else verdicts.read(judged, folder)
+        for answer in answers.answers(folder, subject, meta.spec, replies):
+            if answer.failed:
+                yield question(answer, rubric, settings, subject)
 
     def score(sample: Sample, reply: str) -> Score:
-        found = question_of(sample.prompt)
-        return score_verdict(reply, Schema() if found is None else found.verdict)
+        judge_question = question_of(sample.prompt)
+        return score_verdict(reply, Schema() if judge_question is None else judge_question.verdict)
 
     return Benchmark(
         name=LABELLED,
@@ -102,23 +102,23 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
         size=lambda settings: sum(1 for _ in samples(settings)),
         digest=lambda _: f"{digest(folder.results)} rubric {rubric.digest}",
         options={"rubric": "file of the rubric"},
-        restricted=asked.restricted,
-        about={"description": f"why answers of {folder.path} were not correct", "benchmark": asked.name},
+        restricted=subject.restricted,
+        about={"description": f"why answers of {folder.path} were not correct", "benchmark": subject.name},
     )
 
 
-def question(one: Answered, rubric: Rubric, data: Data, asked: Benchmark) -> Sample:
+def question(answer: Answered, rubric: Rubric, data: Data, subject: Benchmark) -> Sample:
     """The question to the judge about one answer that is not correct."""
-    sample, record = one.sample, one.record
-    shown = sample
-    if asked.judged_text is not None and record.response is not None:
-        narrowed = asked.judged_text(sample, record.response.text)
+    sample, record = answer.sample, answer.record
+    shown_sample = sample
+    if subject.judged_text is not None and record.response is not None:
+        narrowed = subject.judged_text(sample, record.response.text)
         if narrowed is not None:
-            shown = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
-    values = places(rubric, shown, account(one), data.seed)
+            shown_sample = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
+    values = places(rubric, shown_sample, account(answer), data.seed)
     text = fill(rubric.template, values)
-    part = Question(text, verdict=rubric.verdict, shape=rubric.shape)
-    if asked.restricted:
+    part = JudgeQuestion(text, verdict=rubric.verdict, shape=rubric.shape)
+    if subject.restricted:
         forms = gold_forms(sample)
         written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
         part = structs.replace(part, text=written, opened=text, forms=forms)
@@ -128,18 +128,18 @@ def question(one: Answered, rubric: Rubric, data: Data, asked: Benchmark) -> Sam
     return Sample(record_name(sample.id, record.repeat), Prompt((part,), system, limit), None, "open", group=group)
 
 
-def account(one: Answered) -> str:
+def account(answer: Answered) -> str:
     """An answer and how it came about, in at most about 50,000 characters; a rubric's place takes 20,000 of them."""
-    record, steps = one.record, one.steps()
-    if one.answer is not None:
-        lines = [f"Answer: {shortened(one.answer, ANSWERED)}"]
+    record, steps = answer.record, answer.steps()
+    if answer.answer is not None:
+        lines = [f"Answer: {shortened(answer.answer, ANSWERED)}"]
     elif record.response is not None:
         lines = [f"No answer could be read from this reply: {shortened(record.response.text, ANSWERED)}"]
     else:
         why = f", {record.error.kind}: {shortened(record.error.message, CALLED)}" if record.error is not None else ""
         lines = [f"No answer ({record.status}{why})"]
-    found = one.score.detail.get("judge_verdict", one.score.verdict)
-    lines.append(f"Said of it: {found}")
+    verdict = answer.score.detail.get("judge_verdict", answer.score.verdict)
+    lines.append(f"Said of it: {verdict}")
     if record.response is not None and record.response.finish_reason == trace.IMAGE_NEVER_SEEN:
         lines.append("It answered without a look at the picture.")
     if steps is None:
@@ -151,31 +151,31 @@ def account(one: Answered) -> str:
 
 def _told(steps: Sequence[Step]) -> Iterator[str]:
     """The first and the last steps, one paragraph each; the question itself is left out."""
-    kept = [one for one in steps if one.role != "user"]
-    for number, one in enumerate(kept, 1):
-        left = len(kept) - LAST_STEPS
-        if FIRST_STEPS < number <= left:
-            if number == left:
-                yield f"[… {left - FIRST_STEPS:,} steps left out …]"
+    replies = [step for step in steps if step.role != "user"]
+    for number, step in enumerate(replies, 1):
+        omitted_until = len(replies) - LAST_STEPS
+        if FIRST_STEPS < number <= omitted_until:
+            if number == omitted_until:
+                yield f"[… {omitted_until - FIRST_STEPS:,} steps left out …]"
             continue
-        saw = f" [{len(one.images)} picture(s) shown]" if one.images else ""
-        if one.role == "assistant":
-            yield f"{number}. model: {shortened(one.text, SAID)}{saw}"
+        saw = f" [{len(step.images)} picture(s) shown]" if step.images else ""
+        if step.role == "assistant":
+            yield f"{number}. model: {shortened(step.text, SAID)}{saw}"
         else:
-            called = shortened(msgspec.json.encode(one.arguments).decode(), CALLED)
-            ended = " failed" if one.error else ""
-            yield f"{number}. {shortened(one.tool, 100)} {called}{ended} -> {shortened(one.result, GIVEN)}{saw}"
+            called = shortened(msgspec.json.encode(step.arguments).decode(), CALLED)
+            ended = " failed" if step.error else ""
+            yield f"{number}. {shortened(step.tool, 100)} {called}{ended} -> {shortened(step.result, GIVEN)}{saw}"
 
 
 def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     """The share of each label of all answers that the judge was asked about, and of those that got none."""
-    held = scores.meta.get("judge_verdict")
-    codes = np.full(len(scores), -1) if held is None else held.codes
+    column = scores.meta.get("judge_verdict")
+    codes = np.full(len(scores), -1) if column is None else column.codes
 
     def share(name: str, hits: NDArray[np.bool_]) -> Metric:
         rows = replace(scores, verdict=np.zeros_like(scores.verdict), group=scores.question)
         return statistics.mean(name, replace(rows, value=hits.astype(np.float64)))
 
-    names = () if held is None else held.names
-    found = [share(label, codes == names.index(label) if label in names else codes < -1) for label in schema.labels]
-    return [*found, share("without_label", codes < 0)]
+    names = () if column is None else column.names
+    shares = [share(label, codes == names.index(label) if label in names else codes < -1) for label in schema.labels]
+    return [*shares, share("without_label", codes < 0)]

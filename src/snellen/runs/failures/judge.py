@@ -20,7 +20,7 @@ from snellen.runs.failures import benchmark
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
-from snellen.runs.judge.benchmark import Asking
+from snellen.runs.judge.benchmark import JudgeModel
 from snellen.runs.run import Run
 from snellen.scoring.json_answer import objects
 from snellen.scoring.rubric import Schema, read_verdict
@@ -60,7 +60,7 @@ def label_failures(
             was asked.
         SnellenError: see snellen.errors; labels that were given are on disk.
     """
-    data, asked = _asked(run, rubric, seed)
+    data, labelling = _asked(run, rubric, seed)
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--judge")
     folder = RunFolder(out if out is not None else derived_folder(run.path, LABELLED))
@@ -76,7 +76,7 @@ def label_failures(
         max_tokens_total=max_tokens_total,
     )
     try:
-        return perform(spec, folder, benchmark=asked, model=Asking(judging, folder.path), display=display)
+        return perform(spec, folder, benchmark=labelling, model=JudgeModel(judging, folder.path), display=display)
     except FingerprintError as error:  # its own way out, --out, is none here: labels are looked for beside the run
         error.hint = f"Move {folder.path} away, or remove it; the same command then asks about all answers anew."
         raise
@@ -97,15 +97,15 @@ def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
     if strange:
         raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
     data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
-    asked = benchmark.benchmark(data, run.benchmark)
-    if next(asked.samples(data), None) is None:
+    labelling = benchmark.benchmark(data, run.benchmark)
+    if next(labelling.samples(data), None) is None:
         raise JudgeError(
             f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
         )
-    return data, asked
+    return data, labelling
 
 
-class Labels(Struct, frozen=True):
+class JudgeLabels(Struct, frozen=True):
     """A judge's labels by `record_name`: `by` is the judge, `unread` how many replies hold no label."""
 
     by: str
@@ -114,21 +114,21 @@ class Labels(Struct, frozen=True):
     unread: int
 
 
-def labels_of(run: Run, folder: str | Path | None = None) -> Labels | None:
+def labels_of(run: Run, folder: str | Path | None = None) -> JudgeLabels | None:
     """What a judge has said in <run>_failures, or in `folder`; None where there is no such run."""
-    held = derived_run(run.folder, LABELLED) if folder is None else RunFolder(folder)
-    if held is None:
+    folder_of_labels = derived_run(run.folder, LABELLED) if folder is None else RunFolder(folder)
+    if folder_of_labels is None:
         return None
     schema = Schema(field=benchmark.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
-    found, unread = {}, 0
-    said = verdicts.read(held, run.folder)
-    for name, text in said.items():
+    by_name, unread = {}, 0
+    replies = verdicts.read(folder_of_labels, run.folder)
+    for name, text in replies.items():
         try:
-            found[name] = str(read_verdict(text, schema).found)
+            by_name[name] = str(read_verdict(text, schema).found)
         except ValueError:
             unread += 1
-    by = said.model if is_own(held.meta()) else f"{said.model} ({held.path}, {NOT_OWN})"
-    return Labels(by, found, reasons(held.path), unread)
+    by = replies.model if is_own(folder_of_labels.meta()) else f"{replies.model} ({folder_of_labels.path}, {NOT_OWN})"
+    return JudgeLabels(by, by_name, reasons(folder_of_labels.path), unread)
 
 
 class _Raw(Struct):
@@ -138,10 +138,12 @@ class _Raw(Struct):
 
 def reasons(folder: Path) -> dict[str, str]:
     """Why a judge said what it said, by `record_name`, from its raw outputs, which hold no gold."""
-    found = {}
+    texts = {}
     for path in sorted((folder / "raw_judge_outputs").glob("*.jsonl")):
         for line in journal.intact(path, _Raw):
-            told = next((one["reason"] for one in objects(line.text) if isinstance(one.get("reason"), str)), None)
-            if told is not None:
-                found[line.sample_id] = told[:2_000]
-    return found
+            reason = next(
+                (verdict["reason"] for verdict in objects(line.text) if isinstance(verdict.get("reason"), str)), None
+            )
+            if reason is not None:
+                texts[line.sample_id] = reason[:2_000]
+    return texts

@@ -19,7 +19,7 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.redaction.gold import strike
 from snellen.runs.failures import answers as failed
 from snellen.runs.failures.answers import Answered, Key
-from snellen.runs.failures.review import LONGEST, Decision, disputed
+from snellen.runs.failures.review import LONGEST, ReviewDecision, disputed
 from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.runs.run import Run
 from snellen.scoring.rubric import gold_forms
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 RULE_AND_JUDGE, PEOPLE = "rule and judge differ", "people differ"
 
 
-class Labelled(Struct, frozen=True):
+class LabelledAnswer(Struct, frozen=True):
     """One answer that was not correct: its label and whose that is.
 
     Attributes:
@@ -59,37 +59,37 @@ class Labelled(Struct, frozen=True):
 
 
 def settle(
-    which: Key,
-    found: frozenset[str] | tuple[str, ...],
+    key: Key,
+    signals: frozenset[str] | tuple[str, ...],
     rule: str,
     judge: str | None,
-    said: Sequence[Decision] = (),
+    decisions: Sequence[ReviewDecision] = (),
     verdict: str = "wrong",
-) -> Labelled:
+) -> LabelledAnswer:
     """One answer's label: people over rule, the rule over the judge, whose label counts where no rule holds."""
     source: Source = "none"
     label = UNKNOWN
-    if said:
-        label, source = said[-1].label, "person"
+    if decisions:
+        label, source = decisions[-1].label, "person"
     elif rule != UNKNOWN:
         label, source = rule, "rule"
     elif judge is not None and judge != UNKNOWN:
         label, source = judge, "judge"
     review = ""
-    if disputed(said):
+    if disputed(decisions):
         review = PEOPLE
-    elif not said and judge is not None and rule not in (UNKNOWN, judge):
+    elif not decisions and judge is not None and rule not in (UNKNOWN, judge):
         review = RULE_AND_JUDGE
-    people = {one.by: one.label for one in said}
-    why = {one.by: one.note for one in said if one.note}
-    return Labelled(*which, label, source, tuple(sorted(found)), rule, judge, people, why, verdict, review)
+    people = {decision.by: decision.label for decision in decisions}
+    why = {decision.by: decision.note for decision in decisions if decision.note}
+    return LabelledAnswer(*key, label, source, tuple(sorted(signals)), rule, judge, people, why, verdict, review)
 
 
 def label_run(
     run: Run,
-    review: Mapping[Key, Decision | Sequence[Decision]] | None = None,
+    review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None = None,
     judged: Mapping[str, str] | None = None,
-) -> Iterator[Labelled]:
+) -> Iterator[LabelledAnswer]:
     """Every answer of a run that was scored and is not correct, in the order of the records.
 
     Args:
@@ -97,42 +97,42 @@ def label_run(
         review: people's decisions by sample and repeat; they override rules and judge.
         judged: a judge's labels by `record_name`.
     """
-    for one in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
-        if one.failed:
-            found = label_of(one, review, judged)
-            if found.why and (
+    for answer in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
+        if answer.failed:
+            labelled = label_of(answer, review, judged)
+            if labelled.why and (
                 run.benchmark.restricted or run.meta.restricted
             ):  # what a person writes beside a decision is kept in the run
-                forms = gold_forms(one.sample)
-                found = structs.replace(found, why={by: strike(note, forms) for by, note in found.why.items()})
-            yield found
+                forms = gold_forms(answer.sample)
+                labelled = structs.replace(labelled, why={by: strike(note, forms) for by, note in labelled.why.items()})
+            yield labelled
 
 
 def label_of(
-    one: Answered,
-    review: Mapping[Key, Decision | Sequence[Decision]] | None = None,
+    answer: Answered,
+    review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None = None,
     judged: Mapping[str, str] | None = None,
-) -> Labelled:
+) -> LabelledAnswer:
     """The label of one answer that is not correct."""
-    which = (one.sample.id, one.record.repeat)
-    held = signals(one.sample, one.record, one.score, one.steps(), one.answer)
-    judge = None if judged is None else judged.get(record_name(one.sample.id, one.record.repeat))
-    return settle(which, held, proposed(held), judge, _said(review, which), verdict_of(one))
+    key = (answer.sample.id, answer.record.repeat)
+    held_signals = signals(answer.sample, answer.record, answer.score, answer.steps(), answer.answer)
+    judge = None if judged is None else judged.get(record_name(answer.sample.id, answer.record.repeat))
+    return settle(key, held_signals, proposed(held_signals), judge, _said(review, key), verdict_of(answer))
 
 
-def verdict_of(one: Answered) -> str:
+def verdict_of(answer: Answered) -> str:
     """The judge's class where the score has one, else the verdict."""
-    return str(one.score.detail.get("judge_verdict", one.score.verdict))
+    return str(answer.score.detail.get("judge_verdict", answer.score.verdict))
 
 
-def _said(review: Mapping[Key, Decision | Sequence[Decision]] | None, which: Key) -> Sequence[Decision]:
-    said = () if review is None else review.get(which, ())
-    return (said,) if isinstance(said, Decision) else said
+def _said(review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None, key: Key) -> Sequence[ReviewDecision]:
+    decisions = () if review is None else review.get(key, ())
+    return (decisions,) if isinstance(decisions, ReviewDecision) else decisions
 
 
-def save(run: Run, labelled: Sequence[Labelled]) -> bool:
+def save(run: Run, labelled: Sequence[LabelledAnswer]) -> bool:
     """Write failures.jsonl into the run's folder; False where that cannot be written."""
-    content = b"".join(msgspec.json.encode(one) + b"\n" for one in labelled)
+    content = b"".join(msgspec.json.encode(row) + b"\n" for row in labelled)
     try:
         run.folder.write(run.path / NAME, content)
     except RunError:  # a run on a disk that is read-only can be labelled too
@@ -140,7 +140,7 @@ def save(run: Run, labelled: Sequence[Labelled]) -> bool:
     return True
 
 
-def saved(run: Run) -> list[Labelled] | None:
+def saved(run: Run) -> list[LabelledAnswer] | None:
     """Return the lines of failures.jsonl; None if there is no such file.
 
     Damaged lines are left out with a warning, and so are lines that no version of Snellen writes: with a label outside of
@@ -149,8 +149,8 @@ def saved(run: Run) -> list[Labelled] | None:
     path = run.path / NAME
     if not path.exists():
         return None
-    lines = list(journal.intact(path, Labelled))
-    known = [one for one in lines if _is_possible(one)]
+    lines = list(journal.intact(path, LabelledAnswer))
+    known = [row for row in lines if _is_possible(row)]
     if len(known) < len(lines):
         log.warning(
             "%s: %s lines have an unknown label or too long a name; they do not count. Labels: %s.",
@@ -161,15 +161,15 @@ def saved(run: Run) -> list[Labelled] | None:
     return known
 
 
-def _is_possible(one: Labelled) -> bool:
-    given = {one.label, one.rule, *one.people.values(), *(() if one.judge is None else (one.judge,))}
-    short = all(len(by) <= LONGEST["by"] for by in one.people)
-    short = short and all(len(note) <= LONGEST["note"] for note in one.why.values())
-    return short and given <= {*labels(), UNKNOWN}
+def _is_possible(row: LabelledAnswer) -> bool:
+    used = {row.label, row.rule, *row.people.values(), *(() if row.judge is None else (row.judge,))}
+    short = all(len(by) <= LONGEST["by"] for by in row.people)
+    short = short and all(len(note) <= LONGEST["note"] for note in row.why.values())
+    return short and used <= {*labels(), UNKNOWN}
 
 
 def whose_decisions(
-    run: Run, labelled: Sequence[Labelled], review: Mapping[Key, Sequence[Decision]] | None = None
+    run: Run, labelled: Sequence[LabelledAnswer], review: Mapping[Key, Sequence[ReviewDecision]] | None = None
 ) -> str:
     """Say how many answers have people's decisions that came with somebody else's folder; empty if none has.
 
@@ -180,8 +180,8 @@ def whose_decisions(
     """
     if is_own(run.meta):
         return ""
-    own = {key: {one.by for one in decisions} for key, decisions in (review or {}).items()}
-    count = sum(not one.people.keys() <= own.get((one.sample_id, one.repeat), set()) for one in labelled)
+    own = {key: {row.by for row in decisions} for key, decisions in (review or {}).items()}
+    count = sum(not row.people.keys() <= own.get((row.sample_id, row.repeat), set()) for row in labelled)
     answers = f"{count:,} answers have" if count > 1 else "1 answer has"
     return f"{answers} decisions of people from {run.path}, {NOT_OWN}." if count else ""
 
@@ -197,8 +197,8 @@ def is_current(run: Run) -> bool:
 
 
 def labelled(
-    run: Run, review: Mapping[Key, Sequence[Decision]] | None = None, judged: Mapping[str, str] | None = None
-) -> tuple[list[Labelled], str]:
+    run: Run, review: Mapping[Key, Sequence[ReviewDecision]] | None = None, judged: Mapping[str, str] | None = None
+) -> tuple[list[LabelledAnswer], str]:
     """The labels of a run; where its data cannot be read any more, those of failures.jsonl with what was said since.
 
     What people decided before, as failures.jsonl has it, still counts where the same person has not decided anew.
@@ -214,56 +214,58 @@ def labelled(
         raise UsageError(
             f"{run.path} is a judge's run, in which no answer is right or wrong", "Give the run it is about."
         )
-    kept = saved(run)
-    decided = with_earlier(kept or (), review or {})
+    rows = saved(run)
+    decided = with_earlier(rows or (), review or {})
     try:
         return list(label_run(run, decided, judged)), ""
     except (DataError, UsageError) as error:
-        if kept is None:
+        if rows is None:
             raise
-        found = []
-        for one in kept:
-            which = (one.sample_id, one.repeat)
-            name = record_name(one.sample_id, one.repeat)
-            judge = one.judge if judged is None else judged.get(name, one.judge)
-            found.append(settle(which, one.signals, one.rule, judge, decided.get(which, ()), one.verdict))
-        return found, f"The data cannot be read ({error.message}); the labels are those of {NAME}."
+        settled = []
+        for row in rows:
+            key = (row.sample_id, row.repeat)
+            name = record_name(row.sample_id, row.repeat)
+            judge = row.judge if judged is None else judged.get(name, row.judge)
+            settled.append(settle(key, row.signals, row.rule, judge, decided.get(key, ()), row.verdict))
+        return settled, f"The data cannot be read ({error.message}); the labels are those of {NAME}."
 
 
-def with_earlier(kept: Sequence[Labelled], review: Mapping[Key, Sequence[Decision]]) -> dict[Key, tuple[Decision, ...]]:
+def with_earlier(
+    rows: Sequence[LabelledAnswer], review: Mapping[Key, Sequence[ReviewDecision]]
+) -> dict[Key, tuple[ReviewDecision, ...]]:
     """The decisions of a review behind those that were taken before; of one person the newer ones alone."""
-    found = {key: tuple(said) for key, said in review.items()}
-    for one in kept:
-        which = (one.sample_id, one.repeat)
-        newer = found.get(which, ())
+    decided = {key: tuple(decisions) for key, decisions in review.items()}
+    for row in rows:
+        answer = (row.sample_id, row.repeat)
+        newer = decided.get(answer, ())
         again = {later.by for later in newer}
         earlier = [
-            Decision(one.sample_id, label, one.repeat, by, one.why.get(by, ""))
-            for by, label in one.people.items()
+            ReviewDecision(row.sample_id, label, row.repeat, by, row.why.get(by, ""))
+            for by, label in row.people.items()
             if by not in again
         ]
         if earlier:
-            found[which] = (*earlier, *newer)
-    return found
+            decided[answer] = (*earlier, *newer)
+    return decided
 
 
-def counts(labelled: Sequence[Labelled]) -> dict[str, dict[str, int]]:
+def counts(labelled: Sequence[LabelledAnswer]) -> dict[str, dict[str, int]]:
     """label -> {whose: how many}, in the order of the table, `unknown` last; `judge` only where one has said anything."""
-    held = Counter((one.label, one.source) for one in labelled)
-    judged = any(one.judge is not None for one in labelled)
+    numbers = Counter((row.label, row.source) for row in labelled)
+    judged = any(row.judge is not None for row in labelled)
     sources = ("rule", *(("judge",) if judged else ()), "person", "none")
-    return {label: {source: held[label, source] for source in sources} for label in labels()}
+    return {label: {source: numbers[label, source] for source in sources} for label in labels()}
 
 
-def agreements(labelled: Sequence[Labelled]) -> list[Agreement]:
+def agreements(labelled: Sequence[LabelledAnswer]) -> list[Agreement]:
     """How far rule and judge agree where both have a label, and each two people where both have decided."""
-    both = [(one.rule, one.judge) for one in labelled if one.rule != UNKNOWN and one.judge is not None]
-    found = []
+    both = [(row.rule, row.judge) for row in labelled if row.rule != UNKNOWN and row.judge is not None]
+    results = []
     if both:
-        found.append(cohen(("rule", "judge"), [rule for rule, _ in both], [str(judge) for _, judge in both]))
-    names = sorted({name for one in labelled for name in one.people})
-    for left, right in combinations(names, 2):
-        pairs = [(one.people[left], one.people[right]) for one in labelled if {left, right} <= one.people.keys()]
+        results.append(cohen(("rule", "judge"), [rule for rule, _ in both], [str(judge) for _, judge in both]))
+    names = sorted({name for row in labelled for name in row.people})
+    for first, second in combinations(names, 2):
+        pairs = [(row.people[first], row.people[second]) for row in labelled if {first, second} <= row.people.keys()]
         if pairs:
-            found.append(cohen((left, right), [a for a, _ in pairs], [b for _, b in pairs]))
-    return found
+            results.append(cohen((first, second), [a for a, _ in pairs], [b for _, b in pairs]))
+    return results

@@ -24,7 +24,7 @@ FORM = (
 )
 
 
-class Decision(Struct, frozen=True, forbid_unknown_fields=True):
+class ReviewDecision(Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a review: what a person says of one answer; a person's last line on an answer counts.
 
     `run` is the name of the run's folder; it may be left out where a review is about one run.
@@ -38,7 +38,7 @@ class Decision(Struct, frozen=True, forbid_unknown_fields=True):
     run: str = ""
 
 
-Review = Mapping[Key, Sequence[Decision]]
+Review = Mapping[Key, Sequence[ReviewDecision]]
 """The decisions on each answer, one a person, the one that was given last at the end."""
 
 
@@ -53,26 +53,28 @@ def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str
         DataError: a file cannot be read, a line is no decision, its label is not one of the table's, or it does not say
             which of several runs it is about.
     """
-    found: dict[str, dict[Key, dict[str, Decision]]] = {run: {} for run in runs}
+    by_run: dict[str, dict[Key, dict[str, ReviewDecision]]] = {run: {} for run in runs}
     for path in paths:
         lines, used = _lines(path), 0
-        for number, one in lines:
-            run = one.run or (runs[0] if len(runs) == 1 else "")
+        for number, decision in lines:
+            run = decision.run or (runs[0] if len(runs) == 1 else "")
             if not run:
                 hint = f'Runs: {", ".join(runs)}. Name one on each line: "run": "NAME".'
                 raise DataError(f"{path}, line {number}: it does not say which run it is about", hint)
-            if run in found:
+            if run in by_run:
                 used += 1
-                said = found[run].setdefault((one.sample_id, one.repeat), {})
-                by = one.by or path.stem
-                said.pop(by, None)
-                said[by] = structs.replace(one, by=by, note=redact(one.note))
+                decisions = by_run[run].setdefault((decision.sample_id, decision.repeat), {})
+                by = decision.by or path.stem
+                decisions.pop(by, None)
+                decisions[by] = structs.replace(decision, by=by, note=redact(decision.note))
         if lines and not used:
             raise DataError(
                 f"{path}: all its {len(lines):,} decisions are about other runs than {', '.join(runs)}",
                 "Give the folders that they name, or correct `run`.",
             )
-    return {run: {key: tuple(said.values()) for key, said in decided.items()} for run, decided in found.items()}
+    return {
+        run: {key: tuple(decisions.values()) for key, decisions in decided.items()} for run, decided in by_run.items()
+    }
 
 
 class _Answer(Struct, frozen=True, gc=False):
@@ -104,7 +106,7 @@ def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list
     data, own = run.meta.spec.data, {}
     if id_is != "id":
         own = {name: sample.id for name, sample in keyed(run.benchmark, data, id_is)}
-    matched: dict[Key, Sequence[Decision]] = {}
+    matched: dict[Key, Sequence[ReviewDecision]] = {}
     unmatched = []
     for (name, repeat), decisions in decided.items():
         key = (name if id_is == "id" else own.get(name, ""), repeat)
@@ -122,41 +124,43 @@ def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list
             f"{unmatched[0]!r}, the run's like {example!r}",
             id_hint(run.benchmark, data, id_is, names.__contains__, "Give the review of this run"),
         )
-    shown = ", ".join(repr(name) for name in unmatched[:SHOWN]) + (", ..." if len(unmatched) > SHOWN else "")
-    return matched, [f"{len(unmatched):,} of {len(decided):,} decisions belong to no answer of the run: {shown}"]
+    examples = ", ".join(repr(name) for name in unmatched[:SHOWN]) + (", ..." if len(unmatched) > SHOWN else "")
+    return matched, [f"{len(unmatched):,} of {len(decided):,} decisions belong to no answer of the run: {examples}"]
 
 
-def read_review(path: Path) -> dict[Key, Decision]:
+def read_review(path: Path) -> dict[Key, ReviewDecision]:
     """The last decision on each answer in one file, whoever took it. Raises as `read_reviews`."""
-    return {(one.sample_id, one.repeat): one for _, one in _lines(path)}
+    return {(decision.sample_id, decision.repeat): decision for _, decision in _lines(path)}
 
 
-def _lines(path: Path) -> list[tuple[int, Decision]]:
+def _lines(path: Path) -> list[tuple[int, ReviewDecision]]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"{path}: larger than {MOST_BYTES:,} bytes", "A review has one short line an answer.")
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", FORM) from error
-    known, found = labels(), []
+    known, decisions = labels(), []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            one = msgspec.json.decode(line, type=Decision)
+            decision = msgspec.json.decode(line, type=ReviewDecision)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: {error}", FORM) from error
-        if one.label not in known:
-            raise DataError(f"{path}, line {number}: no such label: {one.label!r}", f"There are: {', '.join(known)}.")
-        for name, most in LONGEST.items():
-            if len(getattr(one, name)) > most:
-                raise DataError(f"{path}, line {number}: {name} has more than {most:,} characters")
-        found.append((number, one))
-    if not found:
+        if decision.label not in known:
+            raise DataError(
+                f"{path}, line {number}: no such label: {decision.label!r}", f"There are: {', '.join(known)}."
+            )
+        for name, longest in LONGEST.items():
+            if len(getattr(decision, name)) > longest:
+                raise DataError(f"{path}, line {number}: {name} has more than {longest:,} characters")
+        decisions.append((number, decision))
+    if not decisions:
         raise DataError(f"{path} is empty; one decision a line was expected", FORM)
-    return found
+    return decisions
 
 
-def disputed(said: Sequence[Decision]) -> bool:
+def disputed(decisions: Sequence[ReviewDecision]) -> bool:
     """Whether people differ about an answer."""
-    return len({one.label for one in said}) > 1
+    return len({decision.label for decision in decisions}) > 1

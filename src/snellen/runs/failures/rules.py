@@ -19,25 +19,25 @@ from snellen.types import Record, Sample, Score
 UNKNOWN = "unknown"
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class FailureRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the table: the label, where all signals hold (`not X`: where X does not)."""
 
     label: str
     signals: tuple[str, ...]
 
 
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
+class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
     """rules.toml."""
 
     labels: tuple[str, ...]
     search_tools: tuple[str, ...]
-    rule: tuple[Rule, ...]
+    rule: tuple[FailureRule, ...]
 
 
 @cache
-def table() -> Table:
+def table() -> RuleTable:
     """The rules, as they come with the package."""
-    return msgspec.convert(tomllib.loads((files("snellen.runs.failures") / "rules.toml").read_text("utf-8")), Table)
+    return msgspec.convert(tomllib.loads((files("snellen.runs.failures") / "rules.toml").read_text("utf-8")), RuleTable)
 
 
 def labels() -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def labels() -> tuple[str, ...]:
 
 
 def signals(
-    sample: Sample, record: Record, score: Score, steps: Sequence[Step] | None, said: str | None
+    sample: Sample, record: Record, score: Score, steps: Sequence[Step] | None, answer: str | None
 ) -> frozenset[str]:
     """What holds of one answer.
 
@@ -55,39 +55,39 @@ def signals(
         record: what the model said.
         score: how that was scored.
         steps: the trace; None where the model wrote none in this shape, so that nothing is known of searches.
-        said: the answer in the reply; None where there is none.
+        answer: the answer in the reply; None where there is none.
     """
-    found = set()
+    present = set()
     if record.status == "timeout":
-        found.add("timed_out")
+        present.add("timed_out")
     if record.response is not None and record.response.finish_reason == trace.IMAGE_NEVER_SEEN:
-        found.add("image_never_seen")
+        present.add("image_never_seen")
     if score.verdict == "invalid" and record.status == "ok":
-        found.add("unreadable")
-    answer = () if said is None else _words(said)
+        present.add("unreadable")
+    answer_words = () if answer is None else _words(answer)
     gold = [words for form in gold_forms(sample) if (words := _words(form))]
-    if answer:
-        found.add("answered")
-        if any(len(answer) < len(form) and _within(answer, form) for form in gold):
-            found.add("answer_is_part_of_gold")
+    if answer_words:
+        present.add("answered")
+        if any(len(answer_words) < len(form) and _within(answer_words, form) for form in gold):
+            present.add("answer_is_part_of_gold")
     if steps is None:
-        return frozenset(found)
-    found.add("traced")
+        return frozenset(present)
+    present.add("traced")
     calls = [step for step in steps if step.role == "tool"]
     if any(word in step.tool.lower() for step in calls for word in table().search_tools):
-        found.add("searched")
+        present.add("searched")
     results = [_words(step.result) for step in calls if not step.error]
-    if answer and any(_within(answer, result) for result in results):
-        found.add("answer_in_results")
+    if answer_words and any(_within(answer_words, result) for result in results):
+        present.add("answer_in_results")
     if any(_within(form, result) for result in results for form in gold):
-        found.add("gold_in_results")
-    return frozenset(found)
+        present.add("gold_in_results")
+    return frozenset(present)
 
 
-def proposed(found: frozenset[str], rules: Sequence[Rule] | None = None) -> str:
+def proposed(present: frozenset[str], rules: Sequence[FailureRule] | None = None) -> str:
     """The label of the first rule that holds, else `unknown`."""
     for rule in table().rule if rules is None else rules:
-        if all((one.removeprefix("not ") in found) != one.startswith("not ") for one in rule.signals):
+        if all((signal.removeprefix("not ") in present) != signal.startswith("not ") for signal in rule.signals):
             return rule.label
     return UNKNOWN
 
@@ -96,6 +96,6 @@ def _words(text: Any) -> tuple[str, ...]:
     return tuple("".join(c if c.isalnum() else " " for c in str(text).casefold()).split())
 
 
-def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
+def _within(part: Sequence[str], text: Sequence[str]) -> bool:
     """Whether the words stand in the other ones, side by side."""
-    return f" {' '.join(part)} " in f" {' '.join(whole)} "
+    return f" {' '.join(part)} " in f" {' '.join(text)} "

@@ -86,8 +86,10 @@ def judge(
     opened = load_run(run, benchmark=benchmark, trust=trust).moved(data, images)
     source, about = opened.folder, opened.meta
     if about.spec.benchmark in JUDGE_RUNS:
-        held = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
-        raise UsageError(f"{run} holds {held}; a judge's replies are not judged again", "Give the run they are about.")
+        content = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
+        raise UsageError(
+            f"{run} holds {content}; a judge's replies are not judged again", "Give the run they are about."
+        )
     if not source.results.exists():
         raise RunError(f"{run} holds no answers: {source.results} is not there", f"Ask them again: snellen rerun {run}")
     lost = opened.request_errors()
@@ -98,19 +100,19 @@ def judge(
         )
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--model")
-    asked = opened.benchmark
+    subject = opened.benchmark
     if rubric is None:
-        rubric = "match" if asked.rubric is None else room.OWN
-    if rule and asked.ruled_correct is None:
-        raise UsageError(f"{asked.name} has no rule that could stand before a judge", "Judge without --rule.")
+        rubric = "match" if subject.rubric is None else room.OWN
+    if rule and subject.ruled_correct is None:
+        raise UsageError(f"{subject.name} has no rule that could stand before a judge", "Judge without --rule.")
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     if rubric != room.OWN:
         require_known_places(room.load_rubric(rubric))
     about_run = Data(path=source.path, options=chosen, seed=seed)
-    judged = room.benchmark(about_run, asked)
+    judged = room.benchmark(about_run, subject)
     if rubric == room.OWN and next(judged.samples(about_run), None) is None:
         raise JudgeError(
-            f"{run} holds no reply that a rubric of {asked.name} decides",
+            f"{run} holds no reply that a rubric of {subject.name} decides",
             "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
         )
     folder = RunFolder(out if out is not None else derived_folder(source.path, JUDGED))
@@ -130,16 +132,16 @@ def judge(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    asking = room.Asking(judging, folder.path)
+    asking = room.JudgeModel(judging, folder.path)
 
     def judging_of(source: RunFolder) -> Mapping[str, Any]:
-        there = structs.replace(spec, data=structs.replace(about_run, path=source.path))
-        return identity(there, room.benchmark(there.data, asked), asking)
+        moved_spec = structs.replace(spec, data=structs.replace(about_run, path=source.path))
+        return identity(moved_spec, room.benchmark(moved_spec.data, subject), asking)
 
     go_on(folder, source, judging_of, lambda: judged.samples(about_run))
     done = perform(spec, folder, benchmark=judged, model=asking, display=display)
-    scored = Run(source, about, asked)
-    if asked.rubric is not None and not scored.summary_is_current():
+    scored = Run(source, about, subject)
+    if subject.rubric is not None and not scored.summary_is_current():
         scored.summarize("all")
     return done
 
@@ -161,7 +163,7 @@ def verdicts(run: Run) -> dict[str, Any]:
 
     metrics = run.summarize(each=each, save=False).metrics[room.PROFILE]
     # A suite begins with means over members that were not judged.
-    metric = next((one for one in metrics if one.value is not None), metrics[0])
+    metric = next((row for row in metrics if row.value is not None), metrics[0])
     spec = run.meta.spec
     return {
         "run": str(spec.data.path),
@@ -204,13 +206,13 @@ def appointed(
     Raises:
         JudgeError: no judge, one with tools, one that its provider has shut down, or no key.
     """
-    given = model if model is not None else setting(MODEL)
-    if given is None:
+    chosen = model if model is not None else setting(MODEL)
+    if chosen is None:
         raise JudgeError("no judge is named", f"Give {option} api:NAME, or set {MODEL}.")
     address = base_url or setting(BASE_URL)
-    if not isinstance(given, str):
-        return Judge(given.name, structs.replace(options, base_url=address, key_env=key_env), given)
-    name = spelled(given)
+    if not isinstance(chosen, str):
+        return Judge(chosen.name, structs.replace(options, base_url=address, key_env=key_env), chosen)
+    name = spelled(chosen)
     if name.partition(":")[0] in ("agent", "tools"):
         raise JudgeError(
             f"{name} is no judge: it would be shown the gold answers, and hand them to its tools and whoever those ask",
@@ -264,5 +266,5 @@ def require_key(model: str, key_env: str | None) -> str | None:
 
 def setting(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """A JUDGE_ variable from the environment, else from .env; None where it is not set or empty."""
-    found = environment.get(name)
-    return found or dotenv_value(name) or None
+    value = environment.get(name)
+    return value or dotenv_value(name) or None

@@ -1,7 +1,7 @@
 """A judge is a run like any other: its samples are made of records, its model is the judge.
 
 The benchmark `judged` has one sample for each record of a run, or for each that the run's benchmark has a rubric of its
-own for. `Asking` wraps the judge's model: it asks once more where the verdict cannot be read, and keeps what went out and
+own for. `JudgeModel` wraps the judge's model: it asks once more where the verdict cannot be read, and keeps what went out and
 what came back.
 """
 
@@ -59,7 +59,7 @@ RUBRIC_BYTES = 1 << 20
 RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00000.jsonl"
 
 
-class Question(Text, frozen=True, tag="question"):
+class JudgeQuestion(Text, frozen=True, tag="question"):
     """What the judge is asked, as it may be written down, and what it takes to read the verdict.
 
     Attributes:
@@ -78,9 +78,9 @@ class Question(Text, frozen=True, tag="question"):
     ruled: str = ""
 
 
-def question_of(prompt: Prompt) -> Question | None:
+def question_of(prompt: Prompt) -> JudgeQuestion | None:
     """The question to the judge in a prompt; None where there is nothing to judge."""
-    return next((part for part in prompt.parts if isinstance(part, Question)), None)
+    return next((part for part in prompt.parts if isinstance(part, JudgeQuestion)), None)
 
 
 def written_text(prompt: Prompt) -> str:
@@ -126,43 +126,51 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     """
     folder = RunFolder(data.path or Path())
     meta = located(folder, folder.meta())
-    asked = source or benchmark_of(folder, meta, trust=trust)
+    subject = source or benchmark_of(folder, meta, trust=trust)
     name = data.options.get("rubric", "match")
-    given = load_rubric(name) if name != OWN else None
-    if given is None and asked.rubric is None:
-        raise JudgeError(f"{asked.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
+    rubric_for_all = load_rubric(name) if name != OWN else None
+    if rubric_for_all is None and subject.rubric is None:
+        raise JudgeError(f"{subject.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
 
     def rubric_of(sample: Sample) -> Rubric | None:
-        return given if asked.rubric is None or given is not None else asked.rubric(sample)
+        return rubric_for_all if subject.rubric is None or rubric_for_all is not None else subject.rubric(sample)
 
     @cache
     def own() -> tuple[int, str]:
         """How many samples the benchmark has a rubric for, and the digest of those rubrics."""
-        found = [rubric.digest for sample in asked.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None]
-        kinds = sorted(set(found))
-        return len(found), kinds[0] if len(kinds) == 1 else blake2b(" ".join(kinds).encode(), digest_size=8).hexdigest()
+        digests = [
+            rubric.digest for sample in subject.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None
+        ]
+        kinds = sorted(set(digests))
+        return len(digests), kinds[0] if len(kinds) == 1 else blake2b(
+            " ".join(kinds).encode(), digest_size=8
+        ).hexdigest()
 
     def samples(settings: Data) -> Iterator[Sample]:
         records = final_records(folder.results)
-        for sample, record in scoring.match(asked, meta.spec.data, records, repeats=meta.spec.repeats):
+        for sample, record in scoring.match(subject, meta.spec.data, records, repeats=meta.spec.repeats):
             rubric = rubric_of(sample)
             if rubric is not None:
-                one = judged_sample(sample, record, rubric, settings, asked)
-                yield one if given is not None else as_asked(one, sample, record)
+                judged = judged_sample(sample, record, rubric, settings, subject)
+                yield judged if rubric_for_all is not None else as_asked(judged, sample, record)
 
     def score(sample: Sample, reply: str) -> Score:
         question = question_of(sample.prompt)
         if question is not None:
             return score_verdict(reply, question.verdict)
         why = sample.meta[UNANSWERED]
-        if given is not None:
+        if rubric_for_all is not None:
             return Score(0.0, None, "wrong", f"no answer to judge: {why}")
         return Score(0.0, None, "invalid" if why in ("refused", NO_ANSWER) else "error", why)
 
     def summary(scores: Scores, profile: str) -> list[Metric]:
-        return summarize(scores, given.verdict) if given is not None else summarize_own(scores, asked)
+        return (
+            summarize(scores, rubric_for_all.verdict) if rubric_for_all is not None else summarize_own(scores, subject)
+        )
 
-    rubric_text = "the benchmark's own rubrics" if given is None else given.about or given.name
+    rubric_text = (
+        "the benchmark's own rubrics" if rubric_for_all is None else rubric_for_all.about or rubric_for_all.name
+    )
     return Benchmark(
         name=JUDGED,
         version="1",
@@ -170,19 +178,21 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
         score={PROFILE: score},
         summarize=summary,
         profiles={PROFILE: f"the judge's verdict: {rubric_text}"},
-        size=lambda _: expected(meta, asked) if given is not None else own()[0] * meta.spec.repeats,
-        digest=lambda _: f"{digest(folder.results)} rubric {own()[1] if given is None else given.digest}",
+        size=lambda _: expected(meta, subject) if rubric_for_all is not None else own()[0] * meta.spec.repeats,
+        digest=lambda _: (
+            f"{digest(folder.results)} rubric {own()[1] if rubric_for_all is None else rubric_for_all.digest}"
+        ),
         options={
             "rubric": "name or file of the rubric",
             "images": "yes: the judge sees the pictures too",
             "rule": "yes: what the benchmark's rule takes for correct is not judged",
         },
-        restricted=asked.restricted,
-        headline=asked.headline if given is None else None,
+        restricted=subject.restricted,
+        headline=subject.headline if rubric_for_all is None else None,
         about={
             "description": f"verdicts on {folder.path}",
-            "rubric": rubric_text if given is None else given.name,
-            "benchmark": asked.name,
+            "rubric": rubric_text if rubric_for_all is None else rubric_for_all.name,
+            "benchmark": subject.name,
         },
     )
 
@@ -192,7 +202,7 @@ def expected(meta: RunMeta, source: Benchmark) -> int:
     return scoring.count(source, meta.spec.data) * meta.spec.repeats
 
 
-def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, asked: Benchmark) -> Sample:
+def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, subject: Benchmark) -> Sample:
     """The question to the judge about one record; without parts where there is no reply to judge, or no answer in it.
 
     The benchmark may narrow what the judge sees (`judged_text`); the gold of a restricted one is sealed.
@@ -207,8 +217,8 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, as
         meta[UNANSWERED] = record.error.kind if record.error is not None else record.status
         return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
     shown_sample, reply = sample, record.response.text
-    if asked.judged_text is not None:
-        narrowed = asked.judged_text(sample, reply)
+    if subject.judged_text is not None:
+        narrowed = subject.judged_text(sample, reply)
         if narrowed is None:
             meta[UNANSWERED] = NO_ANSWER
             return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
@@ -218,10 +228,10 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, as
     text = fill(rubric.template, values)
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
     system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
-    part = Question(text, verdict=rubric.verdict, shape=rubric.shape)
-    if data.options.get("rule") and asked.ruled_correct is not None and asked.ruled_correct(sample, reply):
+    part = JudgeQuestion(text, verdict=rubric.verdict, shape=rubric.shape)
+    if data.options.get("rule") and subject.ruled_correct is not None and subject.ruled_correct(sample, reply):
         part = structs.replace(part, ruled=ruled(rubric.verdict))
-    if asked.restricted:
+    if subject.restricted:
         forms = gold_forms(sample)
         written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
         part = structs.replace(part, text=written, opened=text, forms=forms)
@@ -254,8 +264,8 @@ def verdict_row(sample: Sample, record: Record, score: Score) -> dict[str, Any]:
     """
     why = sample.meta.get(UNANSWERED)
     if why is not None:
-        found: Any = "invalid" if why in ("refused", NO_ANSWER) else "error"
-        return {"sample_id": sample.id, "judge_verdict": found, SOURCE: "none", "reason": why}
+        verdict: Any = "invalid" if why in ("refused", NO_ANSWER) else "error"
+        return {"sample_id": sample.id, "judge_verdict": verdict, SOURCE: "none", "reason": why}
     if record.status != "ok" or record.response is None or score.value is None:
         reason = record.error.kind if record.error is not None else "no verdict"
         return {"sample_id": sample.id, "judge_verdict": "judge_error", SOURCE: "judge", "reason": reason}
@@ -275,14 +285,14 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     lost = scores.has("error") | scores.has("invalid") | scores.has("unscored")
     judged = dataclasses.replace(scores.select(~lost), expected=scores.expected)
     name = "accuracy" if schema.labels else "score"
-    found = [metrics.accuracy(judged, name)]
+    results = [metrics.accuracy(judged, name)]
     for column in ("asked", "level", "task", "category"):
         if column in judged.meta and 1 < len(judged.meta[column].names) <= MOST_PARTS:
-            found += metrics.breakdown(judged, (column,), name)
+            results += metrics.breakdown(judged, (column,), name)
     left_out = dataclasses.replace(
         scores, value=lost.astype(float), verdict=scores.verdict * 0, expected=max(scores.expected, len(scores))
     )
-    return [*found, metrics.accuracy(left_out, "without_verdict")]
+    return [*results, metrics.accuracy(left_out, "without_verdict")]
 
 
 def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
@@ -292,11 +302,11 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
     share of the rows that have a verdict.
     """
     unanswered = scores.meta.get(UNANSWERED)
-    asked = np.ones(len(scores), dtype=bool) if unanswered is None else unanswered.codes < 0
-    lost = asked & (scores.has("error") | scores.has("invalid") | scores.has("unscored"))
+    was_judged = np.ones(len(scores), dtype=bool) if unanswered is None else unanswered.codes < 0
+    lost = was_judged & (scores.has("error") | scores.has("invalid") | scores.has("unscored"))
     verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
     known = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
-    judged = known.select(asked & ~lost)
+    judged = known.select(was_judged & ~lost)
     beyond = ((judged.value < 0.0) | (judged.value > 1.0)).astype(np.float64)
     plain = np.zeros_like(scores.verdict)
     return [
@@ -308,7 +318,7 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
     ]
 
 
-class Asking(Model):
+class JudgeModel(Model):
     """The judge's model: one more question where the verdict cannot be read, and everything kept.
 
     raw_judge_inputs/ and raw_judge_outputs/ get one JSON line an attempt (1: the question, 2: the re-ask). Of restricted
@@ -349,8 +359,8 @@ class Asking(Model):
             read_verdict(response.text, question.verdict)
         except ValueError as error:
             if question.verdict.reask:
-                more = _reask(prompt, question, response.text, str(error))
-                again = await self._ask(sample_id, 2, more, question.forms)
+                second_prompt = _reask(prompt, question, response.text, str(error))
+                again = await self._ask(sample_id, 2, second_prompt, question.forms)
                 response = structs.replace(
                     again, usage=_sum(response, again), latency_s=response.latency_s + again.latency_s
                 )
@@ -375,7 +385,9 @@ class Asking(Model):
         line = {"sample_id": sample_id, "attempt": attempt}
         written = await off_loop(sum(sizes), written_text, prompt)
         inputs.append({**line, "system": prompt.system, "text": written, "images": pictures})
-        opened = tuple(Text(part.opened or part.text) if isinstance(part, Question) else part for part in prompt.parts)
+        opened = tuple(
+            Text(part.opened or part.text) if isinstance(part, JudgeQuestion) else part for part in prompt.parts
+        )
         try:
             response = await self.model.answer_for(sample_id, 0, structs.replace(prompt, parts=opened))
         except SnellenError as error:  # servers quote requests that they do not like, and the error is written down
@@ -385,9 +397,9 @@ class Asking(Model):
             raise
         except Exception as error:  # so may a model of somebody else
             raise ModelError(strike(f"{type(error).__name__}: {error}", forms)) from error
-        said = await off_loop(len(response.text), lambda: redact(strike(response.text, forms)))
+        written_reply = await off_loop(len(response.text), lambda: redact(strike(response.text, forms)))
         sealed = _sealed_names(response, forms)
-        outputs.append({**line, "text": said, "model": sealed.model, "finish_reason": sealed.finish_reason})
+        outputs.append({**line, "text": written_reply, "model": sealed.model, "finish_reason": sealed.finish_reason})
         return response
 
     def _raw(self) -> tuple[Journal, Journal]:
@@ -402,15 +414,15 @@ class Asking(Model):
         return self._inputs, self._outputs
 
 
-def _reask(prompt: Prompt, question: Question, reply: str, fault: str) -> Prompt:
-    what = "one line of plain text" if question.verdict.marker else "one JSON object"
+def _reask(prompt: Prompt, question: JudgeQuestion, reply: str, fault: str) -> Prompt:
+    form = "one line of plain text" if question.verdict.marker else "one JSON object"
     text = (
         "\n\nYou have answered this already, but your answer could not be used: "
         f"{fault}. It was:\n{shortened(reply, 4_000)}\n\n"
-        f"Answer again with {what} and nothing else, no code fence: {question.shape}"
+        f"Answer again with {form} and nothing else, no code fence: {question.shape}"
     )
-    more = Question(strike(text, question.forms), opened=text, forms=question.forms, verdict=question.verdict)
-    return structs.replace(prompt, parts=(*prompt.parts, more))
+    second = JudgeQuestion(strike(text, question.forms), opened=text, forms=question.forms, verdict=question.verdict)
+    return structs.replace(prompt, parts=(*prompt.parts, second))
 
 
 def _sealed_names(response: Response, forms: tuple[str, ...]) -> Response:
@@ -419,7 +431,7 @@ def _sealed_names(response: Response, forms: tuple[str, ...]) -> Response:
     return structs.replace(response, model=model, finish_reason=finish_reason)
 
 
-def _sealed_reply(reply: str, question: Question) -> str:
+def _sealed_reply(reply: str, question: JudgeQuestion) -> str:
     """The verdict alone, or a reply that holds none without the gold."""
     try:
         return marked_or_object(read_verdict(reply, question.verdict).found, question.verdict)

@@ -67,8 +67,8 @@ def go_on(
         if end is None:
             if not _same_but_for_answers(meta.identity, identity(source)):
                 return False
-            kept, later = _verdicts_that_still_hold(judged, source, questions())
-            if not kept:
+            standing, later = _verdicts_that_still_hold(judged, source, questions())
+            if not standing:
                 return False
         elif not _same_then(source, end, identity, meta.identity):
             return False
@@ -85,29 +85,31 @@ def go_on(
 def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
     """Where the beginning with this digest ends, in bytes (None: there is none), and whose records come behind it."""
     name_of = msgspec.json.Decoder(RecordHead).decode
-    whole, end, found = sha256(), 0, None
+    hasher, end, judged_end = sha256(), 0, None
     later: set[str] = set()
     with path.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n"):  # torn: no record yet
                 break
-            if found is not None:
+            if judged_end is not None:
                 try:
                     head = name_of(line)
                 except journal.NOT_JSON:  # the engine says so
                     continue
                 later.add(head.name)
                 continue
-            whole.update(line)
+            hasher.update(line)
             end += len(line)
-            if recorded == f"sha256:{whole.hexdigest()}":
-                found = end
-    return found, later
+            if recorded == f"sha256:{hasher.hexdigest()}":
+                judged_end = end
+    return judged_end, later
 
 
 def _same_but_for_answers(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether two judged runs differ in the judged answers alone: rubric and judge are the same."""
-    rubric_before, rubric_now = (str(one.get("data", "")).partition(" ")[2] for one in (before, now))
+    rubric_before, rubric_now = (
+        str(data_identity.get("data", "")).partition(" ")[2] for data_identity in (before, now)
+    )
     changed = {name for name, _, _ in fingerprint.differences(before, now)}
     return "data" in changed and changed <= {"data", "prompts"} and rubric_before == rubric_now
 
@@ -120,7 +122,7 @@ def _verdicts_that_still_hold(
     A verdict on which no judge was asked (no answer, or a rule decided) is among the others: it is made again at no cost.
     """
     answered_at = {head.name: head.finished_at for head in journal.intact(source.results, TimedRecordHead)}
-    asked = {
+    digests = {
         line.sample_id: _digest(line.system or "", line.text)
         for line in journal.intact(judged.path / RAW_INPUTS / RAW_FILE, _Asked)
         if line.attempt == 1
@@ -128,16 +130,16 @@ def _verdicts_that_still_hold(
     same = {
         sample.id
         for sample in questions
-        if asked.get(sample.id) == _digest(sample.prompt.system or "", written_text(sample.prompt))
+        if digests.get(sample.id) == _digest(sample.prompt.system or "", written_text(sample.prompt))
     }
-    names, kept = set(), set()
+    names, standing = set(), set()
     for record in journal.intact(judged.results, TimedRecordHead):
         names.add(record.sample_id)
         if record.sample_id in same and answered_at.get(record.sample_id, inf) <= record.started_at:
-            kept.add(record.sample_id)
+            standing.add(record.sample_id)
         else:
-            kept.discard(record.sample_id)
-    return kept, names - kept
+            standing.discard(record.sample_id)
+    return standing, names - standing
 
 
 def _digest(*texts: str) -> bytes:

@@ -111,7 +111,7 @@ class Replies(Verdicts):
         self._of_rows = of_rows
         own = {} if id_is == "id" else {key: sample.id for key, sample in keyed(benchmark, data or Data(), id_is)}
         turns: dict[str, int] = {}
-        found: dict[str, str] = {}
+        replies: dict[str, str] = {}
         fields: set[str] = set()
         for where, row in table_rows(path, self._problems):
             fields |= row.keys()
@@ -119,29 +119,29 @@ class Replies(Verdicts):
             try:
                 name = id_of(None if column is None else row[column])
                 name = own.get(name, name)
-                said = text_of(row.get("reply"))
+                reply = text_of(row.get("reply"))
             except ValueError as error:
                 self._problems.add(where, str(error))
                 continue
-            if said is None:
+            if reply is None:
                 self._problems.add(where, f"{name!r} has no reply")
-            elif name in found and of_rows:
-                turn = turns[name] = turns.get(name, 1) + 1
-                found[f"{name}#{turn}"], self._where[f"{name}#{turn}"] = said, where
-            elif name in found:
+            elif name in replies and of_rows:
+                number = turns[name] = turns.get(name, 1) + 1
+                replies[f"{name}#{number}"], self._where[f"{name}#{number}"] = reply, where
+            elif name in replies:
                 self._problems.add(where, f"{name!r} was there before, {self._where[name]}; the first one counts")
             else:
-                found[name], self._where[name] = said, where
-        if not found:
+                replies[name], self._where[name] = reply, where
+        if not replies:
             raise DataError(
                 f"{path}: no row holds an id and a judge's reply; its fields are {', '.join(sorted(fields)[:30]) or 'none'}",
                 f"Rows need {', '.join(IDS[:-1])} or {IDS[-1]}, and reply.",
             )
-        super().__init__(found, f"the replies in {path}")
+        super().__init__(replies, f"the replies in {path}")
 
     def __getitem__(self, name: str) -> str:
-        first, mark, turn = name.rpartition("#")
-        if self._of_rows and mark and turn.isdigit() and name not in self._texts and f"{first}#2" not in self._texts:
+        first, mark, number = name.rpartition("#")
+        if self._of_rows and mark and number.isdigit() and name not in self._texts and f"{first}#2" not in self._texts:
             name = first
         inner = name.partition("/")[2]
         return super().__getitem__(inner if self._suite and name not in self._texts and inner else name)
@@ -168,8 +168,8 @@ def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
             "them, --judge-replies takes what one has said"
         )
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
-    given = summary.for_judge - summary.without_verdict
+    verdicts_count = summary.for_judge - summary.without_verdict
     lacking = f"{summary.without_verdict:,} of {summary.for_judge:,} have no verdict{beyond}"
-    if not given:
+    if not verdicts_count:
         return f"not judged by {verdicts.by}: {lacking}"
-    return f"judged by {verdicts.by}: {given:,} of {summary.for_judge:,} replies; {lacking}"
+    return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}"
