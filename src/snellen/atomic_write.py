@@ -1,4 +1,4 @@
-"""Atomic writes: a file is there whole or not at all, and a signal, an error or a kill leaves nothing beside it for long.
+"""Atomic writes: a file appears complete or not at all, and leftovers of a killed process are removed.
 
 A file is written under the name `NAME.part` and moved over NAME at the end. A killed process leaves its part; the next
 write of the same file takes it over. A killed process's folder of parts is removed by the next one in the same place.

@@ -11,7 +11,7 @@ MOST_BYTES = 1 << 20
 
 
 def dotenv_value(name: str, path: Path = Path(".env")) -> str | None:
-    """The value of a variable in .env; None where there is no such file or variable.
+    """Return the value of a variable in .env; None if there is no such file or variable.
 
     Raises:
         PreflightError: the file cannot be read, or is not UTF-8.

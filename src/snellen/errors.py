@@ -1,4 +1,4 @@
-"""Every error that a user can meet: what was found, what was expected, where, and what to do about it.
+"""Errors that a user can meet: the cause, the place, and a hint what to do.
 
 `exit_code` is the process's exit status; docs/errors.md lists them all and a test keeps it complete.
 """

@@ -1,4 +1,4 @@
-"""Which signal asked this process to end, and the exit status that follows from it: 128 and the signal's number."""
+"""Signal that asked this process to end, and its exit status: 128 and the signal's number."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ def note(number: int) -> None:
 
 
 def forget() -> None:
-    """Begin anew: another command is run in the same process."""
+    """Forget the signal, before another command runs in the same process."""
     _received.clear()
 
 
 def received() -> int | None:
-    """The first signal that asked for an end; None where none did."""
+    """Return the first signal that asked for an end; None if none did."""
     return _received[0] if _received else None
 
 
 def exit_status() -> int:
-    """130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    """Return 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
     return 128 + (received() or signal.SIGINT)
 
 
 def by_what() -> str:
-    """What asked for the end, for people."""
+    """Name the cause of the end for people."""
     number = received() or signal.SIGINT
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

@@ -1,4 +1,4 @@
-"""The thread in which long texts are read and cleaned, so that no reply keeps the event loop from the other questions."""
+"""Thread for reading and cleaning long texts, so that no reply blocks the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _thread: ThreadPoolExecutor | None = None
 
 
 async def off_loop(size: int, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """The function's result: at once where `size` (characters or bytes) is short, else from the thread.
+    """Return the function's result: at once for a short `size` (characters or bytes), else from the thread.
 
     Raises what the function raises.
     """

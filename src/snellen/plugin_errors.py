@@ -1,4 +1,4 @@
-"""Exceptions out of code that is not Snellen's: whose it is, which file and which line.
+"""Exceptions from code outside Snellen: its owner, file and line.
 
 A benchmark, a model, a writer of results or a hook of a user's own may raise anything. The traceback tells it from a fault of
 Snellen: the code that raised, or that called what raised, lies outside of Snellen, of Python and of Snellen's dependencies.
@@ -51,13 +51,13 @@ def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
 
 
 def place_of(error: BaseException) -> str:
-    """`file.py:12` of the user's code that an exception came out of; "" where it is not the user's."""
+    """Return `file.py:12` of the user's code that an exception came from; "" if it is not the user's."""
     own = [(frame, line) for frame, line in _frames(error.__traceback__) if _is_foreign(frame)]
     return f"{_shown(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
 
 
 def _syntax(error: BaseException) -> str | None:
-    """Where code that is no Python is; None for other errors and for Snellen's own files."""
+    """Return the place of a syntax error; None for other errors and for Snellen's own files."""
     if not isinstance(error, SyntaxError) or not error.filename or str(error.filename).startswith(_HERE):
         return None
     return f"{_shown(error.filename)}:{error.lineno}"
@@ -86,7 +86,7 @@ def _is_foreign(frame: FrameType) -> bool:
 
 @cache
 def _plugin_packages() -> frozenset[str]:
-    """Installed packages that declare an entry point of Snellen, or that need Snellen."""
+    """Return installed packages that declare an entry point of Snellen, or that need Snellen."""
     points = {
         point.value.partition(":")[0].partition(".")[0]
         for group in _GROUPS
@@ -101,7 +101,7 @@ def _plugin_packages() -> frozenset[str]:
 
 
 def _shown(file: str) -> str:
-    """The path from here where that is shorter."""
+    """Return the path from the working folder, if that is shorter."""
     path = Path(file)
     try:
         return str(path.relative_to(Path.cwd()))
@@ -110,7 +110,7 @@ def _shown(file: str) -> str:
 
 
 def _named(frames: list[FrameType]) -> str:
-    """The benchmark or model that the innermost frame of Snellen's is about."""
+    """Return the benchmark or model that the innermost frame of Snellen's is about."""
     for frame in reversed(frames):
         if frame.f_code.co_filename.startswith(_HERE):
             for value in frame.f_locals.values():

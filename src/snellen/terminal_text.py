@@ -1,4 +1,4 @@
-"""Untrusted text as it may go to a terminal or into a spreadsheet: no controls that a terminal obeys, no formulas."""
+"""Untrusted text for terminals and spreadsheets: without control characters and formulas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 
 
 def without_controls(text: str, *, commands: bool = False, returns: bool = False) -> str:
-    """The text with every control character as an escape that can be read, `\\x1b`.
+    """Replace every control character by a readable escape, `\\x1b`.
 
     Args:
         text: any text; tabs and line feeds stay.
@@ -35,13 +35,13 @@ def without_controls(text: str, *, commands: bool = False, returns: bool = False
 
 
 def one_line(text: str) -> str:
-    """The text on one line: without controls, with line ends and tabs as escapes too."""
+    """Return the text on one line: without controls, with line ends and tabs as escapes too."""
     text = without_controls(text)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """A value for a CSV cell: numbers stay numbers, text that a spreadsheet would take for a formula gets a `'` in front.
+    """Return a value for a CSV cell: numbers stay numbers, text that looks like a formula gets a `'` in front.
 
     Source: OWASP, "CSV Injection": =, +, -, @, tab and carriage return at the head of a cell.
     """
@@ -54,7 +54,7 @@ def spreadsheet_cell(value: Any) -> Any:
 
 
 def spreadsheet_text(value: Any) -> Any:
-    """A value that is no text, such as a date or a list, as the CSV writer has it."""
+    """Return a value that is no text, such as a date or a list, as the CSV writer has it."""
     from decimal import Decimal
 
     return value if isinstance(value, Decimal) else spreadsheet_cell(str(value))

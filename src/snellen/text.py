@@ -1,4 +1,4 @@
-"""Text in its usual written forms: pretty JSON, names for files, lists by comma."""
+"""Pretty JSON, slugs for file names, and comma-separated lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few types that every room speaks. No input or output and no logic lives here."""
+"""Types shared by all packages. No input or output and no logic lives here."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Text(Struct, frozen=True, tag="text"):
 
 
 class Image(Struct, frozen=True, tag="image"):
-    """One picture, referred to and not yet read."""
+    """One image, referred to and not yet read."""
 
     blob: Blob
 
 
 class Pick(Struct, frozen=True):
-    """Which frames of a clip a benchmark shows, where that is part of its question.
+    """Frames of a clip that a benchmark shows, where that is part of its question.
 
     Attributes:
         name: what the rule is called; it stands in the fingerprint, and two rules of one name pick alike.
@@ -69,7 +69,7 @@ Part: TypeAlias = Text | Image | Video
 
 
 class Generation(Struct, frozen=True, omit_defaults=True):
-    """How the model is asked to write. None leaves a setting to the model's own default.
+    """Sampling settings of the model. None leaves a setting to the model's own default.
 
     `max_tokens` counts new tokens; `extra` goes verbatim into the request body or the generate call.
     """
@@ -83,7 +83,7 @@ class Generation(Struct, frozen=True, omit_defaults=True):
 
 
 class MediaSettings(Struct, frozen=True, omit_defaults=True):
-    """What is done to pictures on their way to the model.
+    """Processing of images and videos on their way to the model.
 
     The defaults send the original bytes untouched. `max_long_side` is in pixels, `max_pixels` is width x height,
     `format` re-encodes (jpeg, png, webp), `quality` is that of JPEG and WebP, `frames` is how many frames of a video
@@ -104,7 +104,7 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
 
 
 class Prompt(Struct, frozen=True):
-    """What is sent: text, images and video in the order in which the model reads them."""
+    """Content of one request: text, images and video in the order in which the model reads them."""
 
     parts: tuple[Part, ...]
     system: str = ""
@@ -112,7 +112,7 @@ class Prompt(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """One question.
+    """One question with its gold answer.
 
     Attributes:
         id: unique in its benchmark, stable from version to version.
@@ -148,7 +148,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """What a model said.
+    """Reply of a model.
 
     `latency_s` is seconds from sending to the last byte; `trace` is the raw exchange (images by digest), which the
     engine moves into traces/ and never into results.jsonl.
@@ -164,7 +164,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why a sample has no answer: `kind` is one of the error kinds of docs/errors.md."""
+    """Reason why a sample has no answer: `kind` is one of the error kinds of docs/errors.md."""
 
     kind: str
     message: str
@@ -184,7 +184,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
 
 class Score(Struct, frozen=True, omit_defaults=True):
-    """How one reply was judged under one profile.
+    """Score of one reply under one profile.
 
     `value` is 0 to 1, None where it is not scored; `extracted` is what was read from the reply, None where nothing
     was; `reason` says why nothing was read, or why the verdict is what it is; `detail` holds what else a profile
@@ -199,7 +199,7 @@ class Score(Struct, frozen=True, omit_defaults=True):
 
 
 class IntervalMethod(Struct, frozen=True):
-    """How a confidence interval was made.
+    """Method of a confidence interval.
 
     Attributes:
         method: `Wilson`, `cluster-robust Wilson`, `cluster bootstrap` ... (docs/statistics.md).
@@ -215,7 +215,7 @@ class IntervalMethod(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """For people: `cluster-robust Wilson by image`."""
+        """Format as `cluster-robust Wilson by image`."""
         return self.method if self.cluster is None else f"{self.method} by {self.cluster}"
 
 
@@ -230,12 +230,12 @@ class Interval(tuple[float, float]):
         return made
 
     def map(self, change: Callable[[float], float]) -> Interval:
-        """Both ends changed alike, smaller end first."""
+        """Change both ends alike, smaller end first."""
         low, high = sorted((change(self[0]), change(self[1])))
         return Interval(low, high, self.about)
 
     def cut(self, low: float, high: float) -> Interval:
-        """The part of it from `low` to `high`."""
+        """Return the part from `low` to `high`."""
         return Interval(max(low, self[0]), min(high, self[1]), self.about)
 
 

@@ -20,7 +20,7 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import UntrustedRunError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
-from snellen.runs.comparing import compare
+from snellen.runs.compare import compare
 
 READERS = {
     "score": ("score", "evil"),

@@ -20,7 +20,7 @@ from snellen.benchmarks.base import Data
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, RunChangedError, RunError, ServerError
 from snellen.models.base import ModelOptions
-from snellen.runs.comparing import compare
+from snellen.runs.compare import compare
 from snellen.runs.evaluate import perform
 from snellen.runs.run import Run, load_run
 from snellen.sources.checksums import sealed

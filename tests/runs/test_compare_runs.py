@@ -17,7 +17,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.runs.comparing import compare
+from snellen.runs.compare import compare
 from snellen.scoring.statistics import composite
 from snellen.types import Metric, Sample
 

@@ -55,7 +55,7 @@ def compare(
     from msgspec import to_builtins
 
     from snellen.runs.compare import SLICED_BY
-    from snellen.runs.comparing import compare as compared
+    from snellen.runs.compare import compare as compared
 
     found = compared(
         *runs,

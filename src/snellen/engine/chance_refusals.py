@@ -1,4 +1,4 @@
-"""Refusals that have nothing to do with the pace: a server that answers 429 or 503 to some requests by chance.
+"""Refusals by chance: a server that answers 429 or 503 to some requests whatever their pace.
 
 Such a server must not be asked more and more slowly. A limit refuses less when requests come more slowly, and several
 requests in a row once it is used up.
@@ -15,7 +15,7 @@ MORE = 2.5
 
 
 class ChanceRefusals:
-    """Counts refusals in a row. `active`: they are taken for refusals by chance."""
+    """Counter of refusals in a row. `active`: they are taken for refusals by chance."""
 
     def __init__(self) -> None:
         self.active = False

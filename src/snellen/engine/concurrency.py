@@ -1,4 +1,4 @@
-"""The gate in front of the model: requests wait here for their turn, in order, until the pacer lets them go."""
+"""Gate in front of the model: requests wait here, in order, until the pacer lets them go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.engine.pacing import Pacer, Ticket, Waiting
 
 
 class Gate:
-    """Lets requests pass as `pacer` allows. Passing costs no task switch while nobody waits.
+    """Queue of requests that passes them on as `pacer` allows. Passing costs no task switch while the queue is empty.
 
     Each `enter` that returns a ticket must be followed by one of `answered`, `refused`, `timed_out` and `dropped`.
     """
@@ -26,7 +26,7 @@ class Gate:
 
     @property
     def active(self) -> int:
-        """Requests in flight."""
+        """Return the number of requests in flight."""
         return self.pacer.active
 
     async def enter(self, tokens: float = 0.0, *, first: bool = False) -> Ticket | None:
@@ -56,28 +56,28 @@ class Gate:
             raise
 
     def answered(self, ticket: Ticket, tokens: int | None = None) -> None:
-        """The server answered. `tokens`: how many were used, where it says so."""
+        """Record an answer of the server. `tokens`: those used, if the server says so."""
         now = self.last_answer = self.clock()
         self.pacer.answered(ticket, now, tokens)
         self._let_go()
 
     def refused(self, ticket: Ticket, wait_s: float | None, *, down: bool) -> None:
-        """The server did not take the request; see `Pacer.refused`."""
+        """Record that the server did not take the request; see `Pacer.refused`."""
         self.pacer.refused(ticket, self.clock(), wait_s, down=down)
         self._let_go()
 
     def timed_out(self, ticket: Ticket, timeout_s: float) -> None:
-        """No answer came within the timeout."""
+        """Record that no answer came within the timeout."""
         self.pacer.timed_out(ticket, self.clock(), timeout_s)
         self._let_go()
 
     def dropped(self, ticket: Ticket) -> None:
-        """The request was given up by us."""
+        """Record that this process gave the request up."""
         self.pacer.dropped(ticket)
         self._let_go()
 
     def stop(self) -> None:
-        """Send nothing more: everybody who waits gets None."""
+        """Send nothing more: every waiting request gets None."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -88,11 +88,11 @@ class Gate:
                 waiter.set_result(None)
 
     def silent_s(self) -> float:
-        """Seconds since the first refusal after the last answer."""
+        """Return the seconds since the first refusal after the last answer."""
         return self.pacer.silent_s(self.clock())
 
     def waiting(self) -> Waiting | None:
-        """What the gate waits for; None where requests flow."""
+        """Return the reason why requests wait; None if they flow."""
         return self.pacer.waiting(self.clock())
 
     def _let_go(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a run's data lies now: as typed, at the absolute path it had, or beside the run.
+"""Paths of a run's data now: as typed, at their absolute path, or beside the run.
 
 run_meta.json keeps the paths as they were typed and the absolute ones. The first place with something in it is used; one
 that is only a guess must have the digest that the run recorded (snellen.runs.trust checks it).
@@ -24,7 +24,7 @@ FOLDERS_ABOVE = 4
 
 
 def absolute_places(spec: RunSpec) -> dict[str, str]:
-    """The absolute path of every local path in the spec's data: `path`, `images`, and `option NAME`."""
+    """Return the absolute path of every local path in the spec's data: `path`, `images`, and `option NAME`."""
     data = spec.data
     named = {"path": data.path, "images": data.images}
     for name, value in data.options.items():
@@ -43,7 +43,7 @@ def looks_like_path(value: str) -> bool:
 
 
 def candidates(folder: Path, typed: Path, absolute: str | None) -> Iterator[Path]:
-    """The places where a path of the run's data may lie now, the likeliest first."""
+    """Yield the places where a path of the run's data may lie now, the likeliest first."""
     if typed.is_absolute():
         yield typed
     elif absolute is not None:
@@ -60,7 +60,7 @@ def candidates(folder: Path, typed: Path, absolute: str | None) -> Iterator[Path
 
 
 def located(folder: RunFolder, meta: RunMeta) -> RunMeta:
-    """The meta with every path of its data at the first place that exists; one that exists nowhere stays as typed."""
+    """Return the meta with each data path at the first place that exists; others stay as typed."""
     if (moved := _built_set(folder, meta)) is not None:
         meta = structs.replace(meta, spec=structs.replace(meta.spec, benchmark=str(moved)))
     data = meta.spec.data
@@ -85,7 +85,7 @@ def holds_built_set(place: str | Path) -> bool:
 
 
 def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
-    """The folder of a built set that was moved with its run: of the same name, above the run, with the recorded digest.
+    """Find the folder of a built set that was moved with its run: same name, above the run, recorded digest.
 
     None where the benchmark is no built set, where its folder still exists, or where none is found.
     """

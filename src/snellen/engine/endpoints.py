@@ -1,4 +1,4 @@
-"""What a rerun sends and starts: the endpoint and the key variable in run_meta.json are followed only where they are the user's.
+"""Endpoint and key variable of a rerun: those in run_meta.json are followed only if they are the user's own.
 
 A run with a valid owner's mark (snellen.engine.ownership) is repeated as it stands: the mark covers its endpoint and its key
 variable. Of any other run, an endpoint is the user's own if it is OPENAI_BASE_URL of the environment or, without that,
@@ -43,7 +43,7 @@ def with_endpoint(
     opens_model: bool = True,
     confirm: Callable[[str], bool] | None = None,
 ) -> RunSpec:
-    """The run's spec with the endpoint and the key variable that a rerun may use.
+    """Return the run's spec with the endpoint and the key variable that a rerun may use.
 
     Args:
         folder, meta: the run.
@@ -80,7 +80,7 @@ def with_endpoint(
 
 
 def without_model(spec: RunSpec, name: str) -> RunSpec:
-    """A spec of somebody else's run for another model, without what it says of its own: endpoint, key, files, programs.
+    """Return somebody else's spec for another model, without its own endpoint, key, files and programs.
 
     What this user's Snellen writes bears the owner's mark, and nothing that was not checked may be under it.
     """
@@ -89,7 +89,7 @@ def without_model(spec: RunSpec, name: str) -> RunSpec:
 
 
 def rerun_command(folder: RunFolder, meta: RunMeta) -> str:
-    """The command that repeats a run, with the options that it needs here: none for a run of the user's own."""
+    """Return the command that repeats a run, with the options that it needs here."""
     options = "" if folder.exists() and is_own(folder.meta()) else _options(meta.spec)
     return f"snellen rerun {shlex.quote(str(folder.path))} {options}".rstrip()
 
@@ -113,7 +113,7 @@ def _is_usual(spec: RunSpec, part: Literal["endpoint", "key"]) -> bool:
 
 
 def _options(spec: RunSpec) -> str:
-    """The options by which `snellen rerun` accepts the endpoint and the key variable of a run; empty where it needs none."""
+    """Return the options by which `snellen rerun` accepts a run's endpoint and key variable; empty if not needed."""
     words = []
     if not _is_usual(spec, "endpoint"):
         words += ["--base-url", str(spec.options.base_url)]
@@ -153,7 +153,7 @@ def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool,
 
 
 def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
-    """What the model of a spec reads, starts or connects to besides its endpoint."""
+    """Yield what the model of a spec reads, starts or connects to besides its endpoint."""
     options = spec.options
     kind, _, name = spec.model.partition(":")
     if kind in PROGRAMS:

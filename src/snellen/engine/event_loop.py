@@ -1,4 +1,4 @@
-"""The event loop that a run runs on."""
+"""Event loop of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on a loop of our own: here, or in a thread where one is running already (a notebook)."""
+    """Run a coroutine to its end on a new loop, in a thread if a loop is running already (a notebook)."""
     if not _loop_is_running():
         return _run(coroutine)
     result: list[T] = []

@@ -66,7 +66,7 @@ def _check_entry(folder: Path, place: Path, entry: os.DirEntry[str]) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What stands at a path, in words, by its mode."""
+    """Describe the kind of file that a mode stands for."""
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a pipe",
@@ -79,7 +79,7 @@ def kind_of(mode: int) -> str:
 
 
 def check_values(meta: RunMeta, path: Path) -> RunMeta:
-    """The meta itself, if its numbers can be those of a run.
+    """Return the meta itself if its numbers can be those of a run.
 
     Raises:
         RunError: a count is negative, or larger than any run's.

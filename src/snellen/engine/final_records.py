@@ -1,4 +1,4 @@
-"""The records of a journal that count: one a sample and repeat, without those that a later one replaces."""
+"""Final records of a journal: one for each sample and repeat, without those that a later one replaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snellen.types import Record
 
 
 def final_records(path: Path) -> Iterator[Record]:
-    """The journal without records that another one replaces: each sample (and repeat) once, in file order.
+    """Yield the records that no other one replaces: each sample (and repeat) once, in file order.
 
     An answer replaces failures, a later failure an earlier one; of two answers the first counts. What is no intact record is passed over, with a warning
     that names line and sample.
@@ -21,7 +21,7 @@ def final_records(path: Path) -> Iterator[Record]:
     damage = Damage(path, journal.expected_last(path))
     counting: dict[Key, int] = {}  # of samples that have failed: where the record begins that counts
     answered: set[Key] = set()
-    for at, head in journal.placed(path, RecordHead, damage, whole=Record):
+    for at, head in journal.placed(path, RecordHead, damage, record_type=Record):
         record_key = key(head.sample_id, head.repeat)
         if head.status not in ANSWERED and record_key not in answered:
             counting[record_key] = at

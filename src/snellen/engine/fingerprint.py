@@ -1,4 +1,4 @@
-"""What was run, in one digest; and the difference between two of them, line by line."""
+"""Fingerprint of a run: a digest of its settings, and the differences between two runs line by line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROMPTS_READ = 1000
 
 
 def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any]:
-    """Everything that can change an answer: the two runs with equal identities are one experiment.
+    """Return everything that can change an answer: two runs with equal identities are one experiment.
 
     Package versions and hardware are recorded beside it (`environment`) and not part of it: a run may go on after an
     upgrade or on another host. The prompts' digest is taken over the first 1,000 samples, the data's over all. Where
@@ -56,7 +56,7 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
 
 
 def digest(identity: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits over an identity."""
+    """Return 16 hexadecimal digits over an identity."""
     return blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=8).hexdigest()
 
 
@@ -94,7 +94,7 @@ def _outline(prompt: Prompt) -> Iterator[str]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(dotted name, old value, new value) of every leaf in which two identities differ."""
+    """Yield (dotted name, old value, new value) for every leaf in which two identities differ."""
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name), new.get(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -136,7 +136,7 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
 
 
 def _short(before: Any, after: Any) -> tuple[str, str]:
-    """Both values in at most 60 characters, and so that their difference is among these."""
+    """Cut both values to at most 60 characters that include their difference."""
     a, b = ("(none)" if value is None else str(value) for value in (before, after))
     same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     start = max(0, same - 20) if max(len(a), len(b)) > 60 and same > 40 else 0
@@ -149,7 +149,7 @@ def _window(text: str, start: int) -> str:
 
 
 def environment(media: MediaSettings) -> dict[str, Any]:
-    """Package versions, hardware, and the decoder and resampler of pictures, for the record."""
+    """Return package versions, hardware, and the decoder and resampler of images, for the record."""
     packages = ("torch", "transformers", "aiohttp", "msgspec", "numpy", "pillow", "simplejpeg", "pyarrow", "av")
     versions = {"snellen": __version__, "python": platform.python_version()}
     for name in packages:

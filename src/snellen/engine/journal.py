@@ -1,4 +1,4 @@
-"""results.jsonl: append-only, one record a line, whole up to the last line at any moment of a crash."""
+"""Journal results.jsonl: append-only, one record a line, valid up to the last line at any moment of a crash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_JSON = (ValueError, RecursionError)  # msgspec's errors are ValueErrors
 
 
 class RecordHead(Struct, frozen=True, gc=False):
-    """The fields of a journal line that say whose it is and how it ended; decoding it skips the reply."""
+    """Head of a journal line: sample, repeat and status; decoding it skips the reply."""
 
     sample_id: str
     status: str
@@ -35,12 +35,12 @@ class RecordHead(Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
-        """The name of the record, as `record_name` makes it."""
+        """Return the name of the record, as `record_name` makes it."""
         return record_name(self.sample_id, self.repeat)
 
 
 class TimedRecordHead(RecordHead, frozen=True, gc=False):
-    """The head of a journal line with its times, in seconds since the epoch."""
+    """Head of a journal line with its times, in seconds since the epoch."""
 
     started_at: float = 0.0
     finished_at: float = 0.0
@@ -52,7 +52,7 @@ def record_name(sample_id: str, repeat: int) -> str:
 
 
 class Journal:
-    """Appends records with one write each, so that a killed process loses none that was appended.
+    """Journal open for appending: one write for each record, so that a killed process loses none.
 
     Each record gets the next number and a checksum (snellen.sources.checksums). A background thread calls fsync at least
     every `sync_every_s` seconds while there is something new, so that a power cut loses at most that much. Opening cuts
@@ -140,7 +140,7 @@ class Journal:
             self._require_own()
 
     def _require_own(self) -> None:
-        """Raises RunChangedError where the file that stands at the path is not the one that was written, byte by byte."""
+        """Raise RunChangedError if the file at the path is not the one that was written, byte by byte."""
         opened = os.fstat(self._fd)
         try:
             current = self.path.stat()
@@ -175,7 +175,7 @@ def append_whole(fd: int, line: bytes | bytearray, size: int, path: Path) -> Non
 
 
 def changed(path: Path, change: str, details: Sequence[str] = ()) -> RunChangedError:
-    """The error for a file of a run that something else has changed while the run wrote to it."""
+    """Build the error for a run's file that something else has changed while the run wrote to it."""
     return RunChangedError(
         "\n".join([f"{path} {change} while the run was writing to it", *details]),
         "Look for what else writes there: another program, a cleaning job, an agent without a sandbox. Records that are "
@@ -184,7 +184,7 @@ def changed(path: Path, change: str, details: Sequence[str] = ()) -> RunChangedE
 
 
 def last_number(path: Path) -> int:
-    """The number of the last record of a journal; 0 where none has a number.
+    """Return the number of the last record of a journal; 0 if none has a number.
 
     The last line says it, unless that is damaged or has none; then all lines are read.
     """
@@ -202,7 +202,7 @@ def last_number(path: Path) -> int:
 
 
 def repair(path: Path) -> int:
-    """Cut off everything behind the last line end. Returns how many bytes were cut; 0 where the file is whole."""
+    """Cut off everything behind the last line end. Return the number of bytes cut; 0 for an intact file."""
     if not path.exists():
         return 0
     with path.open("r+b") as file:
@@ -222,33 +222,37 @@ def repair(path: Path) -> int:
     return size - end
 
 
-def read(path: Path, type_: type[T], damage: Damage | None = None, *, whole: type[Struct] | None = None) -> Iterator[T]:
-    """Every intact record of a journal (or the fields of it that `type_` has), in file order, each number once.
+def read(
+    path: Path, type_: type[T], damage: Damage | None = None, *, record_type: type[Struct] | None = None
+) -> Iterator[T]:
+    """Yield every intact record of a journal (or its fields in `type_`), in file order, each number once.
 
     Args:
         path: the journal; nothing is read where there is none.
         type_: what is decoded.
         damage: takes what is wrong, once all is read; None: the first fault is an error, and a torn last line is none.
-        whole: what a line without a checksum must be, where `type_` has fewer fields; None: `type_`.
+        record_type: what a line without a checksum must be, where `type_` has fewer fields; None: `type_`.
 
     Raises:
         RunError: the file cannot be read; without `damage`, also a fault, by line and sample.
     """
     noted = damage if damage is not None else Damage(path, strict=True)
-    return (record for _, record in placed(path, type_, noted, whole=whole))
+    return (record for _, record in placed(path, type_, noted, record_type=record_type))
 
 
 def intact(path: Path, type_: type[T]) -> Iterator[T]:
-    """Every intact record, as `read`; what is wrong is told in a warning at the end, by line and sample."""
+    """Yield every intact record, as `read`; faults are logged in a warning at the end, by line and sample."""
     damage = Damage(path, expected_last(path) if path.name == RESULTS else None)
     yield from read(path, type_, damage)
     damage.tell()
 
 
-def placed(path: Path, type_: type[T], damage: Damage, *, whole: type[Struct] | None = None) -> Iterator[tuple[int, T]]:
-    """(where it begins, in bytes; record) of every intact record: as `read`."""
+def placed(
+    path: Path, type_: type[T], damage: Damage, *, record_type: type[Struct] | None = None
+) -> Iterator[tuple[int, T]]:
+    """Yield (start in bytes, record) for every intact record, as `read`."""
     decode = msgspec.json.Decoder(type_).decode
-    for number, content, _, at in _lines(path, whole or type_, damage):
+    for number, content, _, at in _lines(path, record_type or type_, damage):
         try:
             record = decode(content)
         except NOT_JSON as error:
@@ -258,7 +262,7 @@ def placed(path: Path, type_: type[T], damage: Damage, *, whole: type[Struct] | 
 
 
 def expected_last(path: Path) -> int | None:
-    """The number of the last record of a run's journal, by its run_meta.json; None where that does not say."""
+    """Return the number of a journal's last record as run_meta.json has it; None if that does not say."""
     meta = path.parent / META
     try:
         return msgspec.json.decode(meta.read_bytes(), type=_Written).records if meta.is_file() else None
@@ -274,9 +278,9 @@ _Line: TypeAlias = tuple[int, bytes, int | None, int]
 """An intact record: the number of its line, its bytes with a line end, its own number (None: it has none), where it begins."""
 
 
-def _lines(path: Path, whole: type[Any], damage: Damage) -> Iterator[_Line]:
-    """The intact records of a journal, each number once; a line without a checksum is intact if it is a `whole`."""
-    decode = msgspec.json.Decoder(whole).decode
+def _lines(path: Path, record_type: type[Any], damage: Damage) -> Iterator[_Line]:
+    """Yield the intact records, each number once; a line without a checksum must be a `record_type`."""
+    decode = msgspec.json.Decoder(record_type).decode
     if not path.exists():
         damage.close(0)
         return
@@ -325,7 +329,7 @@ def _why(line: bytes) -> str:
     return "does not match its checksum"
 
 
-def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bool:
+def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ()) -> bool:
     """Rewrite a journal so that every line is an intact record and no number is left out; by rename.
 
     Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first,
@@ -333,7 +337,7 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
 
     Args:
         path: the journal.
-        whole: what a record must be.
+        record_type: what a record must be.
         without: samples whose records are left out on purpose.
 
     Returns:
@@ -343,10 +347,10 @@ def mend(path: Path, whole: type[Struct], *, without: Container[str] = ()) -> bo
         StorageError: it cannot be written.
     """
     damage = Damage(path)
-    decode, name_of = msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(RecordHead).decode
+    decode, name_of = msgspec.json.Decoder(record_type).decode, msgspec.json.Decoder(RecordHead).decode
     places: list[_Place] = []
     left_out, before = False, 0
-    for line, content, number, at in _lines(path, whole, damage):
+    for line, content, number, at in _lines(path, record_type, damage):
         try:
             decode(content)
         except NOT_JSON as error:
@@ -386,7 +390,7 @@ _Place: TypeAlias = tuple[int, int, int, RecordHead]
 
 
 def _once_answered(places: Iterable[_Place]) -> Iterator[_Place]:
-    """The places without records that come behind an answer to the same sample."""
+    """Yield the places without records that come behind an answer to the same sample."""
     answered: set[tuple[str, int]] = set()
     for place in places:
         named = place[3]
@@ -420,7 +424,7 @@ def _put_aside(path: Path, intact: list[tuple[int, int]]) -> None:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """The journal, open for reading. Raises RunError where a folder or a pipe lies there, or it may not be read."""
+    """Open a journal for reading. Raise RunError if it is a folder or a pipe, or may not be read."""
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
@@ -431,7 +435,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def storage_error(path: Path, error: OSError, option: str = "--out") -> StorageError:
-    """The user's words for a write that failed; `option` names the folder."""
+    """Build the StorageError for a failed write; `option` names the folder."""
     return StorageError(
         f"cannot write {path}: {error.strerror or error}",
         f"What was recorded is intact. Make room or choose another folder with {option}, then run the same command to go on.",

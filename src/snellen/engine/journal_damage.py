@@ -1,4 +1,4 @@
-"""What is wrong with a journal: which lines hold no intact record, and which records are missing, repeated or moved."""
+"""Damage of a journal: lines without an intact record, and records that are missing, repeated or moved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Damage:
-    """Takes the lines of a journal in file order, and says what is wrong with them.
+    """Faults of a journal, collected from its lines in file order.
 
     Attributes:
         path: the journal.
@@ -56,11 +56,11 @@ class Damage:
 
     @property
     def renumbered(self) -> bool:
-        """Whether numbers are left out, so that lines behind must be numbered anew."""
+        """Return True if numbers are missing, so that later lines must be numbered anew."""
         return bool(self._beyond)
 
     def take(self, number: int, line: int, content: bytes) -> bool:
-        """Note an intact record; False where it was there before."""
+        """Note an intact record; return False if it was there before."""
         if not self._beyond and number == self._upto + 1:
             self._upto = self.highest = self._before = number
             self._upto_line = line
@@ -138,7 +138,7 @@ class Damage:
         self._count += 1
 
     def summary(self) -> str:
-        """How many faults there are of each kind; empty where there is none."""
+        """Return the number of faults of each kind; empty if there is none."""
         kinds = (
             (self.damaged, "damaged line", "damaged lines"),
             (self.missing, "missing record", "missing records"),
@@ -149,7 +149,7 @@ class Damage:
         return ", ".join(f"{count:,} {several if count > 1 else single}" for count, single, several in kinds if count)
 
     def lines(self) -> list[str]:
-        """What is wrong, for people: a heading, then one line a fault."""
+        """Describe the faults: a heading, then one line for each."""
         if not self and not self.unnumbered:
             return []
         lines = []
@@ -167,7 +167,7 @@ class Damage:
         return lines
 
     def tell(self) -> None:
-        """Log what is wrong as a warning, each text once a process."""
+        """Log the faults as a warning, each text once in a process."""
         if lines := self.lines():
             _warn("\n".join(lines))
 
@@ -178,6 +178,6 @@ def _warn(text: str) -> None:
 
 
 def plain(name: str) -> str:
-    """A sample's id as a terminal may see it."""
+    """Make a sample's id printable on a terminal."""
     short = name if len(name) <= 100 else name[:99] + "…"
     return short if short.isprintable() else ascii(short)

@@ -1,4 +1,4 @@
-"""Scores while a run goes on: each answer is read once, for the progress line and for the summary at the end."""
+"""Scores while a run goes on: each answer is scored once, for the progress line and for the summary."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LiveScores:
             sys.setswitchinterval(self._switch_s)
 
     async def score(self, sample: Sample, record: Record) -> Score | None:
-        """The score of an answer; None where it is not read on the way. Raises what the scorer raises."""
+        """Score an answer; None if it is not scored on the way. Raise what the scorer raises."""
         if record.status != "ok":
             return score_record(sample, record, self.scorer)
         if len(self._scores) >= HELD:
@@ -62,7 +62,7 @@ class LiveScores:
         return score
 
     def known(self, sample: Sample, record: Record, scorer: Scorer) -> Score | None:
-        """The score that this answer was given under this scorer, None where it was not read."""
+        """Return this answer's score under this scorer; None if it was not scored."""
         if scorer is not self.scorer or record.status != "ok":
             return None
         digest, score = self._scores.get((sample.id, record.repeat), (0, None))

@@ -35,7 +35,7 @@ FOLDERS_OF_RUN = ("traces", "sessions", "raw_judge_inputs", "raw_judge_outputs")
 
 
 def require_output_file(path: Path, option: str, endings: Sequence[str], inputs: Sequence[Path] = ()) -> None:
-    """Refuse an output file that would destroy something, or whose name says that it holds something else.
+    """Refuse an output file that would destroy something, or whose name belongs to another format.
 
     Args:
         path: the file to write.

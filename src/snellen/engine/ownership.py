@@ -1,4 +1,4 @@
-"""The owner's mark in run_meta.json: tells the runs of this user from those of somebody else.
+"""Owner's mark in run_meta.json: distinguishes this user's runs from those of somebody else.
 
 A key of 32 random bytes lies in the user's data folder, readable by this user alone. The mark is a keyed digest over what a
 run folder can make this machine read or contact. A folder that was made or changed elsewhere has no valid mark. Nothing
@@ -28,7 +28,7 @@ _keys: dict[Path, bytes] = {}
 
 
 def key_path() -> Path:
-    """SNELLEN_DATA, else XDG_DATA_HOME/snellen, else ~/.local/share/snellen; the key's file in it."""
+    """Return the key's file in SNELLEN_DATA, else XDG_DATA_HOME/snellen, else ~/.local/share/snellen."""
     own = os.environ.get("SNELLEN_DATA")
     if own:
         return Path(own) / KEY_FILE
@@ -37,7 +37,7 @@ def key_path() -> Path:
 
 
 def mark(meta: RunMeta) -> str:
-    """The owner's mark of a run; empty where the user's key can neither be read nor made."""
+    """Compute the owner's mark of a run; empty if the user's key can neither be read nor made."""
     key = _key(key_path(), create=True)
     return "" if key is None else blake2b(_covered(meta), key=key, digest_size=16).hexdigest()
 
@@ -53,7 +53,7 @@ def is_own(meta: RunMeta) -> bool:
 
 
 def _covered(meta: RunMeta) -> bytes:
-    """The parts of a run that lead to an import, a file or the network, in one form for all versions."""
+    """Return the parts of a run that lead to an import, a file or the network, in one form for all versions."""
     spec, options = meta.spec, meta.spec.options
     parts = {
         "benchmark": spec.benchmark,
@@ -81,7 +81,7 @@ def _covered(meta: RunMeta) -> bytes:
 
 
 def _key(path: Path, *, create: bool) -> bytes | None:
-    """The key in a file; None where it cannot be read or made. A key that is not there yet is looked for again."""
+    """Read the key in a file, or make it; None if neither works. A missing key is looked for again."""
     if (key := _keys.get(path)) is None and (key := _read_or_made(path, create=create)) is not None:
         _keys[path] = key
     return key

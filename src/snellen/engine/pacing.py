@@ -1,4 +1,4 @@
-"""Request pacing: how many requests may be in flight and how quickly they follow each other, learnt from refusals.
+"""Request pacing: the number of requests in flight and their interval, learnt from refusals.
 
 Nothing here waits or reads a clock: times are arguments, in seconds of one monotonic clock, so that the rules can be
 tested against simulated servers. `snellen.engine.concurrency` does the waiting.
@@ -64,14 +64,14 @@ class Ticket:
 
 
 class Waiting(NamedTuple):
-    """Why nothing is sent at present: `seconds` left, `server_down` or a rate limit."""
+    """Reason why nothing is sent at present: `seconds` left, `server_down` or a rate limit."""
 
     seconds: float
     server_down: bool
 
 
 class Pacer:
-    """Decides when the next request may be sent.
+    """Rules for the time of the next request.
 
     Args:
         most: requests in flight at most.
@@ -148,21 +148,21 @@ class Pacer:
 
     @property
     def closed(self) -> bool:
-        """True while the server refuses: only single probes are sent."""
+        """Return True while the server refuses: only single probes are sent."""
         return self._streak > 0
 
     def waiting(self, now: float) -> Waiting | None:
-        """What the gate waits for at `now`; None where requests flow."""
+        """Return the reason why requests wait at `now`; None if they flow."""
         if not self.closed or self._probe is not None or self._closed_until <= now:
             return None
         return Waiting(self._closed_until - now, self._down)
 
     def silent_s(self, now: float) -> float:
-        """Seconds since the first refusal after the last answer; 0 where the last request was answered."""
+        """Return the seconds since the first refusal after the last answer; 0 if the last request was answered."""
         return 0.0 if self.silent_since is None else now - self.silent_since
 
     def wait_s(self, now: float) -> float | None:
-        """Seconds until a request may be sent: 0 means now, None when another request has ended."""
+        """Return the seconds until a request may be sent: 0 means now, None when another request has ended."""
         if self._streak:
             if self._probe is not None:
                 taken_at = self._probe.sent_at + self._grace_s
@@ -211,7 +211,7 @@ class Pacer:
         return ticket
 
     def answered(self, ticket: Ticket, now: float, tokens: int | None = None) -> None:
-        """The server answered, be it by an error of the request's own. `tokens`: used, where the answer says so."""
+        """Record an answer, even an error of the request's own. `tokens`: used, if the answer says so."""
         self.active -= 1
         self.silent_since = None
         self._breaks = 0
@@ -240,7 +240,7 @@ class Pacer:
             self._grow()
 
     def refused(self, ticket: Ticket, now: float, wait_s: float | None = None, *, down: bool = False) -> None:
-        """The server did not take the request.
+        """Record that the server did not take the request.
 
         Args:
             wait_s: the wait that it asks for, in seconds.
@@ -295,7 +295,7 @@ class Pacer:
             self._closed_until = now + wait_s
 
     def timed_out(self, ticket: Ticket, now: float, timeout_s: float) -> None:
-        """No answer came in time. The server may be at work on it still: it counts as in flight for as long again.
+        """Record a timeout. The server may still be at work: the request counts as in flight for as long again.
 
         A later request that is answered shows that the server has let go of it.
         """
@@ -315,7 +315,7 @@ class Pacer:
             self._slow_growth()
 
     def dropped(self, ticket: Ticket) -> None:
-        """The request was given up by us."""
+        """Record that this process gave the request up."""
         self.active -= 1
         if ticket is self._probe:
             self._probe = None
@@ -331,7 +331,7 @@ class Pacer:
         return int(min(self.limit, self._window))
 
     def _ramp_up(self, now: float) -> None:
-        """Begin anew with few requests in flight."""
+        """Start again with few requests in flight."""
         self._ramping, self._ramp, self._ramped_at = self._remote and self.most > RAMP_FROM, float(RAMP_FROM), now
 
     def _lost_now(self, now: float) -> int:
@@ -341,7 +341,7 @@ class Pacer:
 
     @property
     def _grace_s(self) -> float:
-        """A probe that was not refused for so long was taken."""
+        """Return the seconds after which a probe without a refusal counts as taken."""
         return min(5.0, max(0.05, 3.0 * (self._lag_s or 0.0)))
 
     def _close(self, ticket: Ticket, now: float, down: bool) -> None:
@@ -367,7 +367,7 @@ class Pacer:
         self._closed_until = now + pause if down else min(now + pause, self._next_window(now))
 
     def _take_for_a_rate(self, now: float) -> None:
-        """What was taken for a limit in number did not stay where it was: it is one in time."""
+        """Treat the limit as one in time: a limit in number would have stayed where it was."""
         self.limit, self._limited = float(self.most), False
         self._streak, self._probe, self._checking = 0, None, False
         began = now if self._epoch_at is None else self._epoch_at
@@ -376,7 +376,7 @@ class Pacer:
         self._next_at = now + self.interval_s
 
     def _next_window(self, now: float) -> float:
-        """When a limit of a second or a minute would begin anew: by the first request since it opened, or by the clock."""
+        """Return when a limit of a second or a minute begins anew: by its first request, or by the clock."""
         at = math.inf
         if self._epoch_at is not None:
             at = min(
@@ -418,7 +418,7 @@ class Pacer:
         self._next_at = probe.sent_at + self.interval_s
 
     def _refuses_by_chance(self, streak: int) -> bool:
-        """Count `streak` refusals in a row that ended; True where they say nothing about the pace."""
+        """Count `streak` refusals in a row that ended; return True if they say nothing about the pace."""
         if self._chance.active:
             return True
         if not self.interval_s or self._gain > 4.0 * LEAST_GAIN:
@@ -471,7 +471,7 @@ class Pacer:
             self._measured_s = measured_s
 
     def _quicken(self, now: float) -> None:
-        """A request was held back by the interval: the next ones may follow a little sooner."""
+        """Shorten the interval a little after a request that it held back."""
         self._delayed = False
         quiet_s = 0.0 if self._epoch_at is None else now - self._epoch_at
         if self._epoch_sent > QUIET and quiet_s > QUIET_S:

@@ -1,4 +1,4 @@
-"""How far a run is: counters that the engine keeps, and the ways to show them."""
+"""Progress of a run: counters that the engine keeps, and the displays of them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Progress:
 
     @property
     def scored(self) -> int:
-        """Samples with a score, failed ones counted as 0, as the table at the end counts them."""
+        """Return the number of scored samples; failed ones count as 0, as in the final table."""
         return self.score.rows
 
     @property
@@ -94,7 +94,7 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Samples a second in this session."""
+        """Return samples a second in this session."""
         return (self.done - self.before) / self.elapsed
 
     @property
@@ -104,7 +104,7 @@ class Progress:
         return max(0, self.total - self.done) / self.rate
 
     def line(self) -> str:
-        """One plain line with everything that matters."""
+        """Format the progress as one plain line."""
         of = f"/{self.total:,}" if self.total is not None else ""
         parts = [f"{self.name}: {self.done:,}{of}", f"{self.rate:.1f}/s"]
         if self.eta_s is not None and self.done != self.total:
@@ -136,7 +136,7 @@ class Progress:
         return " · ".join(parts)
 
     def event(self) -> dict[str, Any]:
-        """The same for machines."""
+        """Return the progress as a JSON object."""
         return {
             "event": "progress",
             "run": self.name,
@@ -161,7 +161,7 @@ class Progress:
 
 
 class Display(Protocol):
-    """Shows progress; `update` is called a few times a second from the event loop and must be quick."""
+    """Display of progress; `update` is called a few times a second from the event loop and must be quick."""
 
     def update(self, progress: Progress) -> None: ...
 
@@ -182,7 +182,7 @@ class ProgressCallback:
 
 
 class Silent:
-    """Shows nothing."""
+    """Display that shows nothing."""
 
     def update(self, progress: Progress) -> None: ...
 
@@ -211,7 +211,7 @@ class Lines:
 
 
 class Bar:
-    """A live line at the foot of a terminal, drawn by rich."""
+    """Live line at the foot of a terminal, drawn by rich."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -241,7 +241,7 @@ class Bar:
 
 
 def display(*, as_json: bool = False, quiet: bool = False) -> Display:
-    """A bar on a terminal, plain lines elsewhere, JSON lines where asked, nothing where silence was."""
+    """Choose a display: a bar on a terminal, else lines, JSON lines or nothing as requested."""
     if quiet:
         return Silent()
     if as_json:
@@ -250,7 +250,7 @@ def display(*, as_json: bool = False, quiet: bool = False) -> Display:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as h:mm:ss."""
+    """Format seconds as h:mm:ss."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"

@@ -1,4 +1,4 @@
-"""Limits of the user's own: requests and tokens a minute, spread evenly."""
+"""Rate limits that the user sets: requests and tokens a minute, spread evenly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:
 
 
 class Quota:
-    """An even flow of `per_minute` units: whatever was let through late is not made up for by a burst."""
+    """Even flow of `per_minute` units, without a burst after a delay."""
 
     def __init__(self, per_minute: float) -> None:
         self._seconds = 60.0 / per_minute

@@ -1,4 +1,4 @@
-"""Why samples of a run have no answer: the commonest error texts, how often each occurred, and what to do about it."""
+"""Errors of samples without an answer: the commonest texts, their counts, and a hint for each."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RequestErrors(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """For people: how many failed, the commonest text with its count, and what to do; empty where none failed."""
+        """Describe the failures: their number, the commonest text with its count, a hint; empty without failures."""
         if not self.failed:
             return ""
         total = self.answered + self.failed
@@ -78,7 +78,7 @@ class RequestErrors(Struct, frozen=True):
         return f"{head}; {first.count:,} × {first.kind}: {first.message}{others}. {first.hint}"
 
     def as_json(self) -> dict[str, Any] | None:
-        """The `failures` part of JSON; None where none failed."""
+        """Return the `failures` part of JSON; None without failures."""
         if not self.failed:
             return None
         rows = [{"kind": e.kind, "message": e.message, "count": e.count, "hint": e.hint} for e in self.errors]
@@ -122,7 +122,7 @@ def request_errors(folder: RunFolder, gold: Mapping[str, Sequence[str]] | None =
 
 
 def one_line(message: str) -> str:
-    """The first line of an error, without characters that a terminal would obey, and cut."""
+    """Return the first line of an error, cut, without characters that a terminal would obey."""
     line = "".join(mark if mark.isprintable() else " " for mark in (message.splitlines() or [""])[0])
     line = " ".join(line.split()).rstrip(".")
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
@@ -134,7 +134,7 @@ def refuses_images(message: str) -> bool:
 
 
 def advice(kind: str, message: str, *, answered: int = 0) -> str:
-    """What to do about an error: an imperative with the option or the place to look at.
+    """Return the hint for an error: an imperative with the option or the place to look at.
 
     Args:
         kind: as in results.jsonl (docs/errors.md).

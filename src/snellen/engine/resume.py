@@ -1,4 +1,4 @@
-"""What a run has and what it lacks: totals of its journal, and the questions still to ask."""
+"""Resume state: totals and pending samples of a run."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class _ReplyUsage(Struct, frozen=True, gc=False):
 
 
 class UsageHead(RecordHead, frozen=True, gc=False):
-    """The head of a journal line with the tokens that it used."""
+    """Head of a journal line with the tokens that it used."""
 
     response: _ReplyUsage | None = None
 
 
 def key(sample_id: str, repeat: int) -> Key:
-    """What tells one answer from another; the id alone where nothing is repeated, since a million are held at once."""
+    """Return the key of an answer; the id alone without repeats, since a million are held at once."""
     return sample_id if repeat == 0 else (sample_id, repeat)
 
 
 def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
-    """Totals of the journal, and the keys of all that needs no further asking.
+    """Return the totals of the journal, and the keys of all answered samples.
 
     A failed sample that was later answered counts as answered alone; its use of tokens counts each time. What is no
     intact record is left to `damage`.
@@ -50,7 +50,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     answered: Counter[str] = Counter()
     tokens_in = tokens_out = 0
     cost: float | None = None
-    for head in journal.read(folder.results, UsageHead, damage, whole=Record):
+    for head in journal.read(folder.results, UsageHead, damage, record_type=Record):
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
             answered[head.status] += sample_key not in done
@@ -82,7 +82,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
 
 
 def verified_meta(folder: RunFolder) -> RunMeta:
-    """Read run_meta.json; what it counts is believed of this user's own runs alone.
+    """Read run_meta.json; the totals of somebody else's run are counted from its journal.
 
     Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
 
@@ -99,7 +99,7 @@ def verified_meta(folder: RunFolder) -> RunMeta:
 
 
 def with_size(meta: RunMeta, size: int | None) -> RunMeta:
-    """A run's meta with the number of samples that its benchmark has; `complete` only if as many records are there.
+    """Return the meta with the benchmark's sample count; `complete` only with as many records.
 
     Args:
         meta: of a run whose own words about it are not believed, with verified totals.
@@ -114,7 +114,7 @@ def with_size(meta: RunMeta, size: int | None) -> RunMeta:
 
 
 def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
-    """(sample, repeat) in the benchmark's order, up to the limit, without those that are done."""
+    """Yield (sample, repeat) in the benchmark's order, up to the limit, without those that are done."""
     samples = itertools.islice(benchmark.samples(spec.data), spec.limit)
     if spec.repeats == 1:
         return ((sample, 0) for sample in samples if sample.id not in done)
@@ -124,20 +124,20 @@ def pending(benchmark: Benchmark, spec: RunSpec, done: set[Key]) -> Work:
 
 
 def all_recorded(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> bool:
-    """Whether every question of the run has a record, be it a failure."""
+    """Return True if every sample of the run has a record, be it a failure."""
     heads = journal.read(folder.results, RecordHead, Damage(folder.results))
     recorded = {key(head.sample_id, head.repeat) for head in heads}
     return next(pending(benchmark, spec, recorded), None) is None
 
 
 def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> str:
-    """Which samples of a run have no record because its journal is damaged, in one line; empty where it is whole.
+    """Name the samples without a record because the journal is damaged, in one line; empty if it is intact.
 
     Raises:
         SnellenError: the benchmark's samples cannot be read.
     """
     damage = Damage(folder.results, journal.expected_last(folder.results))
-    heads = journal.read(folder.results, RecordHead, damage, whole=Record)
+    heads = journal.read(folder.results, RecordHead, damage, record_type=Record)
     recorded = {key(head.sample_id, head.repeat) for head in heads}
     if not damage:
         return ""
@@ -148,7 +148,7 @@ def without_record(folder: RunFolder, benchmark: Benchmark, spec: RunSpec) -> st
 
 
 def expected(size: int | None, spec: RunSpec) -> int | None:
-    """How many answers this call is about, None where the benchmark's size is not known beforehand."""
+    """Return the number of answers of this call; None if the benchmark's size is unknown."""
     if size is None:
         return None
     return min(size, spec.limit if spec.limit is not None else size) * spec.repeats

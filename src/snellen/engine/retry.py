@@ -1,4 +1,4 @@
-"""One sample to one model: attempts, waits between them, and the record that results."""
+"""Attempts for one sample: requests, waits between them, and the resulting record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHARACTERS_A_TOKEN, TOKENS_AN_IMAGE, TOKENS_A_REPLY = 4, 1000, 500
 
 
 class Backoff(Struct, frozen=True):
-    """When a failed attempt is made again: exponential with full jitter, in seconds.
+    """Waits between attempts: exponential with full jitter, in seconds.
 
     Attempt k waits uniform(0, min(cap_s, base_s * 2 ** (k - 1))). A wait that the server asks for is the least wait.
     Requests that the server did not take use up no attempt, but `patience_s`: the time that a sample waits on its own
@@ -46,7 +46,7 @@ class Backoff(Struct, frozen=True):
         return own if asked_s is None else min(self.patience_s, asked_s) + own
 
     def refused_wait_s(self, refusals: int, asked_s: float | None, chance: random.Random) -> float:
-        """The wait after a refusal. The first one leaves the pace to the gate; a sample refused again lets others by."""
+        """Return the wait after a refusal. The first leaves the pace to the gate; later ones let others pass."""
         own = 0.0 if refusals == 1 else self.wait_s(refusals - 1, None, chance)
         return max(own, asked_s or 0.0)
 
@@ -60,7 +60,7 @@ class SampleOutcome(NamedTuple):
 
 
 class Asker:
-    """Asks a model until it answers, or attempts or patience are used up."""
+    """Client of a model that repeats a request until it is answered, or attempts or patience are used up."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Asker:
     async def ask(
         self, sample: Sample, repeat: int, *, attempts: int | None = None, before: int = 0
     ) -> SampleOutcome | None:
-        """The outcome for one sample; None where the run is to end and the sample was never sent.
+        """Return the outcome for one sample; None if the run is to end and the sample was never sent.
 
         Args:
             attempts: how many, where not those of the back-off.
@@ -158,7 +158,7 @@ class Asker:
         return SampleOutcome(record, error, silent)
 
     async def _once(self, ticket: Ticket, prompt: Prompt, sample_id: str, repeat: int) -> Response:
-        """One request; the gate learns how it ended.
+        """Send one request; report its end to the gate.
 
         Raises:
             _Refused: the server did not take it.
@@ -206,7 +206,7 @@ class Asker:
 
 
 class _Refused(Exception):
-    """A request that the server did not take: it uses up no attempt."""
+    """Refusal of a request by the server: it uses up no attempt."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)
@@ -214,7 +214,7 @@ class _Refused(Exception):
 
 
 def _estimate(prompt: Prompt) -> float:
-    """Tokens that a prompt and its reply may use, roughly."""
+    """Estimate the tokens that a prompt and its reply may use."""
     tokens = len(prompt.system) / CHARACTERS_A_TOKEN + TOKENS_A_REPLY
     for part in prompt.parts:
         if isinstance(part, Text):
@@ -227,7 +227,7 @@ def _estimate(prompt: Prompt) -> float:
 
 
 def _recorded_response(response: Response) -> Response:
-    """The response with each text that it holds as results.jsonl can hold it."""
+    """Return the response with its texts as results.jsonl can hold them."""
     before = (response.text, response.reasoning, response.finish_reason, response.model)
     after = tuple(_recorded(text) if text else text for text in before)
     if after == before:
@@ -237,7 +237,7 @@ def _recorded_response(response: Response) -> Response:
 
 
 def _recorded(text: str) -> str:
-    """The text as results.jsonl can hold it: no key, and no half of a surrogate pair.
+    """Return the text as results.jsonl can hold it: no key, and no half of a surrogate pair.
 
     Halves come from models that cut an emoji in two, and from file names that are not UTF-8.
     """

@@ -1,4 +1,4 @@
-"""The run: what is left to do, who does it, and an end that is always a whole journal."""
+"""Execute a run: schedule pending samples, record results, always leave a valid journal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run(
     backoff: Backoff | None = None,
     scores: LiveScores | None = None,
 ) -> RunMeta:
-    """Ask everything that the folder holds no answer to, and write each answer as it comes.
+    """Request every answer that the folder lacks, and write each as it comes.
 
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` gets the scores of
     the progress line, for a summary in the same process.
@@ -232,7 +232,7 @@ async def _execute(
                 await asyncio.sleep(0)
 
     async def last_pass(again: Work) -> None:
-        """Ask once more what failed for a reason that may pass; another failure changes nothing."""
+        """Repeat requests that failed for a reason that may pass; another failure changes nothing."""
         for sample, repeat in again:
             before = lost[key(sample.id, repeat)]
             outcome = await asker.ask(sample, repeat, attempts=1, before=before.attempts)
@@ -287,7 +287,7 @@ async def _execute(
 
 
 async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
-    """Run all to the end; the first failure cancels the others and is raised as it is."""
+    """Run all coroutines to the end; the first failure cancels the others and is raised as it is."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     stop.tasks = tasks
     try:
@@ -302,7 +302,7 @@ async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
 
 
 async def preflight(model: Model, folder: RunFolder, work: Work, before: Totals) -> Work:
-    """What can be known before the first question: disk space, whether the data is there, the model itself.
+    """Check disk space, data and model before the first request.
 
     Returns:
         `work` from its beginning.
@@ -322,7 +322,7 @@ async def preflight(model: Model, folder: RunFolder, work: Work, before: Totals)
 
 
 def looked_at(work: Work, before: Totals) -> Work:
-    """`work` from its beginning, where the files of one of the first 20 samples to be asked can be read.
+    """Return `work` from its beginning, if the files of one of the first 20 samples can be read.
 
     Those before it are each recorded as failed when their turn comes. Only samples are held, and no file.
 
@@ -356,7 +356,7 @@ def looked_at(work: Work, before: Totals) -> Work:
 
 
 def unreadable(sample: Sample) -> DataError | None:
-    """Why the files of a sample cannot be read, None where they can. Of a video the beginning is read."""
+    """Return the reason why a sample's files cannot be read, else None. Of a video the beginning is read."""
     for part in sample.prompt.parts:
         try:
             if isinstance(part, Image):
@@ -373,14 +373,14 @@ def unreadable(sample: Sample) -> DataError | None:
 
 
 def _change(folder: RunFolder, damage: Damage) -> RunChangedError | None:
-    """What something else did to the files of a run, as they are at its end; None where they are as they were written."""
+    """Describe what something else did to the run's files; None if they are as they were written."""
     if damage:
         return journal.changed(folder.results, "was changed", damage.lines())
     return None if folder.exists() else journal.changed(folder.meta_path, "was deleted")
 
 
 def require_written(folder: RunFolder, meta: RunMeta) -> None:
-    """Raises RunChangedError where a run's files are gone, or its journal ends with another record than its meta says."""
+    """Raise RunChangedError if a run's files are gone, or its journal ends with another record than its meta says."""
     if not folder.exists() or not folder.results.exists():
         raise journal.changed(folder.path if not folder.exists() else folder.results, "was deleted")
     if meta.records is not None and journal.last_number(folder.results) != meta.records:
@@ -388,7 +388,7 @@ def require_written(folder: RunFolder, meta: RunMeta) -> None:
 
 
 def _seed(spec: RunSpec, model: Model) -> int | None:
-    """What repeats of a question count up from: the seed asked for, else that of a model which draws by its own.
+    """Return the seed that repeats count up from: the requested one, else the model's own.
 
     An endpoint is sent a seed only where one was set: not all of them take it, and they draw anew by themselves.
     """
@@ -396,12 +396,12 @@ def _seed(spec: RunSpec, model: Model) -> int | None:
 
 
 def _ended(benchmark: Benchmark, full_spec: RunSpec, requested: RunSpec, folder: RunFolder) -> str:
-    """The run's state after a call that came to its end: one with a smaller --limit may end before the run does."""
+    """Return the run's state after a completed call: one with a smaller --limit may end before the run does."""
     return "complete" if full_spec.limit == requested.limit or all_recorded(folder, benchmark, full_spec) else "partial"
 
 
 async def _executed(model: Model, environment: dict[str, Any]) -> dict[str, Any]:
-    """The environment, with what a model in several workers says of them."""
+    """Return the environment, with the states of a model's workers."""
     executed = await model.executed()
     return environment if executed is None else {**environment, "executor": executed}
 

@@ -30,7 +30,7 @@ JUDGE_RUNS = (JUDGED, LABELLED)
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
-    """What the user asked for; with it `snellen rerun` does the same again. Holds names of keys, never keys.
+    """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
     `nproc` and `ray` say how many workers answer and where (snellen.engine.ray); None and None: this process alone.
     """
@@ -49,7 +49,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
 
 
 class Coverage(Struct, frozen=True):
-    """How much of the benchmark the run takes in: the first `limit` of `of` samples; None: all, not known."""
+    """Part of the benchmark that the run covers: the first `limit` of `of` samples; None: all, unknown."""
 
     limit: int | None
     of: int | None
@@ -77,7 +77,7 @@ class Totals(Struct, frozen=True):
 
 
 class RunMeta(Struct, frozen=True, kw_only=True):
-    """run_meta.json.
+    """Contents of run_meta.json.
 
     `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.data_paths). `owner` is the mark of the
     user whose Snellen wrote the file (snellen.engine.ownership). `records` is the number of the last record in the journal
@@ -99,7 +99,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
 
     @property
     def judges(self) -> bool:
-        """Whether its samples are the replies of another run, some of which may not be there yet."""
+        """Return True if its samples are the replies of another run, which may still lack some."""
         return self.spec.benchmark in JUDGE_RUNS
 
     @property
@@ -184,11 +184,11 @@ class RunFolder:
             raise journal.storage_error(path, error) from error
 
     def records(self) -> Iterator[Record]:
-        """Every intact record of the journal, in the order of completion; a sample may have an older failed one."""
+        """Yield every intact record of the journal, in the order of completion; failed ones may have a later answer."""
         return journal.intact(self.results, Record)
 
     def locked(self) -> _Lock:
-        """A context in which this process alone may write to the run."""
+        """Return a context in which this process alone may write to the run."""
         return _Lock(self.path)
 
 
@@ -197,7 +197,7 @@ RUNS_NAMED = 3
 
 
 def runs_in(path: Path) -> list[Path]:
-    """Run folders directly within a folder, sorted; none where it cannot be read."""
+    """Return the run folders directly within a folder, sorted; empty if it cannot be read."""
     try:
         return sorted(child for child in path.iterdir() if (child / "run_meta.json").is_file())
     except OSError:
@@ -229,7 +229,7 @@ def derived_run(source: RunFolder, benchmark: str) -> RunFolder | None:
 
 
 def runs_hint(path: Path) -> str:
-    """What to type where a folder of runs was named in place of a run."""
+    """Return the hint for a folder of runs that was named in place of a run."""
     runs = runs_in(path)
     if not runs:
         return "`snellen list --runs` shows the runs here."

@@ -1,4 +1,4 @@
-"""What ends a run before its last sample: a signal, a budget, a server that answers nothing."""
+"""Early stopping: signals, budgets, repeated failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNPRICED = ("local", "embedded", "replay")
 
 
 class Stop:
-    """A wish to stop: once drains what is in flight, twice gives it up."""
+    """Request to stop: the first drains the requests in flight, the second gives them up."""
 
     def __init__(self, progress: Progress) -> None:
         self.interrupted = False
@@ -42,7 +42,7 @@ class Stop:
             self.when_asked()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait so long, but no longer than until somebody asks for an end. Says whether the wait was whole."""
+        """Wait this long, or until a stop is requested. Return True if the wait was complete."""
         try:
             await asyncio.wait_for(self._event.wait(), seconds)
         except TimeoutError:
@@ -51,7 +51,7 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C, SIGTERM and SIGHUP ask for an end; only the main thread of a program can hear them.
+        """Let Ctrl-C, SIGTERM and SIGHUP request a stop; only the main thread of a program receives them.
 
         SIGHUP that is ignored stays so: `nohup` sets it aside.
         """
@@ -83,7 +83,7 @@ class Stop:
 
 
 def require_price(spec: RunSpec, model: Model) -> None:
-    """A bound on dollars needs to know what a token costs, before the first one is paid for.
+    """Refuse a bound on dollars for a model without a price, before the first token is paid for.
 
     Only the package's own kinds are held to it: another model may put a cost on its replies by itself, and is stopped at
     the first one that has none.
@@ -107,7 +107,7 @@ def require_price(spec: RunSpec, model: Model) -> None:
 
 
 class SpendingLimit:
-    """What the run may cost, over all its sessions."""
+    """Bounds on a run's cost and tokens, over all its sessions."""
 
     def __init__(self, spec: RunSpec, before: Totals) -> None:
         self._max_cost = spec.max_cost
@@ -146,7 +146,7 @@ class SpendingLimit:
 
 
 class Failing:
-    """A run in which everything fails is stopped, so that a dead server does not cost a night.
+    """Stop for a run in which everything fails, so that a dead server does not cost a night.
 
     It is stopped after `most` failures in a row, after three in a row for want of credit, after three samples whose images
     the server refuses while it has answered none with images, and as soon as one sample has waited out its patience

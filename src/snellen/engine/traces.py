@@ -1,4 +1,4 @@
-"""traces/: the raw requests and replies of a run in numbered JSONL shards, pictures by digest."""
+"""Folder traces/: the raw requests and replies of a run in numbered JSONL shards, images by digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARD_BYTES = 64 << 20
 
 
 class Traces:
-    """Appends raw exchanges, each with one write before its record is journalled; a new shard is begun every 64 MB.
+    """Writer of raw exchanges, one write each before the record is journalled; a new shard every 64 MB.
 
     `sync` belongs before the journal's own fsync, so that what is recorded has its trace after a power cut too. Opening
     cuts off a torn last line.

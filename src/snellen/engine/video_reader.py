@@ -1,4 +1,4 @@
-"""Reader of videos (PyAV): whether a run needs it is known before its first request."""
+"""Check for the video reader (PyAV) before a run's first request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction: keys and gold answers are struck from whatever is written or printed.
+"""Redaction of keys and gold answers in everything that is written or printed.
 
 `redact` (keys, in `keys`) and `strike` (gold answers, in `gold`) are the only two functions that do so. Each module says
 in which forms. `arguments` finds keys where none may stand. The writers that call `redact`:

@@ -1,4 +1,4 @@
-"""Keys where none may stand: in arguments, addresses, request settings and run specifications, which are all recorded.
+"""Keys in arguments, addresses, request settings and run specifications, all of which are recorded.
 
 `held_key` and `key_among` find them and never show a value; whoever asks refuses the argument. A key is known by its
 name (`api_key=`, `"Authorization": …`, `--token …`), as user name or password of an address, or by its shape.
@@ -85,7 +85,7 @@ _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+(\S+)", re.IGNORECASE)
 
 
 def held_key(text: str) -> str | None:
-    """The name of a key that the text holds, or how else it is known; None where there is none."""
+    """Return the name or kind of a key that the text holds; None if there is none."""
     if redact(text) is not text:
         return SHAPE
     for reading in texts(text):
@@ -101,7 +101,7 @@ def held_key(text: str) -> str | None:
 
 
 def key_among(value: Any, name: str = "") -> str | None:
-    """The same for a JSON value: for its texts, and for its members by their names."""
+    """Search a JSON value for a key, by its texts and by the names of its members."""
     if isinstance(value, Mapping):
         inherited = name if name and _is_key(name, "x") else ""
         return next((hit for key, item in value.items() if (hit := key_among(item, inherited or str(key)))), None)
@@ -115,7 +115,7 @@ def key_among(value: Any, name: str = "") -> str | None:
 
 
 def may_be_shown(variable: str) -> bool:
-    """Whether what was given as the name of a variable is one, and no key by mistake: words, perhaps numbered."""
+    """Return True if a variable's name is a name, not a key by mistake: words, perhaps numbered."""
     if VARIABLE.fullmatch(variable) is None or redact(variable) is not variable or len(variable) > 80:
         return False
     return all(re.fullmatch(r"[A-Za-z]{0,24}[0-9]{0,3}", word) for word in variable.split("_"))
@@ -137,6 +137,6 @@ def _is_key(name: str, value: str, written: str = "=") -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value looks drawn by lot and not written by a person: letters and digits in turn, or one long word."""
+    """Return True if a value looks random: letters and digits in turn, or one long word."""
     changes = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value))
     return len(value) >= 8 and (changes >= 2 or re.search(r"[A-Za-z0-9]{24,}", value) is not None)

@@ -1,4 +1,4 @@
-"""Disguises of text, undone: escapes of JSON, HTML and URLs, tags, terminal sequences. Each character keeps its source.
+"""Decoding of disguised text: escapes of JSON, HTML and URLs, tags, terminal sequences. Characters keep their source.
 
 Keys and gold answers are searched in three readings of a text: as it stands, decoded, and decoded without markup. What is
 found in a reading is replaced at its source, so that a JSON document stays one.
@@ -73,7 +73,7 @@ _Characters: TypeAlias = Callable[[re.Match[str]], list[tuple[str, int, int]]]
 
 
 class DecodedText(NamedTuple):
-    """A text with the source of each character: it stands for the source's characters from `starts` to before `ends`."""
+    """Decoded text with its source: character i stands for the source from `starts[i]` to before `ends[i]`."""
 
     text: str
     starts: Sequence[int]
@@ -81,12 +81,12 @@ class DecodedText(NamedTuple):
 
 
 def as_it_stands(text: str) -> DecodedText:
-    """The reading that changes nothing."""
+    """Return the text unchanged, with its positions."""
     return DecodedText(text, range(len(text)), range(1, len(text) + 1))
 
 
 def readings(text: str) -> Iterator[DecodedText]:
-    """The text as it stands, decoded, and decoded without markup; a reading equal to the one before is left out."""
+    """Yield the text as it is, decoded, and decoded without markup; equal neighbours are omitted."""
     reading = as_it_stands(text)
     yield reading
     if _may_hold_commands(text):
@@ -110,7 +110,7 @@ def readings(text: str) -> Iterator[DecodedText]:
 
 
 def texts(text: str) -> Iterator[str]:
-    """The texts of `readings` without their sources; quick where there is nothing to decode. May leave out rounds between."""
+    """Yield the texts of `readings` without sources; quick for plain text. May omit rounds between."""
     yield text
     if _may_hold_commands(text):
         plain = _without(text, "\\", _COMMAND)
@@ -139,7 +139,7 @@ def texts(text: str) -> Iterator[str]:
 
 
 def _without(text: str, mark: str, markup: re.Pattern[str]) -> str:
-    """The text without what the pattern matches; a long one piece by piece, so that other threads can run."""
+    """Remove the pattern's matches; a long text goes piece by piece, so that other threads can run."""
     if len(text) <= _PIECE:
         return markup.sub("", text)
     pieces: list[str] = []
@@ -153,13 +153,13 @@ def _without(text: str, mark: str, markup: re.Pattern[str]) -> str:
 
 
 def _unicode(match: re.Match[str]) -> str:
-    """What a run of \\uXXXX stands for, with the backslashes before each: `texts` are only searched, in all layers at once."""
+    """Decode a run of \\uXXXX, with the backslashes before each: `texts` are only searched, in all layers at once."""
     text = _BACKSLASHES.sub(r"\\", match[0]).encode().decode("unicode_escape")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if "d" in match[0].lower() else text
 
 
 def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
-    """The text with each span (start, end) replaced by the marker; spans that touch or overlap become one."""
+    """Replace each span (start, end) by the marker; spans that touch or overlap become one."""
     pieces: list[str] = []
     at = last = 0
     for start, end in sorted(spans):
@@ -173,7 +173,7 @@ def replaced(text: str, spans: Iterable[tuple[int, int]], marker: str) -> str:
 
 
 def source_spans(text: str, reading: DecodedText, positions: Sequence[int], loose: int = 0) -> list[tuple[int, int]]:
-    """The spans of the source that these characters of a reading stand for, with what lies between them.
+    """Return the spans of the source behind these characters of a reading, with what lies between them.
 
     A quotation mark between two characters stays: in JSON it is structure. Fewer than `loose` characters before the first
     such mark, or behind the last one, are no part of what was found: they begin or end another text by chance.
@@ -194,7 +194,7 @@ def source_spans(text: str, reading: DecodedText, positions: Sequence[int], loos
 
 
 def _before_escape(text: str, start: int) -> int:
-    """Where the escape begins that `start` lies in, if it does: half of one would not be JSON."""
+    """Return the start of the escape that `start` lies in: half of one would not be JSON."""
     cut = _CUT_ESCAPE.search(text, max(0, start - 5), start)
     start = start if cut is None else cut.start()
     while start > 0 and text[start - 1] == "\\":
@@ -203,7 +203,7 @@ def _before_escape(text: str, start: int) -> int:
 
 
 def _rewritten(reading: DecodedText, pattern: re.Pattern[str], characters: _Characters) -> DecodedText:
-    """The reading with each match of the pattern replaced; the same object where nothing matches."""
+    """Replace each match of the pattern; return the same object if nothing matches."""
     text, starts, ends = reading
     out: list[str] = []
     new_starts: list[int] = []
@@ -242,7 +242,7 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def _characters(match: re.Match[str]) -> list[tuple[str, int, int]]:
-    """(character, start, end) of what an escape stands for; white space for an escape of a control character."""
+    """Yield (character, start, end) of an escape; white space for an escape of a control character."""
     escape, (start, end) = match[0], match.span()
     if escape[0] in "%0" or escape[:2] == "\\x" or (escape[0] == "\\" and len(escape) > 3 and escape[1].isdigit()):
         if escape[-5:-4] == "u":
@@ -252,7 +252,7 @@ def _characters(match: re.Match[str]) -> list[tuple[str, int, int]]:
 
 
 def _of_bytes(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-    """What a run of escaped bytes stands for: UTF-8, or Latin-1 where they are no UTF-8."""
+    """Decode a run of escaped bytes as UTF-8, or as Latin-1 if they are not UTF-8."""
     units = list(_BYTES[text[start]].finditer(text, start, end))
     data = bytes(int(unit[1], 16) if unit[1] else int(unit[2], 8) for unit in units)
     number = 0

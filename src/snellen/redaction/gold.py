@@ -1,4 +1,4 @@
-"""Gold answers of restricted sets: every text that a writer of such a set puts out goes through `strike`.
+"""Gold answers of restricted sets: every text written for such a set goes through `strike`.
 
 A gold answer, in each accepted form, is struck wherever its letters and digits stand in their order, whatever its case,
 accents and Unicode form, and whatever stands between them that is no letter and no digit: spaces, hyphens, underscores,
@@ -60,7 +60,7 @@ _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", 
 
 
 class _PlainLetters(dict[int, str]):
-    """Code point to letters and digits: without case, accents and compatible forms, with lookalikes; empty for all else."""
+    """Code point to plain letters and digits: without case, accents and variants; empty for all else."""
 
     def __missing__(self, code: int) -> str:
         self[code] = plain = "".join(map(_letter, _base(chr(code))))
@@ -68,7 +68,7 @@ class _PlainLetters(dict[int, str]):
 
 
 def _base(character: str) -> str:
-    """A character without compatible forms and case; of a letter in a square, flag or tag the letter."""
+    """Return a character without compatible forms and case; for a letter in a square, flag or tag the letter."""
     code = ord(character)
     if 0xE0020 <= code <= 0xE007E:  # tag characters: ASCII that no font draws
         return chr(code - 0xE0000).lower()
@@ -123,7 +123,7 @@ class _Forms(NamedTuple):
 
 
 def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
-    """The text with each of these gold answers replaced by the marker; the same object where there is none.
+    """Replace each of these gold answers by the marker; return the same object if there is none.
 
     Takes time in proportion to the text, however many forms there are.
     """
@@ -143,7 +143,7 @@ def strike(text: str, forms: Iterable[str], marker: str = WITHHELD) -> str:
 
 
 def quotes(text: str, forms: Iterable[str]) -> bool:
-    """Whether a text holds one of the forms, inside words too: what must not be published at all where it does.
+    """Return True if a text holds one of the forms, inside words too, so that it must not be published.
 
     A form of one or two letters must be a word of its own: it is in every other text.
     """
@@ -161,7 +161,7 @@ def quotes(text: str, forms: Iterable[str]) -> bool:
 
 
 def letters(text: str) -> str:
-    """Letters and digits alone, without case, accents and compatible forms: what names are compared by here."""
+    """Return letters and digits alone, without case, accents and compatible forms, to compare names by."""
     return text.translate(_PLAIN)
 
 
@@ -202,7 +202,7 @@ def _index(forms: Iterable[str]) -> _GoldIndex:
 
 
 def _may_hold(text: str, known: _Forms) -> bool:
-    """False where the text holds none of a few forms for certain."""
+    """Return False if the text certainly holds none of a few forms."""
     if len(known.by_text) > _FEW:
         return True
     return any(form in plain for plain in map(letters, texts(text)) for form in known.by_text)
@@ -256,7 +256,7 @@ def _skeleton(reading: DecodedText) -> _Skeleton:
 
 
 def _places(skeleton: _Skeleton, known: _Forms) -> Iterator[tuple[int, int]]:
-    """Where forms stand, as positions in the skeleton; of two that begin at one place the longer one."""
+    """Yield the positions of forms in the skeleton; of two that begin at one place the longer one."""
     text = skeleton.text
     places: set[int] = set()
     starts = tuple(compress(range(len(text)), skeleton.before))
@@ -279,7 +279,7 @@ def _candidates(text: str, at: int, known: _Forms) -> Iterator[_GoldForm]:
 
 
 def _end(skeleton: _Skeleton, at: int, form: _GoldForm) -> int:
-    """Where a form that begins at a place ends; 0 where it does not stand there as a whole."""
+    """Return the end of a form that begins at a place; 0 if it is not complete there."""
     text, _, before = skeleton
     size = len(form.text)
     end = at + size
@@ -308,12 +308,12 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _is_late_jamo(character: str) -> bool:
-    """Whether a character goes on with a syllable of Korean that was taken apart."""
+    """Return True if a character continues a Korean syllable that was taken apart."""
     return any(first <= ord(character) <= last for first, last in _LATE_JAMO)
 
 
 def _is_edge(skeleton: _Skeleton, at: int, size: int) -> bool:
-    """Whether a word begins or ends before this character."""
+    """Return True if a word begins or ends before this character."""
     if at >= len(skeleton.text):
         return True
     gap = skeleton.before[at]
@@ -321,7 +321,7 @@ def _is_edge(skeleton: _Skeleton, at: int, size: int) -> bool:
 
 
 def _coded_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
-    """The spans of base64 whose text holds one of the forms."""
+    """Yield the spans of base64 whose text holds one of the forms."""
     if not known.by_text:
         return
     if not any(
@@ -338,7 +338,7 @@ def _coded_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
 
 
 def _cut_spans(text: str, known: _Forms) -> Iterator[tuple[int, int]]:
-    """The spans of forms that an ellipsis cuts: half of one before it, or behind what says how much was left out."""
+    """Yield the spans of forms cut by an ellipsis: half of one before it, or behind a count of omitted text."""
     if not 0 < len(known.by_text) <= _FEW or ("…" not in text and "..." not in text and "u2026" not in text):
         return
     longest = max(map(len, known.by_text))
@@ -371,7 +371,7 @@ def _part(form: _GoldForm, begin: int, size: int) -> _GoldForm:
 
 
 def _decoded(code: str) -> Iterator[str]:
-    """The texts that a run of characters is base64 of; parts of it between slashes may be, in an address."""
+    """Yield the texts that a run of base64 may hold; in an address, also its parts between slashes."""
     code = "".join(code.split())
     for part in dict.fromkeys((code, *code.split("/"))):
         plain = part.rstrip("=").replace("-", "+").replace("_", "/")

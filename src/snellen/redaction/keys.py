@@ -75,7 +75,7 @@ _NUMBERS, _BETWEEN = re.compile(r"[\d\s,.;:+()\[\]-]+"), re.compile(r"[\s,;]")
 
 
 class _KeyForm(NamedTuple):
-    """A form of a key in small letters and digits; `least` of them in a row are struck.
+    """Form of a key in small letters and digits; `least` of them in a row are struck.
 
     Attributes:
         least: length of the shortest part that is struck.
@@ -90,7 +90,7 @@ class _KeyForm(NamedTuple):
 
 
 class _KnownKeys(NamedTuple):
-    """What is searched for: every form, and strings of which a text with one of them holds at least one.
+    """Search index of keys: every form, and strings of which a matching text holds at least one.
 
     Attributes:
         clear: short texts that were searched and hold none of these.
@@ -151,7 +151,7 @@ def forget() -> None:
 
 
 def redact(text: str) -> str:
-    """The text with every registered secret and everything of the shape of a key replaced by `[redacted]`.
+    """Replace every registered secret and everything with the shape of a key by `[redacted]`.
 
     Works on JSON as on prose: the result of a redacted JSON document is a JSON document. Where there is nothing to
     replace it is the same object, after some microseconds a kilobyte and key.
@@ -204,7 +204,7 @@ def _prepared(secrets: Sequence[str]) -> _KnownKeys:
 
 
 def _forms(secret: str, plain: str) -> Iterator[_KeyForm]:
-    """The forms of one key; `plain` are its letters and digits, empty where these may be words."""
+    """Yield the forms of one key; `plain` are its letters and digits, empty if these may be words."""
     if plain:
         half = max(_SHORTEST, len(plain) // 2)
         yield _KeyForm(plain, min(len(plain), max(_SHORTEST, min(16, len(plain) // 3))), digit=True)
@@ -225,7 +225,7 @@ def _letters(text: str) -> str:
 
 
 def _grams(form: _KeyForm) -> list[bytes]:
-    """Parts of a form such that whatever holds `least` characters of it in a row holds one of them."""
+    """Return parts of a form: any `least` of its characters in a row hold one of them."""
     size = (form.least + 1) // 2
     step = form.least - size + 1
     text = form.text.encode()
@@ -233,7 +233,7 @@ def _grams(form: _KeyForm) -> list[bytes]:
 
 
 def _rare_grams(form: _KeyForm) -> list[bytes] | None:
-    """The same among the rare characters alone; None where a part may have too few of them."""
+    """Return such parts among the rare characters alone; None if a part may have too few of them."""
     chosen: list[bytes] = []
     for at in range(len(form.text) - form.least + 1):
         rare = form.text[at : at + form.least].encode().translate(None, _COMMON)
@@ -245,7 +245,7 @@ def _rare_grams(form: _KeyForm) -> list[bytes] | None:
 
 
 def _may_hold_key(text: str) -> bool:
-    """False where the text holds no form of a key for certain. Searches the readings of the text at the speed of C."""
+    """Return False if the text certainly holds no form of a key. Searches its readings at the speed of C."""
     known = _known
     for word in known.words:
         if word in text:
@@ -285,7 +285,7 @@ def _struck(text: str) -> str:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """The spans of the text that hold a form of a key."""
+    """Return the spans of the text that hold a form of a key."""
     spans: list[tuple[int, int]] = []
     for reading in readings(text):
         letters, positions = _folded(reading)
@@ -302,7 +302,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """The span with up to two further characters of base64 on each side, and padding."""
+    """Widen the span by up to two characters of base64 on each side, and padding."""
     first, last = span
     if "\\" not in text[max(0, first - 6) : first]:  # not into an escape
         for _ in range(2):
@@ -313,7 +313,7 @@ def _with_margin(text: str, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _folded(reading: DecodedText) -> tuple[str, list[int]]:
-    """The small letters and digits of a reading, and the position of each."""
+    """Return the small letters and digits of a reading, and the position of each."""
     out: list[str] = []
     positions: list[int] = []
     for run in _RUN.finditer(reading.text):
@@ -332,7 +332,7 @@ def _compatible(character: str) -> str:
 
 
 def _parts(letters: str, form: _KeyForm) -> Iterator[tuple[int, int]]:
-    """Where at least `least` characters of the form stand in a row, each place once."""
+    """Yield the spans where at least `least` characters of the form stand in a row, each once."""
     form_text, size, done = form.text, (form.least + 1) // 2, -1
     places: list[tuple[int, int]] = []
     for offset in range(0, len(form_text) - size + 1, form.least - size + 1):

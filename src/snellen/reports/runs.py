@@ -13,7 +13,7 @@ from snellen.reports.failures.counts import saved_view
 from snellen.reports.views import Limits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
-from snellen.runs.comparing import compare
+from snellen.runs.compare import compare
 from snellen.runs.costs import recorded
 from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.run import Run, load_run

@@ -1,4 +1,4 @@
-"""One answer as pages, files and queries show it: the question, the reply and its scores, gold withheld where it is restricted."""
+"""View of one answer for pages, files and queries: the question, the reply and its scores, without restricted gold."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AnswerView(Struct, frozen=True):
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """The names of runs' folders, with their parents where two are equal."""
+    """Return the names of runs' folders, with their parents where two are equal."""
     short = [path.name or path.resolve().name for path in paths]
     return [str(path) if short.count(name) > 1 else name for path, name in zip(paths, short, strict=True)]
 
@@ -62,7 +62,7 @@ _GOLD = frozenset({"aliases", "answer", "answers", "evidence", "gold", "target"}
 
 
 def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, show_target: bool = True) -> AnswerView:
-    """The view of one record; `show_target` is False for restricted benchmarks unless the user asked.
+    """Build the view of one record; `show_target` is False for restricted benchmarks unless the user asked.
 
     Without the target, meta and reasons that name it go too, and it is struck from reply, reasoning, error and what was
     read. A right reply in other words stays.
@@ -98,7 +98,7 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
 
 
 def _sealed(score: Score, gold: tuple[str, ...]) -> Score:
-    """The score without a reason that quotes the gold answer, and with the answer struck from what was read."""
+    """Return the score without a reason that quotes the gold answer, and strike the answer from what was read."""
     reason = None if score.reason is None or quotes(score.reason, gold) else score.reason
     extracted = strike(score.extracted, gold) if isinstance(score.extracted, str) else score.extracted
     return Score(score.value, extracted, score.verdict, reason)

@@ -59,12 +59,12 @@ METRICS = pa.schema(
 
 
 def records_table(folder: RunFolder) -> pa.Table:
-    """The final records of a run; see RECORDS for the columns."""
+    """Return the final records of a run; see RECORDS for the columns."""
     return _table(RECORDS, map(record_row, final_records(folder.results)))
 
 
 def record_row(record: Record) -> dict[str, Any]:
-    """One row of RECORDS."""
+    """Build one row of RECORDS."""
     response = record.response
     return {
         "sample_id": record.sample_id,
@@ -84,7 +84,7 @@ def record_row(record: Record) -> dict[str, Any]:
 
 
 def score_rows(sample_id: str, repeat: int, scores: Mapping[str, Score]) -> Iterator[dict[str, Any]]:
-    """Rows of SCORES, one a profile."""
+    """Yield rows of SCORES, one for each profile."""
     for profile, score in scores.items():
         yield {
             "sample_id": sample_id,
@@ -98,7 +98,7 @@ def score_rows(sample_id: str, repeat: int, scores: Mapping[str, Score]) -> Iter
 
 
 class ScoreRows:
-    """Collects scored rows; `add` fits the `each` of rescore.summarize."""
+    """Rows of SCORES, collected by `add` while `Run.summarize` scores."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
@@ -111,12 +111,12 @@ class ScoreRows:
 
 
 def metrics_table(metrics: Mapping[str, Sequence[Metric]]) -> pa.Table:
-    """Metrics by profile; see METRICS for the columns."""
+    """Return metrics by profile; see METRICS for the columns."""
     return _table(METRICS, metric_rows(metrics))
 
 
 def metric_rows(metrics: Mapping[str, Sequence[Metric]]) -> Iterator[dict[str, Any]]:
-    """Rows of METRICS."""
+    """Yield rows of METRICS."""
     for profile, rows in metrics.items():
         for metric in rows:
             yield {

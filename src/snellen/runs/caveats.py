@@ -1,4 +1,4 @@
-"""What a reader of a run's scores, of its page, or of files made from it must know first: said in one place, in one wording."""
+"""Caveats about a run's scores, for its page and for files made from it, in one wording."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not show
 
 
 class Caveat(NamedTuple):
-    """One line without a capital and a full stop, and what it is about, for places that have room for some only."""
+    """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
     about: Literal["part", "state", "lost", "pictures", "repeats", "version"]
     text: str
 
 
 def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, name: str = "run") -> Iterator[Caveat]:
-    """What a run's meta says against taking its figures as they stand; nothing of a whole and plain run.
+    """Yield the caveats in a run's meta; none for a complete run with usual settings.
 
     Args:
         meta: the run's.
@@ -55,13 +55,13 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
 
 
 def sentence(text: str) -> str:
-    """A caveat's text as it stands on a page."""
+    """Format a caveat's text as a sentence."""
     begins_with_file = "." in text.split(" ", 1)[0].rstrip(".")  # a file is called as it is on disk
     return f"{text[:1] if begins_with_file else text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
-    """How this run asked, where that is not how the benchmark asks: what must be said beside published figures.
+    """List how this run's settings differ from the benchmark's own, for a place beside published figures.
 
     Values of the benchmark's options that look like a path are not shown: a report is sent around.
     """

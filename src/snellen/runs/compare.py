@@ -1,10 +1,11 @@
-"""Two runs over the same questions, question by question."""
+"""Comparison of runs over the same questions, paired by question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
 from snellen.runs.judge import verdicts
+from snellen.runs.run import Run, load_run
 from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.scores import Column, ScoreBuilder, Scores, question_code
@@ -39,13 +41,13 @@ class ComparedRun:
     benchmark: Benchmark
 
     def pairs(self) -> Iterator[tuple[Sample, Record]]:
-        """(sample, record) in the order of the journal."""
+        """Yield (sample, record) in the order of the journal."""
         spec = self.meta.spec
         records = final_records(self.folder.results)
         return scoring.match(self.benchmark, spec.data, records, repeats=spec.repeats)
 
     def scores(self, profile: str) -> Scores:
-        """One row a record under one profile."""
+        """Score the run under one profile, one row for each record."""
         scorer = scoring.profiles_of(self.benchmark, profile)[profile]
         builder = ScoreBuilder()
         judged = None if self.benchmark.rubric is None else verdicts.find_verdicts(self.folder)
@@ -56,7 +58,7 @@ class ComparedRun:
 
 
 class ComparedPart(Struct, frozen=True):
-    """The comparison on some of the questions: `name` is `all` or `level=species`; the means are over these."""
+    """Comparison over a part of the questions, named `all` or `level=species`; the means are over that part."""
 
     name: str
     baseline: float
@@ -85,7 +87,7 @@ class Flip(Struct, frozen=True):
 
 
 class Pairing(Struct, frozen=True):
-    """Two runs compared; differences are other minus baseline, positive where the other is better.
+    """Comparison of two runs; differences are other minus baseline, positive where the other is better.
 
     Attributes:
         baseline, other: the runs' folders.
@@ -123,6 +125,59 @@ class _QuestionScores:
 
 
 def compare(
+    *runs: str | Path | Run,
+    profile: str | None = None,
+    by: Sequence[str] = SLICED_BY,
+    metric: str | None = None,
+    flips: bool = False,
+    force: bool = False,
+    data: str | Path | None = None,
+    images: str | Path | None = None,
+    trust: bool = False,
+) -> list[Pairing]:
+    """Compare each run with the first, question by question.
+
+    Args:
+        runs: two or more folders, or open runs.
+        profile: one scoring profile; None: the benchmark's first.
+        by: meta columns to slice by.
+        metric: a metric of the benchmark to compare too.
+        flips: collect the questions on which they differ, with both replies.
+        data, images: where the runs' files lie now, if they were moved.
+        trust: as for `load_run`.
+        force: compare even runs of other questions, by what ids they share.
+
+    Raises:
+        UsageError: fewer than two runs, one run twice, other questions, no such profile or metric.
+        DataError: no question in common. RunError: no run there.
+    """
+    opened = [run if isinstance(run, Run) else load_run(run, trust=trust).moved(data, images) for run in runs]
+    if len(opened) < 2:
+        raise UsageError("one run alone cannot be compared", "Give two or more.")
+    places = [run.path.resolve() for run in opened]
+    if len(set(places)) < len(places):
+        raise UsageError("one run is given twice", "Give different runs.")
+    for run in opened:
+        if run.request_errors().nothing_answered:
+            raise UsageError(
+                f"{run.path} cannot be compared: {run.request_errors().text}",
+                f"Resume it: snellen rerun {run.path}",
+            )
+    sides = [ComparedRun(run.folder, run.meta, run.benchmark) for run in opened]
+    chosen = scoring.profiles_of(sides[0].benchmark, profile)
+    if len(chosen) > 1:
+        raise UsageError(f"runs are compared under one profile, and {len(chosen)} were named", "Name one.")
+    (name,) = chosen
+    pairings = []
+    for run, other in zip(opened[1:], sides[1:], strict=True):
+        pairing = compare_pair(sides[0], other, name, by=by, metric=metric, flips=flips, force=force)
+        errors = [(each.path.name, each.request_errors()) for each in (opened[0], run)]
+        failures = [f"{folder}: {error.text}" for folder, error in errors if error.failed]
+        pairings.append(structs.replace(pairing, notes=[*pairing.notes, *failures]))
+    return pairings
+
+
+def compare_pair(
     baseline: ComparedRun,
     other: ComparedRun,
     profile: str,
@@ -201,7 +256,7 @@ def compare(
 
 
 def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
-    """One line where the two runs are known to rest on different revisions of the gold answers."""
+    """Return one line if the two runs are known to rest on different revisions of the gold answers."""
     names = [
         side.benchmark.gold(side.meta.spec.data, str(side.meta.identity.get("data") or ""))
         for side in (baseline, other)
@@ -213,12 +268,12 @@ def _gold(baseline: ComparedRun, other: ComparedRun) -> list[str]:
 
 
 def _present(side: ComparedRun) -> RunMeta:
-    """The meta of a run, with its state as it is now."""
+    """Return the meta of a run, with its state as it is now."""
     return structs.replace(side.meta, state=present_state(side.folder.path, side.meta))
 
 
 def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
-    """What differs between two runs beside what is being compared, in words.
+    """List the differences between two runs besides what is compared.
 
     Raises:
         UsageError: they are not about the same questions, and `force` is False.
@@ -247,7 +302,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
 
 
 def questions_of(meta: RunMeta) -> dict[str, Any]:
-    """What must be equal for two runs to have been asked the same questions.
+    """Return the parts of a run's identity that must be equal for two runs to have the same questions.
 
     Of judged runs: the questions that the judged model was asked, and the rubric. Data without a digest is drawn by
     seed, so the seed counts there.
@@ -335,7 +390,7 @@ _RUN = "\0run"
 
 
 def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
-    """The paired rows of both runs in one table, so that a cluster is drawn for both at once."""
+    """Join the paired rows of both runs in one table, so that a cluster is drawn for both at once."""
     a, b = (scores.select(np.isin(scores.question, paired)) for scores in (first, second))
     meta: dict[str, Column] = {}
     for name in dict.fromkeys([*a.meta, *b.meta]):
@@ -362,14 +417,14 @@ def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
 
 
 def _flips(baseline: ComparedRun, other: ComparedRun, changed: Mapping[int, tuple[float, float]]) -> Iterator[Flip]:
-    """The changed questions in the order of the baseline's journal; `changed` is code to both scores."""
+    """Yield the changed questions in the order of the baseline's journal; `changed` maps a code to both scores."""
     first, second = _replies(baseline, changed), _replies(other, changed)
     for code, (sample_id, reply) in first.items():
         yield Flip(sample_id, *changed[code], reply, second[code][1])
 
 
 def _replies(side: ComparedRun, wanted: Mapping[int, Any]) -> dict[int, tuple[str, str | None]]:
-    """Code to sample id and the reply of the lowest repeat, of the wanted questions."""
+    """Map the code of each wanted question to its sample id and the reply of the lowest repeat."""
     replies: dict[int, tuple[str, str | None]] = {}
     repeats: dict[int, int] = {}
     for sample, record in side.pairs():

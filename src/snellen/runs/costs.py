@@ -1,4 +1,4 @@
-"""What a run will cost, estimated without a request; and what a finished run cost, from its recorded usage."""
+"""Costs: the estimate for a run, made without a request, and the cost of a finished run from its recorded usage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNKNOWN_IMAGE = 1000
 
 
 class Estimate(Struct, frozen=True):
-    """One benchmark and model, before any request.
+    """Estimate for one benchmark and model, before any request.
 
     Attributes:
         benchmark, model, folder: of the run.
@@ -54,7 +54,7 @@ class Estimate(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
-    """What recorded answers cost: US dollars, over how many answers; `without` have no recorded usage."""
+    """Cost of recorded answers: US dollars and number of answers; `without` have no recorded usage."""
 
     dollars: float
     answers: int
@@ -62,7 +62,7 @@ class Cost(Struct, frozen=True):
 
 
 def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimate:
-    """The estimate for a run: prompts are made, headers of pictures are read, nothing is sent.
+    """Estimate a run: make its prompts, read the headers of its images, send nothing.
 
     Raises:
         SnellenError: the data cannot be read, or the price file has no price for the model.
@@ -101,7 +101,7 @@ def estimated(spec: RunSpec, benchmark: Benchmark, folder: RunFolder) -> Estimat
 
 
 def recorded(folder: RunFolder, prices: str | Path) -> Cost:
-    """What a run's recorded answers cost at these prices.
+    """Compute the cost of a run's recorded answers at these prices.
 
     Raises:
         UsageError: the price file has no price for the run's model, or no answer has recorded usage.
@@ -127,13 +127,13 @@ def recorded(folder: RunFolder, prices: str | Path) -> Cost:
 
 
 def sentence(cost: Cost) -> str:
-    """The cost for a reader of a score."""
+    """Format the cost for a reader of a score."""
     omitted = f"; {cost.without:,} more have no recorded usage" if cost.without else ""
     return f"cost ${cost.dollars:.4f}, from the recorded usage of {cost.answers - cost.without:,} answers{omitted}"
 
 
 def _priced(model: str) -> str:
-    """The model's name as a price file has it."""
+    """Return the model's name as a price file has it."""
     return model.partition(":")[2] or model
 
 
@@ -146,7 +146,7 @@ def _answered(folder: RunFolder) -> set[tuple[str, int]]:
 
 
 def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:
-    """Estimated tokens of a prompt, and whether all its pictures can be read."""
+    """Return the estimated tokens of a prompt, and whether all its images can be read."""
     characters, tokens, readable = len(sample.prompt.system), 0, True
     for part in sample.prompt.parts:
         if isinstance(part, Text):
@@ -163,7 +163,7 @@ def _tokens(sample: Sample, spec: RunSpec) -> tuple[int, bool]:
 
 
 def _size(image: Image) -> tuple[tuple[int, int] | None, bool]:
-    """Pixels of a picture, None where they are unknown; and whether it can be read."""
+    """Return the pixels of an image, None where they are unknown; and whether it can be read."""
     if getattr(image.blob, "url", None):
         return None, True
     try:

@@ -1,4 +1,4 @@
-"""The Python interface: evaluate a model, score a run again, load a run. The command line calls these same functions."""
+"""Evaluation from Python: run a benchmark with a model, or repeat a run. `snellen run` and `rerun` call this."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def perform(
     backoff: Backoff | None = None,
     trust: bool = False,
 ) -> Run:
-    """Do what a RunSpec says in a folder, write summary.json, and return the run.
+    """Execute a RunSpec in a folder, write summary.json, and return the run.
 
     `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
 
@@ -184,7 +184,7 @@ def perform(
 
 
 def require_no_keys(spec: RunSpec) -> None:
-    """Raise UsageError where a setting holds a key: all of them are written into run_meta.json."""
+    """Raise UsageError if a setting holds a key: all settings are written into run_meta.json."""
     from snellen.models.api.keys import require_variable  # it brings the API model, which most commands do without
 
     options = spec.options
@@ -226,7 +226,7 @@ def rerun(
     rpm: float | None = None,
     tpm: float | None = None,
 ) -> Run:
-    """Repeat a run from its run_meta.json: in its own folder (what is missing or failed), or anew in `out`.
+    """Repeat a run from its run_meta.json: resume it in its own folder, or start anew in `out`.
 
     Args:
         path: the run's folder.
@@ -271,7 +271,7 @@ def rerun(
 
 
 def open_model(spec: RunSpec, folder: RunFolder) -> Model:
-    """The model that a spec names; a judge is asked again where its verdict cannot be read."""
+    """Open the model that a spec names; a judge's is asked again where its verdict cannot be read."""
     model = open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
     if spec.benchmark in JUDGE_RUNS:
         from snellen.runs.judge import benchmark as judge
@@ -281,6 +281,6 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
 
 
 def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
-    """results/<benchmark>-<model>, with what a file name cannot hold replaced by hyphens."""
+    """Return results/<benchmark>-<model>, with hyphens for characters that a file name cannot hold."""
     name = f"{spec.benchmark}-{spec.model.removeprefix('api:').removeprefix('local:')}"
     return root / slug(name)

@@ -1,4 +1,4 @@
-"""A run in another program's result format, from Python; `snellen export` calls this. Nothing is asked."""
+"""Export of a run in another program's result format; `snellen export` calls this. No request is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME_LENGTH = 100
 
 
 def formats(benchmark: Benchmark) -> dict[str, Format]:
-    """The formats that a run of this benchmark can be written in: its own first, then those for any benchmark."""
+    """Return the export formats for a benchmark: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
     return own | {name: format_ for name, format_ in FORMATS.items() if name not in own}
 
@@ -99,7 +99,7 @@ def _moved(path: Path, folder: Path, target: Path) -> Path:
 
 
 def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
-    """(sample, record) in the order of the questions, repeats of one together; questions without a record are left out.
+    """Yield (sample, record) in the order of the samples, repeats together; samples without a record are omitted.
 
     Records come nearly in that order, and one that is early waits. So little is held, unless a question near the
     beginning was answered last of all.
@@ -129,7 +129,7 @@ def in_order(run: Run) -> Iterator[tuple[Sample, Record]]:
 
 
 def started_at(run: Run) -> float:
-    """When the first question of the run was asked, in seconds since the epoch.
+    """Return the start of the run's first request, in seconds since the epoch.
 
     Raises:
         RunError: none was.
@@ -141,6 +141,6 @@ def started_at(run: Run) -> float:
 
 
 def file_name(model: str) -> str:
-    """A model's name as a part of a file's name: without its kind, with hyphens for what cannot stand there."""
+    """Return a model's name as part of a file name, without its kind."""
     plain = model.removeprefix("api:").removeprefix("local:")
     return slug(plain, NAME_LENGTH) or "model"

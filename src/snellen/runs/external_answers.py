@@ -1,4 +1,4 @@
-"""Answers that another program wrote meet the samples of a benchmark: which belong together, and what is left over."""
+"""Answers of other programs: match them with the samples of a benchmark and score them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AHEAD = 4096
 
 @dataclass
 class MatchTally:
-    """How answers and samples met.
+    """Counts of how answers and samples matched.
 
     Attributes:
         rows: rows that count, of the file.
@@ -47,7 +47,7 @@ class MatchTally:
     problems: Problems = field(default_factory=Problems)
 
     def notes(self) -> list[str]:
-        """What the reader of the scores must know, one line each; nothing where all is well."""
+        """List what a reader of the scores must know, one line each; empty if nothing is odd."""
         lines = []
         if self.answered < self.samples:
             lines.append(
@@ -58,7 +58,7 @@ class MatchTally:
 
 
 def to_record(answer: Answer) -> Record:
-    """An answer as a record of the engine; without a reply it is a failed sample."""
+    """Convert an answer to a record of the engine; without a reply it is a failed sample."""
     response = None if answer.text is None else Response(answer.text)
     return Record(answer.sample_id, answer.status, answer.repeat, response, answer.failure)
 
@@ -144,7 +144,7 @@ def score_results(
 def align(
     benchmark: Benchmark, data: Data, answers: Iterator[Answer], ids: Survey, tally: MatchTally, id_is: str
 ) -> Iterator[tuple[Sample, Record]]:
-    """(sample, record) in the order of the answers; rows of no sample go to the tally."""
+    """Yield (sample, record) in the order of the answers; rows without a sample go to the tally."""
     samples = keyed(benchmark, data, id_is)
     waiting: dict[str, tuple[Sample, int]] = {}
     known: set[int] | None = None
@@ -178,7 +178,7 @@ def align(
 
 
 def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, Sample]]:
-    """(the id that the file would use, sample) of every sample.
+    """Yield (the id that the file would use, sample) for every sample.
 
     Raises:
         UsageError: the samples have no such meta field, or several have one value of it.
@@ -208,7 +208,7 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
 
 
 def meet_replay(model: ReplayModel, benchmark: Benchmark, data: Data, limit: int | None) -> list[str]:
-    """Let a replayed file meet the samples before a run; what a reader must know of it, one line each.
+    """Match a replayed file with the samples before a run; return one line for each caveat.
 
     Raises:
         DataError: no sample has an answer in the file; the hint names the `--id-is` by which they would have.
@@ -236,7 +236,7 @@ ANOTHER_FILE = "Name the right --benchmark and --data, the column of the ids (--
 def id_hint(
     benchmark: Benchmark, data: Data, id_is: str, holds: Callable[[str], bool], otherwise: str = ANOTHER_FILE
 ) -> str:
-    """What to do where no id matched: the `--id-is` by which most of the first samples would have an answer.
+    """Return the hint for ids that match no sample: the `--id-is` by which most of the first samples have an answer.
 
     Args:
         holds: whether the file has this id.

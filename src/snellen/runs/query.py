@@ -1,4 +1,4 @@
-"""SQL over runs, from Python; `snellen query` calls this. The runs are copied into tables, and the query sees nothing else.
+"""SQL over runs; `snellen query` calls this. Runs are copied into tables, and the query sees nothing else.
 
 The tables lie in a database file that is gone afterwards, so that neither a million replies nor a large join needs memory.
 """
@@ -83,7 +83,7 @@ ISOLATED: dict[str, str | bool | int | float | list[str]] = {
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What a query gave: the names of its columns, its rows as they are fetched, and what a reader of them must know."""
+    """Result of a query: its columns, its rows as they are fetched, and notes for the reader."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
@@ -91,7 +91,7 @@ class QueryResult:
 
 
 class _About(NamedTuple):
-    """A run beside the others of a query: how it stands, what tells it from them, and whether its figures are wanted."""
+    """A run among those of a query: its state, its distinguishing settings, and whether its metrics are wanted."""
 
     overview: Overview
     settings: str

@@ -1,4 +1,4 @@
-"""A run as it may be published where the gold answers may not: what was answered and how it was judged, and no gold.
+"""Redaction of a run for publication: answers and verdicts without gold answers.
 
 The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no picture. An answer that was
 found correct is withheld, for it is the gold one in other words, and so is one that quotes the gold answer of its sample
@@ -50,8 +50,8 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
         SnellenError: the run's samples cannot be read again, or the folder cannot be written.
     """
     if run.meta.spec.benchmark in JUDGE_RUNS:
-        content = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
-        raise UsageError(f"{run.path} holds {content}", "Give the run that they are about; its verdicts come along.")
+        kind = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
+        raise UsageError(f"{run.path} holds {kind}", "Give the run that they are about; its verdicts come along.")
     target = RunFolder(folder)
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))
@@ -95,7 +95,7 @@ def _require_free(folder: Path, run: Path) -> None:
 
 
 def _hidden(run: Run) -> dict[str, set[str]]:
-    """The gold answers of each cluster of samples: one sample's alias may be missing at another of the same target."""
+    """Return the gold answers of each cluster: a sample's alias may be missing at another of the same target."""
     by_group: dict[str, set[str]] = {}
     for sample in run.benchmark.samples(run.meta.spec.data):
         if sample.group:
@@ -132,7 +132,7 @@ def _row(run: Run, scored: Scored, profile: str, forms: tuple[str, ...]) -> dict
 
 
 def _prediction(run: Run, scored: Scored, profile: str) -> str | None:
-    """The answer as it was read from the reply; None where there is none."""
+    """Return the answer as it was read from the reply; None if there is none."""
     response = scored.record.response
     if response is None:
         return None
@@ -150,7 +150,7 @@ def _told(sample: Sample, forms: tuple[str, ...]) -> Iterator[tuple[str, str | i
 
 
 def _meta(run: Run) -> dict[str, Any]:
-    """What was run, without where it lay: paths and endpoints are nobody's business."""
+    """Describe the run for publication. Paths and endpoints are omitted for privacy."""
     meta, spec = run.meta, run.meta.spec
     judge = run.verdicts()
     return {
@@ -176,14 +176,14 @@ def _meta(run: Run) -> dict[str, Any]:
 
 
 def _model(name: str) -> str:
-    """KIND:NAME; of a model in a folder only the folder's own name."""
+    """Return KIND:NAME; for a model in a folder, only the folder's own name."""
     kind, colon, rest = name.partition(":")
     own = Path(rest).name if Path(rest).is_absolute() or rest.startswith((".", "~")) else rest
     return f"{kind}{colon}{own}"
 
 
 def _agent(options: ModelOptions) -> dict[str, str]:
-    """Of an agent also the model that it was put around, and its sandbox: without them nobody knows what was measured."""
+    """Return an agent's model and sandbox; they are part of what was measured."""
     if options.agent_model is None:
         return {}
     provider, _, model = options.agent_model.partition("/")

@@ -1,4 +1,4 @@
-"""A run on disk, opened for reading: its records, scores and metrics, as tables and as summary.json."""
+"""Class Run: a run on disk, opened for reading its records, scores and metrics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SavedProfile(Struct):
 
 
 class SavedSummary(Struct):
-    """What is read of summary.json."""
+    """Part of summary.json that is read again."""
 
     profiles: list[SavedProfile]
 
@@ -87,12 +87,12 @@ class Run:
 
     @cached_property
     def own(self) -> bool:
-        """Whether this user's Snellen wrote the run, so that its own words about itself are believed."""
+        """Return True if this user's Snellen wrote the run, so that its meta can be trusted."""
         return is_own(self.folder.meta())
 
     @cached_property
     def sized_meta(self) -> RunMeta:
-        """The meta, with the number of samples from the benchmark itself where the run is not the user's own."""
+        """Return the meta; for somebody else's run with the sample count of the benchmark itself."""
         if self.own:
             return self.meta
         try:
@@ -110,7 +110,7 @@ class Run:
     def moved(
         self, data: str | Path | None, images: str | Path | None, options: Mapping[str, str] | None = None
     ) -> Run:
-        """This run with its files elsewhere.
+        """Return this run with its files elsewhere.
 
         Raises:
             DataError: what lies there is not what was asked about.
@@ -143,11 +143,11 @@ class Run:
 
     @property
     def writable(self) -> bool:
-        """Scores can be had of a run on a disk that cannot be written too."""
+        """Return True if the run folder is writable; read-only runs can still be scored."""
         return os.access(self.path, os.W_OK)
 
     def notes(self) -> list[str]:
-        """What a reader of the scores must know, one line each; of judged replies also who judged them."""
+        """List what a reader of the scores must know, one line each, including who judged the replies."""
         errors = self.request_errors().text
         meta = self.sized_meta
         known = caveats(meta, self.benchmark, state=present_state(self.path, meta))
@@ -156,7 +156,7 @@ class Run:
         return [*lines, *filter(None, [self.judged_by(), self.unverified])]
 
     def request_errors(self) -> RequestErrors:
-        """The samples without an answer, and the commonest errors; read once, and only where the run has failed samples."""
+        """Count the samples without an answer and the commonest errors; read once, and only if samples failed."""
         from snellen.engine.request_errors import RequestErrors, request_errors
 
         totals = self.meta.totals
@@ -171,7 +171,7 @@ class Run:
         return self._errors
 
     def _hidden_gold(self) -> dict[str, tuple[str, ...]] | None:
-        """Sample id to gold answers of a restricted benchmark; none of them where its data cannot be read."""
+        """Map sample ids to gold answers of a restricted benchmark; empty if its data cannot be read."""
         if not (self.benchmark.restricted or self.meta.restricted):
             return None
         from snellen.scoring.rubric import gold_forms
@@ -182,7 +182,7 @@ class Run:
             return {}
 
     def judged_by(self) -> str:
-        """One line: which judge decided how many replies, or that none has; empty where none has to."""
+        """Return one line about the judge and the judged replies; empty if no reply is for a judge."""
         if self.benchmark.rubric is None:
             return ""
         if self._judged_by is None or self._judged_by[0] != self._last_verdict():
@@ -190,7 +190,7 @@ class Run:
         return "" if self._judged_by is None else self._judged_by[1]
 
     def _last_verdict(self) -> int | None:
-        """When the last verdict in <run>_judged was written, in nanoseconds; None where there is none."""
+        """Return the time of the last verdict in <run>_judged, in nanoseconds; None if there is none."""
         judged = self._judged_beside()
         return judged.results.stat().st_mtime_ns if judged is not None and judged.results.exists() else None
 
@@ -202,7 +202,7 @@ class Run:
         return find_verdicts(self.folder)
 
     def verdicts(self) -> Verdicts | None:
-        """The replies of the judge in <run>_judged, where the benchmark has rubrics of its own and they were used."""
+        """Read the judge's replies in <run>_judged, if the benchmark's own rubrics were used."""
         judged = self._judged_beside()
         if judged is None:
             return None
@@ -247,7 +247,7 @@ class Run:
         return metrics_table(self.summarize(profile, save=False).metrics)
 
     def figures(self, profile: str | None = None) -> dict[str, list[Metric]]:
-        """Metrics by profile, from summary.json where it is of the last answer and verdict, else by scoring again.
+        """Return metrics by profile, from summary.json if it is current, else by scoring again.
 
         Somebody else's summary.json may say anything. It is used only where scoring is impossible, and `unverified` says so.
         """
@@ -272,7 +272,7 @@ class Run:
             return {name: saved[name] for name in wanted}
 
     def _saved_metrics(self) -> dict[str, list[Metric]]:
-        """The metrics in summary.json by profile; none where it cannot be read."""
+        """Read the metrics in summary.json by profile; empty if it cannot be read."""
         try:
             summary = msgspec.json.decode(self.folder.summary.read_bytes(), type=SavedSummary)
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
@@ -280,7 +280,7 @@ class Run:
         return {saved.profile: saved.metrics for saved in summary.profiles}
 
     def metric(self, name: str, profile: str | None = None) -> Metric:
-        """One metric by name under one profile (the default one if none is named)."""
+        """Return one metric by name under one profile (the default one if none is named)."""
         metrics = {m.name: m for rows in self.summarize(profile, save=False).metrics.values() for m in rows}
         if name not in metrics:
             raise UsageError(f"{self.path} has no metric {name!r}", f"It has: {', '.join(metrics)}.")
@@ -346,14 +346,14 @@ class Run:
             self.folder.write(self.path / "verdicts.jsonl", content)
 
     def headline(self, metrics: Mapping[str, Sequence[Metric]]) -> Headline | None:
-        """The metrics of the first profile in one line, where the benchmark has one."""
+        """Return the headline of the first profile's metrics, if the benchmark has one."""
         if self.benchmark.headline is None:
             return None
         first = metrics.get(next(iter(self.benchmark.score)))
         return None if first is None else self.benchmark.headline(first)
 
     def _save(self, summary: Summary, judge: Verdicts | None) -> None:
-        """Write summary.json; profiles that were not scored this time stay as they were, if of the same records."""
+        """Write summary.json; keep profiles that were not scored this time, if of the same records."""
         if not self.writable:
             return
         head: dict[str, Any] = {
@@ -400,7 +400,7 @@ def given_data(
     options: Mapping[str, str] | None,
     seed: int = 0,
 ) -> Data:
-    """What the user says about the data. Raises UsageError for an option that the benchmark does not have."""
+    """Build a `Data` from user input; raise UsageError for unknown options."""
     unknown = sorted(set(options or {}) - set(benchmark.options))
     if unknown:
         known = ", ".join(benchmark.options) or "none"
@@ -414,7 +414,7 @@ def given_data(
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """The stable form: {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, coverage}]}]}."""
+    """Convert to the stable form {benchmark, profiles: [{profile, metrics: [{name, value, n, ci95, unit, …}]}]}."""
     return {
         "benchmark": summary.benchmark,
         "profiles": [
@@ -425,7 +425,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 
 def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:
-    """The benchmark that a spec names; that of a judge's run is made of the run that it is about.
+    """Find the benchmark that a spec names; a judge's is built from the run that it is about.
 
     Args:
         spec: what is run.

@@ -1,4 +1,4 @@
-"""Scoring again, from Python: a run of ours, or answers that another harness wrote. The command line calls this too."""
+"""Scoring a run again, or answers that another harness wrote; `snellen score` calls this."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def score(
     judge_replies: str | Path | None = None,
     trust: bool = False,
 ) -> tuple[Summary, list[str]]:
-    """Score a run again, or answers that another harness wrote; nothing is asked.
+    """Score a run again, or answers that another harness wrote; no request is sent.
 
     A run's folder brings its benchmark and data along, and its summary.json is rewritten. Any other file (see
     docs/interop.md) needs `benchmark`, and the data where the benchmark has none of its own.
@@ -119,7 +119,7 @@ def score(
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
-    """Raises DataError for a file of a judge's replies of which none belongs to a reply that a judge decides."""
+    """Raise DataError if no row of a file of judge's replies belongs to a reply that a judge decides."""
     if verdicts is not None and summary.for_judge and not verdicts.used:
         raise DataError(
             f"{verdicts.by}: none of {len(verdicts):,} belongs to one of the {summary.for_judge:,} replies that a judge "
@@ -135,7 +135,7 @@ def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark,
 
 
 def _only_for_files(options: list[str], folder: RunFolder) -> None:
-    """Raises UsageError for what says how to read another program's file: a run's own records need no such thing."""
+    """Raise UsageError for options that describe another program's file: a run's own records need none."""
     if options:
         raise UsageError(
             f"{' and '.join(options)} {'is' if len(options) == 1 else 'are'} for files of other programs, and {folder.path} is a "
@@ -145,7 +145,7 @@ def _only_for_files(options: list[str], folder: RunFolder) -> None:
 
 
 def _same_set(run: Run) -> None:
-    """Raises DataError for the run of a built set that was built anew since: its questions have other answers."""
+    """Raise DataError if the run's built set was built anew since: its questions have other answers."""
     if not Path(run.meta.spec.benchmark).is_absolute():
         return
     digest, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
@@ -162,5 +162,5 @@ def _judging(summary: Summary, verdicts: Replies | None) -> list[str]:
 
 
 def _notices(benchmark: Benchmark, data: Data) -> Sequence[str]:
-    """What is odd about the data, where any was given."""
+    """Return the benchmark's data warnings, if data was given."""
     return benchmark.notices(data) if data.path is not None else ()

@@ -1,4 +1,4 @@
-"""Scores sample by sample: the file that `snellen score --per-sample` writes, and what profiles disagree on."""
+"""Scores by sample: the file of `snellen score --per-sample`, and the samples on which profiles disagree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUFFERED_BYTES = 1 << 20
 
 
 class PerSampleFile:
-    """Writes {sample_id, profile, value, extracted, verdict, reason} as JSON lines, one a sample and profile.
+    """File of JSON lines {sample_id, profile, value, extracted, verdict, reason}, one for each sample and profile.
 
     A row of a repeated question also has `repeat`, from the second time on, and one whose profile found more `detail`.
     The file is there once it is whole.
@@ -73,7 +73,7 @@ class PerSampleFile:
 
 
 def disagreement(scored: Scored) -> list[str]:
-    """Lines that say what each profile read and why, where they differ in value or verdict; else nothing."""
+    """Format what each profile read and why, if they differ in value or verdict; else return nothing."""
     if not differing(scored.scores):
         return []
     width = max(map(len, scored.scores))

@@ -1,4 +1,4 @@
-"""Scoring of what is on disk: records meet their samples again, under any profile, at any time."""
+"""Scoring of recorded answers: match records with their samples and score them under any profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REASONS_KEPT, REASONS_SHOWN, REASON_CHARACTERS = 1000, 4, 60
 
 @dataclass(frozen=True)
 class Scored:
-    """One record with its sample and its score under each profile asked for."""
+    """One record with its sample and its score under each requested profile."""
 
     sample: Sample
     record: Record
@@ -54,7 +54,7 @@ class Summary:
     unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def unread_lines(self) -> list[str]:
-        """How many replies each profile could not read, and why, the most frequent reasons first."""
+        """Format how many replies each profile could not parse, and why, the most frequent reasons first."""
         lines = []
         for profile, reasons in self.unread.items():
             counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
@@ -71,7 +71,7 @@ NOT_JUDGED = "not judged yet: snellen judge RUN"
 
 
 def rubric_for(benchmark: Benchmark, sample: Sample, record: Record) -> Rubric | None:
-    """The benchmark's rubric for this reply; None where none decides it: no such rubric, no reply, no answer in it."""
+    """Return the benchmark's rubric for this reply; None if no judge decides it: no rubric, reply or answer."""
     if benchmark.rubric is None or record.status != "ok" or record.response is None:
         return None
     if benchmark.judged_text is not None and benchmark.judged_text(sample, record.response.text) is None:
@@ -87,7 +87,7 @@ def scores_of(
     verdicts: Mapping[str, str] | None = None,
     live: LiveScores | None = None,
 ) -> dict[str, Score]:
-    """The score of one record under each profile: its verdict where a judge decides it, else what the scorers say.
+    """Score one record under each profile: by its verdict if a judge decides it, else by the scorers.
 
     Args:
         benchmark: whose sample it is.
@@ -110,14 +110,14 @@ def scores_of(
 
 
 def _sealed(benchmark: Benchmark, sample: Sample, score: Score) -> Score:
-    """The score without a reason that names the gold answer of a restricted benchmark."""
+    """Return the score without a reason that names the gold answer of a restricted benchmark."""
     if not benchmark.restricted or score.reason is None:
         return score
     return structs.replace(score, reason=strike(score.reason, gold_forms(sample)))
 
 
 def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
-    """The scorers for `--profile`: None is the benchmark's first, `all` is every one, else one or more by comma.
+    """Return the scorers for `--profile`: None is the benchmark's first, `all` every one, else one or more by comma.
 
     Raises:
         UsageError: the benchmark has no such profile.
@@ -136,7 +136,7 @@ def profiles_of(benchmark: Benchmark, wanted: str | None) -> dict[str, Scorer]:
 def match(
     benchmark: Benchmark, data: Data, records: Iterable[Record], *, repeats: int = 1, unknown: list[str] | None = None
 ) -> Iterator[tuple[Sample, Record]]:
-    """(sample, record) in the order of the records, reading samples and records side by side.
+    """Yield (sample, record) in the order of the records, reading samples and records side by side.
 
     Records come nearly in the order of samples, so only those between the two are held: memory is O(concurrency)
     for a run's journal. Ids that the benchmark does not have are appended to `unknown` where it is given.
@@ -166,7 +166,7 @@ def match(
 
 
 def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
-    """The error for a record that no sample waits for: its sample has a record already, or the benchmark has no such sample."""
+    """Build the error for a record that no sample waits for: a second record, or no such sample."""
     if any(sample.id == sample_id for sample in benchmark.samples(data)):
         return DataError(
             f"sample {sample_id!r} of {benchmark.name} has more records than it was asked for",
@@ -196,7 +196,7 @@ def summarize(
     verdicts: Mapping[str, str] | None = None,
     live: LiveScores | None = None,
 ) -> Summary:
-    """Score every pair under every profile and sum up.
+    """Score every pair under every profile and summarize.
 
     Args:
         benchmark: whose samples they are.
@@ -240,7 +240,7 @@ def summarize(
 
 
 def unanswered(metrics: Iterable[Metric]) -> list[Metric]:
-    """Metrics of a run in which no sample was answered: no values, but for the share of errors."""
+    """Return the metrics of a run without a single answer: no values, except the share of errors."""
     return [
         metric
         if metric.name.rpartition("/")[2] == "error"
@@ -250,12 +250,12 @@ def unanswered(metrics: Iterable[Metric]) -> list[Metric]:
 
 
 def count(benchmark: Benchmark, data: Data) -> int:
-    """How many samples the benchmark has, by its own word or by counting."""
+    """Return the number of samples of a benchmark, as declared or by counting."""
     size = benchmark.size(data)
     return size if size is not None else sum(1 for _ in benchmark.samples(data))
 
 
 def differing(scores: Mapping[str, Score]) -> bool:
-    """Whether the profiles disagree on a row: another value or another verdict."""
+    """Return True if the profiles disagree on a row: another value or another verdict."""
     rows: Sequence[tuple[float | None, str]] = [(score.value, score.verdict) for score in scores.values()]
     return any(row != rows[0] for row in rows[1:])

@@ -1,4 +1,4 @@
-"""How a run stands, for lists and queries: state, answers, date, and the settings that tell it from others of its kind."""
+"""State of a run for lists and queries: state, answers, date, and the settings that differ between similar runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_SETTINGS = 6
 
 
 class Overview(Struct, frozen=True):
-    """One run.
+    """State, counts and date of one run.
 
     Attributes:
         state: `running` where a live process holds the run's lock; else `complete`, `partial` (questions without a record
@@ -43,7 +43,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def coverage(self) -> float | None:
-        """Samples with a record of those of the whole benchmark, 0 to 1; None where their number is not known.
+        """Return the share of the benchmark's samples with a record, 0 to 1; None if their number is unknown.
 
         Of a run in which nothing was answered it is 0, so that such a run never stands among whole ones.
         """
@@ -54,7 +54,7 @@ class Overview(Struct, frozen=True):
 
 
 def overview(folder: RunFolder, meta: RunMeta) -> Overview:
-    """Read how a run stands. The journal is read where run_meta.json is not that of a run at its end."""
+    """Read the state of a run. The journal is read if run_meta.json is not that of a complete run."""
     locked = is_locked(folder.path)
     totals = meta.totals
     if meta.state != "complete" and folder.results.exists():
@@ -78,7 +78,7 @@ def overview(folder: RunFolder, meta: RunMeta) -> Overview:
 
 
 def present_state(path: Path, meta: RunMeta) -> str:
-    """The state in run_meta.json, and `partial` where that says `running` and no live process holds the folder's lock."""
+    """Return the state in run_meta.json, or `partial` if that says `running` and no live process holds the lock."""
     return "partial" if meta.state == "running" and not is_locked(path) else meta.state
 
 
@@ -127,7 +127,7 @@ def _date(folder: RunFolder) -> str:
 
 
 def distinguishing(metas: Sequence[RunMeta]) -> list[str]:
-    """For each run, the settings in which it differs from the others of its benchmark and model: `corrupt=blur:5, limit=24`.
+    """For each run, list the settings that differ from others of its benchmark and model: `corrupt=blur:5, limit=24`.
 
     Settings at their default are left out; a run that has only such, beside others that do not, is called `defaults`.
     """

@@ -1,4 +1,4 @@
-"""Trust in a run folder: what of its run_meta.json is followed where somebody else may have written it.
+"""Trust in a run folder: the parts of a run_meta.json that are followed if somebody else may have written it.
 
 A run that this user's Snellen wrote (snellen.engine.ownership) is followed as it stands, but for two matters that always need
 the user's word: code named `module:ATTRIBUTE`, and the endpoint or key variable of a rerun (snellen.engine.endpoints). Of
@@ -35,7 +35,7 @@ TRUST = "If you trust whoever made this run, add --trust (in Python: trust=True)
 
 
 def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
-    """The benchmark of a run, which reads the run's recorded data only where it may be read.
+    """Return the benchmark of a run, which reads the recorded data only if that may be read.
 
     Data that the user names (--data, --images) is read as it is. The checks are made once, when samples are first asked for.
 
@@ -74,7 +74,7 @@ def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bo
 
 
 def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
-    """The registered benchmark that a run names, guarded.
+    """Return the registered benchmark that a run names, guarded.
 
     Raises:
         UntrustedRunError: it names code (`module:ATTRIBUTE`) or a folder, and is not trusted with it.
@@ -84,7 +84,7 @@ def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
 
 
 def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark:
-    """The benchmark of that name, which a run folder gives.
+    """Find the benchmark with the name that a run folder gives.
 
     Raises:
         UntrustedRunError: it is code to import, and the folder is not trusted with it.
@@ -100,7 +100,7 @@ def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark
 
 
 def _as_written(folder: RunFolder, meta: RunMeta) -> RunMeta:
-    """The meta as it stands on disk, which the owner's mark is about: `meta` may have its paths elsewhere."""
+    """Return the meta on disk, which the owner's mark covers: `meta` may have other paths."""
     return folder.meta() if folder.exists() else meta
 
 
@@ -162,7 +162,7 @@ def _option(name: str) -> str:
 
 @cache
 def published_repositories() -> frozenset[str]:
-    """Data sets on the hub that Snellen's own benchmarks are published as, `owner/name`."""
+    """Return the data sets on the hub of Snellen's own benchmarks, `owner/name`."""
     from snellen.benchmarks.fgbmk import locate as fgbmk
     from snellen.benchmarks.fika import locate as fika
     from snellen.benchmarks.spatial.tasks import TASKS
@@ -172,13 +172,13 @@ def published_repositories() -> frozenset[str]:
 
 
 class WithheldBlob(Struct, frozen=True):
-    """An image outside of an untrusted run's folder: it has a name and is never read."""
+    """An image outside an untrusted run's folder: it has a name and is never read."""
 
     key: str
     quick: ClassVar[bool] = True
 
     def read(self) -> bytes:
-        """Raises DataError, always."""
+        """Raise DataError, always."""
         raise DataError(
             "outside of the run's folder, which this user's Snellen did not write; --images PATH or --trust shows it",
             "Name the data yourself with --data or --images, or add --trust.",

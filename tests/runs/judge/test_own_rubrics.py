@@ -21,7 +21,7 @@ from snellen import evaluate, load_run, rerun
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.errors import FingerprintError, JudgeError, ModelTimeoutError
-from snellen.runs.comparing import compare
+from snellen.runs.compare import compare
 from snellen.runs.judge.ask import judge, verdicts
 from snellen.types import Prompt, Response, Sample, Video
 

@@ -1,4 +1,4 @@
-"""A Ray of our own on this machine, or one that is there already; and nothing of ours left behind.
+"""Connection to Ray: started on this machine and cleaned up afterwards, or one that is running already.
 
 Ray's ports take commands from whoever reaches them, on every interface of the machine. So our own Ray is started with
 Ray's token authentication and a token that only this process and its children know.
@@ -45,7 +45,7 @@ _OWN = {
 
 
 class Cluster:
-    """A connection to Ray. Use as a context, in the thread that waits for the end of the work.
+    """Connection to Ray. Use it as a context, in the thread that waits for the end of the work.
 
     Attributes:
         own: whether this process started it.
@@ -53,7 +53,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, workers: int | None, *, gpus: bool) -> None:
-        """Nothing is contacted before the context is entered.
+        """Store the settings; nothing is contacted before the context is entered.
 
         Args:
             address: None starts one on this machine; `auto`, HOST:PORT or ray://HOST:PORT finds one.
@@ -81,7 +81,7 @@ class Cluster:
         self.version = ""
 
     def __enter__(self) -> Cluster:
-        """Start or find it. Raises PreflightError."""
+        """Start or find Ray. Raise PreflightError."""
         if self._address is not None and self._address.startswith("ray://") and find_spec("grpc") is None:
             raise MissingExtraError(
                 "an address that begins with ray:// needs grpcio, which is not installed.",
@@ -131,7 +131,7 @@ class Cluster:
             self._folder = None
 
     def ended(self) -> str:
-        """Which process of our own Ray has ended, and how; empty while all are there, or where Ray is not ours."""
+        """Say which process of our own Ray has ended, and how; empty if none has, or if Ray is not ours."""
         if not self.own:
             return ""
         from ray._private import worker  # Ray tells nobody else: what is asked of it just waits
@@ -142,7 +142,7 @@ class Cluster:
         return ""
 
     def workers(self) -> tuple[int, int]:
-        """(how many workers, GPUs of each).
+        """Return (number of workers, GPUs for each).
 
         Raises:
             PreflightError: the cluster has fewer GPUs or processors than that takes.
@@ -209,7 +209,7 @@ class Cluster:
 
 
 def how_it_ended(status: int) -> str:
-    """A process's return code in words."""
+    """Describe a process's return code in words."""
     if status >= 0:
         return f"ended with status {status}"
     try:
@@ -220,7 +220,7 @@ def how_it_ended(status: int) -> str:
 
 
 def one_paragraph(error: BaseException, limit: int = 400) -> str:
-    """What an error says, in one line of at most `limit` characters."""
+    """Return an error's text in one line of at most `limit` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -241,7 +241,7 @@ def _folder() -> Path:
 
 
 def _end_processes(folder: Path) -> None:
-    """End what a Ray that did not start has left running: its processes name its folder. Linux; elsewhere nothing is done."""
+    """End the processes that a failed start of Ray left: they name its folder. Linux only."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             pid = int(command.parent.name)
@@ -251,7 +251,7 @@ def _end_processes(folder: Path) -> None:
 
 
 def _sweep() -> None:
-    """Remove what killed processes of this user left: Ray's logs, in folders that nobody holds the lock of."""
+    """Remove the logs of Ray that killed processes of this user left, in folders without a held lock."""
     for root in {tempfile.gettempdir(), "/tmp"}:  # noqa: S108
         for folder in Path(root).glob(f"{MARK}*"):
             with contextlib.suppress(OSError, filelock.Timeout):
@@ -263,7 +263,7 @@ def _sweep() -> None:
 
 
 def _read_token() -> None:
-    """Ray reads mode and token when it is imported, and somebody did so before us (a notebook, another library)."""
+    """Read mode and token again: another library may have imported Ray before they were set."""
     from ray import _raylet
 
     core: Any = _raylet
@@ -273,7 +273,7 @@ def _read_token() -> None:
 
 @contextlib.contextmanager
 def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """These variables are set while Ray starts, for its processes; afterwards they are what they were."""
+    """Set these variables while Ray starts, for its processes; restore them afterwards."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -288,7 +288,7 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray puts a handler of its own in the place of SIGTERM's; the run has one."""
+    """Keep the run's handler of SIGTERM, which Ray replaces by its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

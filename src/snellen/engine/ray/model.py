@@ -1,4 +1,4 @@
-"""The pool as a model: the engine asks it as it asks any other."""
+"""Model in Ray workers, with the interface of any other model."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ROUNDING = (
 
 
 class RayModel(Model):
-    """A local model in several workers. Its identity is that of the model: how many hold it changes no fingerprint."""
+    """A local model in several workers. The number of workers changes no fingerprint."""
 
     def __init__(self, spec: str, options: ModelOptions, nproc: int | None, address: str | None) -> None:
-        """Cheap: nothing is loaded or contacted before preflight.
+        """Store the settings; nothing is loaded or contacted before preflight.
 
         Args:
             spec, options: as for `open_model`; each worker opens the model by them.
@@ -77,7 +77,7 @@ class RayModel(Model):
         return self._plan.identity()
 
     async def preflight(self) -> None:
-        """Start or find Ray, and load the model in every worker. Raises PreflightError."""
+        """Start or find Ray, and load the model in every worker. Raise PreflightError."""
         self._cluster.__enter__()
         self._entered = True
         pool = WorkerPool(self._cluster, self._build, self._each, self._same)
@@ -85,7 +85,7 @@ class RayModel(Model):
         await pool.start()
 
     async def answer(self, prompt: Prompt) -> Response:
-        """One reply; `latency_s` is that of the worker. Raises what the model raises, and see `Pool.ask`."""
+        """Return one reply with the worker's `latency_s`. Raise what the model raises, and see `WorkerPool.ask`."""
         if self._pool is None:
             await self.preflight()
         assert self._pool is not None  # noqa: S101 - preflight made it
@@ -93,7 +93,7 @@ class RayModel(Model):
         return response
 
     async def executed(self) -> dict[str, Any]:
-        """How it was run, for run_meta.json."""
+        """Describe the workers for run_meta.json."""
         if self._pool is None:
             return {}
         states = await self._pool.states()
@@ -102,7 +102,7 @@ class RayModel(Model):
         return {**self._pool.record(), "states": [dict(state) for state in states], **note}
 
     async def close(self) -> None:
-        """End the workers, and Ray where it was started here."""
+        """End the workers, and Ray if it was started here."""
         if self._pool is not None:
             await self._pool.close()
         if self._entered:
@@ -111,7 +111,7 @@ class RayModel(Model):
         await self._plan.close()
 
     def _same(self, loaded: Any) -> None:
-        """Whether a worker holds what the run says it is asking."""
+        """Return True if a worker holds the model that the run names."""
         changed = [
             f"{name} {before!r} here and {after!r} there"
             for name, before, after in differences(self.identity(), loaded)
@@ -124,7 +124,7 @@ class RayModel(Model):
 
 
 class HostedModel:
-    """The model in its worker."""
+    """The model inside its worker."""
 
     def __init__(self, spec: str, options: ModelOptions) -> None:
         self._model: Model = open_model(spec, options)

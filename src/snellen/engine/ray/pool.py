@@ -1,4 +1,4 @@
-"""Workers and the work that is shared out among them.
+"""Pool of Ray workers: shares out requests and replaces lost workers.
 
 Work goes to the worker with the least in flight. What a worker held when it was lost is asked again elsewhere, and the
 worker is started anew, on any host that has room. A question that was in flight while two workers were lost is asked
@@ -33,7 +33,7 @@ class LostWorkerError(Exception):
 
 
 class Seat:
-    """A place for one worker after another."""
+    """Place for one worker after another."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -115,7 +115,7 @@ class WorkerPool:
             self._background(self._join(placing[task], task))
 
     async def ask(self, packed: Packed) -> Any:
-        """One answer.
+        """Return one answer.
 
         Args:
             packed: what is asked, given whether it must hold all files by value. Called in a thread.
@@ -142,7 +142,7 @@ class WorkerPool:
                 ) from lost
 
     def record(self) -> dict[str, Any]:
-        """What happened, for run_meta.json."""
+        """Describe the workers for run_meta.json."""
         return {
             "workers": self.size,
             "gpus_each": self._gpus,
@@ -154,14 +154,14 @@ class WorkerPool:
         }
 
     async def states(self) -> list[Mapping[str, Any]]:
-        """What those workers that are there say of themselves."""
+        """Return the states that the live workers report."""
         actors = [seat.actor for seat in self._seats if seat.ready and self._over is None]
         calls = [asyncio.wait_for(_call(actor.state.remote), STATE_S) for actor in actors]
         states = await asyncio.gather(*calls, return_exceptions=True)
         return [state for state in states if isinstance(state, Mapping)]
 
     async def close(self) -> None:
-        """End all workers. What is in flight is given up."""
+        """End all workers. Requests in flight are given up."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -231,7 +231,7 @@ class WorkerPool:
             by_value, seat.sees_files = True, False
 
     def _mourn(self, seat: Seat, actor: Any, lost: LostWorkerError) -> None:
-        """All that was in flight notices the loss; the first to notice sees to the next worker."""
+        """Note a lost worker. The first request to notice starts the next worker."""
         if seat.actor is not actor or self._closed:
             return
         self.lost[str(lost)] += 1
@@ -292,7 +292,7 @@ class WorkerPool:
     # sharing out
 
     async def _free(self) -> Seat:
-        """The least busy worker with room, as soon as there is one; the place in it is taken."""
+        """Take a place in the least busy worker with room, as soon as there is one."""
         if self._over is not None:
             raise self._over
         if not self._waiting and (seat := self._roomiest()) is not None:
@@ -317,7 +317,7 @@ class WorkerPool:
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[Seat]:
-        """A worker that works on nothing else. One at a time; it is kept while others wait for it."""
+        """Reserve a worker for a single request. One at a time; others may wait for it."""
         self._suspects += 1
         try:
             async with self._one_suspect:
@@ -363,7 +363,7 @@ class WorkerPool:
                 watch.set_result(None)
 
     async def _watch(self) -> None:
-        """End the work where our own Ray is dead: a call of a worker would wait for ever."""
+        """End the work if our own Ray is dead: a call of a worker would wait for ever."""
         while not self._closed:
             if how := await asyncio.to_thread(self._cluster.ended):
                 self._end(
@@ -376,7 +376,7 @@ class WorkerPool:
             await asyncio.sleep(WATCH_S)
 
     async def _called(self, remote: Callable[[], Any]) -> Any:
-        """As `_call`, but it does not outlast the end of the work. Raises WorkersGoneError then."""
+        """Call as `_call`, but not beyond the end of the work. Raise WorkersGoneError then."""
         call, ended = asyncio.ensure_future(_call(remote)), asyncio.ensure_future(self._ended.wait())
         try:
             await asyncio.wait((call, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -403,12 +403,12 @@ class WorkerPool:
 
     @staticmethod
     async def _first(loaded: Any) -> None:
-        """The outcome of a task, its error raised as it is."""
+        """Return the outcome of a task; raise its error as it is."""
         await loaded
 
 
 async def _call(remote: Callable[[], Any]) -> Any:
-    """What a call of an actor returns. Raises Lost where the actor, its host or its answer is gone."""
+    """Return the result of an actor's call. Raise LostWorkerError if the actor, its host or its answer is gone."""
     from ray import exceptions
 
     try:
@@ -427,7 +427,7 @@ UNEXPECTED_END = (
 
 
 def _why(error: BaseException) -> str:
-    """Why a worker is gone, by what Ray says. Ray does not see by which signal a process ended, and guesses aloud."""
+    """Say why a worker is gone, from Ray's message. Ray does not see the signal that ended a process, and guesses."""
     from ray import exceptions
 
     message = str(error)

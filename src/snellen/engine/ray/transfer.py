@@ -1,4 +1,4 @@
-"""Pictures and clips on their way to a worker: as a place where it sees the same files, as bytes where it does not.
+"""Transfer of images and clips to a worker: as paths if it sees the same files, else as bytes.
 
 A place is a path with the file's size and time of change. A worker that finds just that there reads the file by itself;
 one that does not says so, and is sent bytes from then on.
@@ -38,7 +38,7 @@ class FilePlace(Struct, frozen=True):
     limits: Limits | None = None
 
     def here(self) -> bool:
-        """Whether this process sees that very file."""
+        """Return True if this process sees that very file."""
         try:
             status = Path(self.path).stat()
         except OSError:
@@ -52,7 +52,7 @@ class FilePlace(Struct, frozen=True):
 
 
 def packed(blob: Blob, by_value: bool) -> Any:
-    """A blob as it travels. What cannot be read travels too, and says why when it is read over there."""
+    """Pack a blob for a worker. A blob that cannot be read is packed too, and fails when it is read there."""
     if isinstance(blob, WHOLE):
         return blob
     if not by_value:
@@ -67,12 +67,12 @@ def packed(blob: Blob, by_value: bool) -> Any:
 
 
 def packed_prompt(prompt: Prompt, by_value: bool) -> Prompt:
-    """A prompt whose blobs are packed."""
+    """Return a prompt whose blobs are packed."""
     return _changed(prompt, lambda blob: packed(blob, by_value))
 
 
 def unpacked(packed: Any) -> Blob | None:
-    """The blob of what `packed` made; None where it is a file that this process does not see."""
+    """Return the blob of what `packed` made; None if this process does not see the file."""
     if isinstance(packed, _Drawing):
         return cast(Drawn, pickle.loads(packed.data))  # noqa: S301 - whoever may hand a worker this may run code in it
     if not isinstance(packed, FilePlace):
@@ -81,7 +81,7 @@ def unpacked(packed: Any) -> Blob | None:
 
 
 def unpacked_prompt(prompt: Prompt) -> Prompt | None:
-    """The prompt of what `packed_prompt` made; None where one of its files is not seen here."""
+    """Return the prompt of what `packed_prompt` made; None if one of its files is not seen here."""
     unseen = False
 
     def change(packed: Any) -> Any:
@@ -109,7 +109,7 @@ def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
 
 
 def _place(blob: Blob) -> FilePlace | None:
-    """Where a blob lies; None where it is no file, or one that is not there."""
+    """Return the place of a blob's file; None if it is no file, or missing."""
     located = getattr(blob, "located", None)
     if located is not None:  # a picture of a benchmark, looked for when it is asked for
         try:
@@ -136,13 +136,13 @@ def _archive(path: str, size: int, changed_ns: int, limits: Limits | None) -> Tr
 
 
 class _Drawing(Struct, frozen=True):
-    """A picture that is drawn over there, pickled."""
+    """A pickled image that the worker draws."""
 
     data: bytes
 
 
 class _WithoutFiles(pickle.Pickler):
-    """Refuses what reads files: over there they may be others."""
+    """Pickler that refuses objects that read files: a worker's files may be others."""
 
     def persistent_id(self, value: Any) -> None:
         if isinstance(value, PurePath | FolderTree | ZipTree | TarTree):

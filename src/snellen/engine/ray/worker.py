@@ -1,4 +1,4 @@
-"""What runs in a worker: it builds what it is told to, once, and answers what it is asked.
+"""Ray actor: builds a model or an encoder once, and answers requests.
 
 Errors travel as data, never as exceptions: Ray would wrap them in tracebacks.
 """
@@ -20,23 +20,23 @@ UNSEEN = "unseen"
 
 
 class Hosted(Protocol):
-    """What a worker holds: a model, an encoder."""
+    """Object that a worker holds: a model or an encoder."""
 
     async def load(self) -> Any:
-        """Make it ready, and say what it is."""
+        """Load it and describe it."""
         ...
 
     async def ask(self, request: Any) -> Any:
-        """One answer; `UNSEEN` where a file that is asked about is not seen here."""
+        """Return one answer; `UNSEEN` if a file of the request is not seen here."""
         ...
 
     def state(self) -> Mapping[str, Any]:
-        """What happened, for the record."""
+        """Describe what happened, for the record."""
         ...
 
 
 class WorkerFault(Struct, frozen=True):
-    """An error on its way."""
+    """An error, as it is sent back to the run."""
 
     kind: str
     message: str
@@ -46,7 +46,7 @@ class WorkerFault(Struct, frozen=True):
     unavailable: bool | None = False
 
     def error(self) -> SnellenError:
-        """The error again, of the class that it had."""
+        """Restore the error with its class."""
         candidate = getattr(errors, self.kind, None)
         kind = candidate if isinstance(candidate, type) and issubclass(candidate, SnellenError) else ModelError
         error = kind(self.message, self.hint)
@@ -57,14 +57,14 @@ class WorkerFault(Struct, frozen=True):
 
 
 class WorkerReply(Struct, frozen=True):
-    """An answer, or why there is none."""
+    """An answer, or the error in its place."""
 
     value: Any = None
     fault: WorkerFault | None = None
 
 
 class Hello(Struct, frozen=True):
-    """Where a worker is, and what is installed there."""
+    """Host and package versions of a worker."""
 
     node: str
     host: str
@@ -74,7 +74,7 @@ class Hello(Struct, frozen=True):
 
 
 def fault(error: Exception, otherwise: type[SnellenError]) -> WorkerFault:
-    """An error as it travels; one that is not of Snellen becomes `otherwise`."""
+    """Convert an error for sending; one that is not of Snellen becomes `otherwise`."""
     if not isinstance(error, SnellenError):
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         return WorkerFault(otherwise.__name__, f"{type(error).__name__}: {first}")
@@ -85,7 +85,7 @@ def fault(error: Exception, otherwise: type[SnellenError]) -> WorkerFault:
 
 
 def versions() -> dict[str, str]:
-    """What answers can depend on, of the packages that are installed."""
+    """Return the versions of installed packages that answers can depend on."""
     by_package = {"snellen": __version__, "python": platform.python_version()}
     for name in ("torch", "transformers", "timm", "open_clip_torch"):
         try:
@@ -96,7 +96,7 @@ def versions() -> dict[str, str]:
 
 
 class Worker:
-    """The actor. All its calls share one event loop, and a model may batch what is asked at once."""
+    """Ray actor. All its calls share one event loop, and a model may batch concurrent requests."""
 
     def __init__(self, build: Callable[[], Hosted]) -> None:
         self._build = build
@@ -110,7 +110,7 @@ class Worker:
         return Hello(node, platform.node(), os.getpid(), cpus, versions())
 
     async def load(self, threads: int) -> WorkerReply:
-        """Build it. `threads` is this worker's part of the processors of its host."""
+        """Build the hosted object. `threads` is this worker's share of its host's processors."""
         try:
             import torch
 
@@ -132,7 +132,7 @@ class Worker:
             return WorkerReply(fault=fault(error, ModelError))
 
     async def end(self) -> None:
-        """End this process at once. Whoever asked sees it lost."""
+        """End this process at once. A waiting caller sees it lost."""
         os._exit(0)
 
     async def state(self) -> Mapping[str, Any]:

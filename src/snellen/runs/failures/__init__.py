@@ -1,4 +1,4 @@
-"""Why answers were not correct: labels proposed by rules and by a judge, settled by people, counted and shown.
+"""Labels of incorrect answers: proposed by rules and a judge, settled by annotators.
 
 A label says whose it is (`rule`, `judge`, `person`). What nobody can tell stays `unknown`; nothing is guessed.
 """

@@ -1,4 +1,4 @@
-"""The answers of a run with their scores and, where there are some, the steps that led to them."""
+"""Answers of a run with their scores and, where recorded, the steps that led to them."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class Answered(Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Scored, and not correct."""
+        """Return True if the answer is scored and not correct."""
         return self.score.verdict not in ("correct", "unscored")
 
     def steps(self) -> list[Step] | None:
-        """How it came about; None where no trace in that shape was written."""
+        """Return the answer's steps; None if no trace in that shape was written."""
         return read_steps(self.place)
 
 
 def answers(
     folder: RunFolder, benchmark: Benchmark, spec: RunSpec, verdicts: Mapping[str, str] | None
 ) -> Iterator[Answered]:
-    """Every answer of a run, in the order of its records.
+    """Yield every answer of a run, in the order of its records.
 
     Args:
         folder, benchmark, spec: the run, what it asked, and how.
@@ -68,7 +68,7 @@ def answers(
 
 
 def answer_of(benchmark: Benchmark, sample: Sample, record: Record, score: Score) -> str | None:
-    """What a judge saw of the reply; without a judge what the scorer read (a judged score holds the verdict there)."""
+    """Return the answer that a judge saw; without a judge, the answer that the scorer read."""
     if record.response is None or record.status != "ok":
         return None
     if rubric_for(benchmark, sample, record) is None:
@@ -86,7 +86,7 @@ class TraceLine(Struct):
 
 
 def places(folder: Path) -> dict[Key, Place]:
-    """Where each answer's last trace begins: file and offset, so that traces are not held in memory.
+    """Map each answer to its last trace's file and offset, so that traces are not held in memory.
 
     A line that is no trace is passed over, with a warning that names it.
     """
@@ -107,7 +107,7 @@ def places(folder: Path) -> dict[Key, Place]:
 
 
 def read_steps(place: Place | None) -> list[Step] | None:
-    """The steps of one trace; None where there is none, or one in another shape (an exchange with a server)."""
+    """Read the steps of one trace; None if there is none, or one in another shape (an exchange with a server)."""
     if place is None:
         return None
     with place[0].open("rb") as file:

@@ -1,4 +1,4 @@
-"""Asking a judge why answers were not correct: a run like any other judge's, one question for each such answer.
+"""Benchmark `failures`: a judge is asked once for each incorrect answer why it is incorrect.
 
 The judge sees the question, the gold answer, and the answer with the steps that led to it. What is written down of a
 restricted benchmark holds no gold: `snellen.runs.judge.benchmark` seals it as it does a verdict.
@@ -43,7 +43,7 @@ SAID, CALLED, GIVEN, ANSWERED = 600, 300, 700, 2_000
 
 
 def rubric_of(name: str) -> Rubric:
-    """The rubric of labels: the package's own, or a file of the user's.
+    """Load the rubric of labels: the package's own, or a file of the user's.
 
     Raises:
         JudgeError: there is none, or its verdict is not one of three or more labels under `label`.
@@ -64,7 +64,7 @@ def _own() -> Rubric:
 
 
 def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
-    """The benchmark whose questions are "why is this answer not correct?".
+    """Build the benchmark whose questions are "why is this answer not correct?".
 
     Args:
         data: `path` is the run's folder, the option `rubric` a file (empty: ours), `seed` that of the marks.
@@ -108,7 +108,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
 
 def question(answer: Answered, rubric: Rubric, data: Data, subject: Benchmark) -> Sample:
-    """The question to the judge about one answer that is not correct."""
+    """Build the question to the judge about one incorrect answer."""
     sample, record = answer.sample, answer.record
     shown_sample = sample
     if subject.judged_text is not None and record.response is not None:
@@ -129,7 +129,7 @@ def question(answer: Answered, rubric: Rubric, data: Data, subject: Benchmark) -
 
 
 def account(answer: Answered) -> str:
-    """An answer and how it came about, in at most about 50,000 characters; a rubric's place takes 20,000 of them."""
+    """Describe an answer and its steps in at most about 50,000 characters; a rubric's place takes 20,000 of them."""
     record, steps = answer.record, answer.steps()
     if answer.answer is not None:
         lines = [f"Answer: {shortened(answer.answer, ANSWERED)}"]
@@ -150,7 +150,7 @@ def account(answer: Answered) -> str:
 
 
 def _told(steps: Sequence[Step]) -> Iterator[str]:
-    """The first and the last steps, one paragraph each; the question itself is left out."""
+    """Yield the first and the last steps, one paragraph each, without the question itself."""
     replies = [step for step in steps if step.role != "user"]
     for number, step in enumerate(replies, 1):
         omitted_until = len(replies) - LAST_STEPS
@@ -168,7 +168,7 @@ def _told(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def summarize(scores: Scores, schema: Schema) -> list[Metric]:
-    """The share of each label of all answers that the judge was asked about, and of those that got none."""
+    """Compute the share of each label among the judged answers, and of those without a label."""
     column = scores.meta.get("judge_verdict")
     codes = np.full(len(scores), -1) if column is None else column.codes
 

@@ -1,4 +1,4 @@
-"""A judge's labels: asking for them, and reading what one has said."""
+"""A judge's labels of incorrect answers: request them and read them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def label_failures(
     max_tokens_total: int | None = None,
     **model_options: Unpack[ModelSettings],
 ) -> Run:
-    """Let a model say why each answer that is not correct is not, or go on with that; its labels are a run of their own.
+    """Let a model label the incorrect answers of a run, or resume that; the labels are a run of their own.
 
     Args:
         run: the run; of a judged benchmark one with verdicts.
@@ -115,7 +115,7 @@ class JudgeLabels(Struct, frozen=True):
 
 
 def labels_of(run: Run, folder: str | Path | None = None) -> JudgeLabels | None:
-    """What a judge has said in <run>_failures, or in `folder`; None where there is no such run."""
+    """Read a judge's labels from <run>_failures, or from `folder`; None if there is no such run."""
     folder_of_labels = derived_run(run.folder, LABELLED) if folder is None else RunFolder(folder)
     if folder_of_labels is None:
         return None
@@ -137,7 +137,7 @@ class _Raw(Struct):
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    """Why a judge said what it said, by `record_name`, from its raw outputs, which hold no gold."""
+    """Read a judge's reasons by `record_name` from its raw outputs, which hold no gold."""
     texts = {}
     for path in sorted((folder / "raw_judge_outputs").glob("*.jsonl")):
         for line in journal.intact(path, _Raw):

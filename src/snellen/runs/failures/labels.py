@@ -1,4 +1,4 @@
-"""The label of each answer that is not correct: proposed by rules and by a judge, settled by people."""
+"""Label of each incorrect answer: proposed by rules and by a judge, settled by annotators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RULE_AND_JUDGE, PEOPLE = "rule and judge differ", "people differ"
 
 
 class LabelledAnswer(Struct, frozen=True):
-    """One answer that was not correct: its label and whose that is.
+    """One incorrect answer: its label and the source of the label.
 
     Attributes:
         sample_id, repeat: which answer.
@@ -66,7 +66,7 @@ def settle(
     decisions: Sequence[ReviewDecision] = (),
     verdict: str = "wrong",
 ) -> LabelledAnswer:
-    """One answer's label: people over rule, the rule over the judge, whose label counts where no rule holds."""
+    """Choose one answer's label: an annotator's before the rule's, the rule's before the judge's."""
     source: Source = "none"
     label = UNKNOWN
     if decisions:
@@ -90,7 +90,7 @@ def label_run(
     review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None = None,
     judged: Mapping[str, str] | None = None,
 ) -> Iterator[LabelledAnswer]:
-    """Every answer of a run that was scored and is not correct, in the order of the records.
+    """Yield the label of every incorrect answer of a run, in the order of the records.
 
     Args:
         run: one with verdicts, where its benchmark is judged: what is unscored is left out.
@@ -113,7 +113,7 @@ def label_of(
     review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None = None,
     judged: Mapping[str, str] | None = None,
 ) -> LabelledAnswer:
-    """The label of one answer that is not correct."""
+    """Label one incorrect answer."""
     key = (answer.sample.id, answer.record.repeat)
     held_signals = signals(answer.sample, answer.record, answer.score, answer.steps(), answer.answer)
     judge = None if judged is None else judged.get(record_name(answer.sample.id, answer.record.repeat))
@@ -121,7 +121,7 @@ def label_of(
 
 
 def verdict_of(answer: Answered) -> str:
-    """The judge's class where the score has one, else the verdict."""
+    """Return the judge's class if the score has one, else the verdict."""
     return str(answer.score.detail.get("judge_verdict", answer.score.verdict))
 
 
@@ -171,7 +171,7 @@ def _is_possible(row: LabelledAnswer) -> bool:
 def whose_decisions(
     run: Run, labelled: Sequence[LabelledAnswer], review: Mapping[Key, Sequence[ReviewDecision]] | None = None
 ) -> str:
-    """Say how many answers have people's decisions that came with somebody else's folder; empty if none has.
+    """Describe how many answers have decisions that came with somebody else's folder; empty if none has.
 
     Args:
         run: the run.
@@ -187,7 +187,7 @@ def whose_decisions(
 
 
 def is_current(run: Run) -> bool:
-    """Whether failures.jsonl was written after the run's last answer and last verdict."""
+    """Return True if failures.jsonl is newer than the run's last answer and last verdict."""
     from snellen.runs.judge.verdicts import find_verdicts
 
     written = (run.path / NAME).stat().st_mtime_ns
@@ -199,7 +199,7 @@ def is_current(run: Run) -> bool:
 def labelled(
     run: Run, review: Mapping[Key, Sequence[ReviewDecision]] | None = None, judged: Mapping[str, str] | None = None
 ) -> tuple[list[LabelledAnswer], str]:
-    """The labels of a run; where its data cannot be read any more, those of failures.jsonl with what was said since.
+    """Return the labels of a run; if its data cannot be read, those of failures.jsonl with newer decisions.
 
     What people decided before, as failures.jsonl has it, still counts where the same person has not decided anew.
 
@@ -233,7 +233,7 @@ def labelled(
 def with_earlier(
     rows: Sequence[LabelledAnswer], review: Mapping[Key, Sequence[ReviewDecision]]
 ) -> dict[Key, tuple[ReviewDecision, ...]]:
-    """The decisions of a review behind those that were taken before; of one person the newer ones alone."""
+    """Merge earlier decisions into those of a review; the newer decision of one annotator counts."""
     decided = {key: tuple(decisions) for key, decisions in review.items()}
     for row in rows:
         answer = (row.sample_id, row.repeat)
@@ -250,7 +250,7 @@ def with_earlier(
 
 
 def counts(labelled: Sequence[LabelledAnswer]) -> dict[str, dict[str, int]]:
-    """label -> {whose: how many}, in the order of the table, `unknown` last; `judge` only where one has said anything."""
+    """Return label -> {source: count}, in the order of the table; `judge` only if a judge has labelled anything."""
     numbers = Counter((row.label, row.source) for row in labelled)
     judged = any(row.judge is not None for row in labelled)
     sources = ("rule", *(("judge",) if judged else ()), "person", "none")
@@ -258,7 +258,7 @@ def counts(labelled: Sequence[LabelledAnswer]) -> dict[str, dict[str, int]]:
 
 
 def agreements(labelled: Sequence[LabelledAnswer]) -> list[Agreement]:
-    """How far rule and judge agree where both have a label, and each two people where both have decided."""
+    """Measure the agreement of rule and judge, and of each two annotators, over the answers that both have labelled."""
     both = [(row.rule, row.judge) for row in labelled if row.rule != UNKNOWN and row.judge is not None]
     results = []
     if both:

@@ -1,4 +1,4 @@
-"""What people decide: files of decisions, one JSON object a line, and where two people differ."""
+"""Annotators' decisions: files with one JSON object a line, and where two annotators differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORM = (
 
 
 class ReviewDecision(Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of a review: what a person says of one answer; a person's last line on an answer counts.
+    """One line of a review: an annotator's label of one answer; the last line on an answer counts.
 
     `run` is the name of the run's folder; it may be left out where a review is about one run.
     """
@@ -43,7 +43,7 @@ Review = Mapping[Key, Sequence[ReviewDecision]]
 
 
 def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str, Review]:
-    """The decisions in several files, by the run that they are about.
+    """Read the decisions in several files, by the run that they are about.
 
     Args:
         paths: the files, an earlier one before a later one; lines without `by` go by the file's name.
@@ -129,7 +129,7 @@ def meet_run(decided: Review, run: Run, id_is: str = "id") -> tuple[Review, list
 
 
 def read_review(path: Path) -> dict[Key, ReviewDecision]:
-    """The last decision on each answer in one file, whoever took it. Raises as `read_reviews`."""
+    """Read the last decision on each answer in one file, by any annotator. Raises as `read_reviews`."""
     return {(decision.sample_id, decision.repeat): decision for _, decision in _lines(path)}
 
 
@@ -162,5 +162,5 @@ def _lines(path: Path) -> list[tuple[int, ReviewDecision]]:
 
 
 def disputed(decisions: Sequence[ReviewDecision]) -> bool:
-    """Whether people differ about an answer."""
+    """Return True if annotators differ about an answer."""
     return len({decision.label for decision in decisions}) > 1

@@ -1,4 +1,4 @@
-"""Labels proposed from trace and verdict by a table of rules. What no rule covers stays `unknown`; nothing is guessed."""
+"""Labels proposed from trace and verdict by a table of rules. Answers that no rule covers stay `unknown`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FailureRule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """rules.toml."""
+    """Contents of rules.toml."""
 
     labels: tuple[str, ...]
     search_tools: tuple[str, ...]
@@ -36,19 +36,19 @@ class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def table() -> RuleTable:
-    """The rules, as they come with the package."""
+    """Load the table of rules that comes with the package."""
     return msgspec.convert(tomllib.loads((files("snellen.runs.failures") / "rules.toml").read_text("utf-8")), RuleTable)
 
 
 def labels() -> tuple[str, ...]:
-    """Every label that an answer can have, `unknown` last."""
+    """Return every label that an answer can have, `unknown` last."""
     return (*table().labels, UNKNOWN)
 
 
 def signals(
     sample: Sample, record: Record, score: Score, steps: Sequence[Step] | None, answer: str | None
 ) -> frozenset[str]:
-    """What holds of one answer.
+    """Return the signals that hold of one answer.
 
     Args:
         sample: the question; its target and aliases are compared as words, in lower case.
@@ -85,7 +85,7 @@ def signals(
 
 
 def proposed(present: frozenset[str], rules: Sequence[FailureRule] | None = None) -> str:
-    """The label of the first rule that holds, else `unknown`."""
+    """Return the label of the first rule that holds, else `unknown`."""
     for rule in table().rule if rules is None else rules:
         if all((signal.removeprefix("not ") in present) != signal.startswith("not ") for signal in rule.signals):
             return rule.label
@@ -97,5 +97,5 @@ def _words(text: Any) -> tuple[str, ...]:
 
 
 def _within(part: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether the words stand in the other ones, side by side."""
+    """Return True if the words of `part` stand in `text`, side by side."""
     return f" {' '.join(part)} " in f" {' '.join(text)} "

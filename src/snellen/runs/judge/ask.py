@@ -1,4 +1,4 @@
-"""Judging a run, from Python; `snellen judge` calls this. Nothing is asked before there is a judge and a key for it."""
+"""Judging a run; `snellen judge` calls this. No request is sent before a judge and its key are known."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def judge(
     max_tokens_total: int | None = None,
     **model_options: Unpack[ModelSettings],
 ) -> Run:
-    """Let a model judge the replies of a run, or go on with that; the verdicts are a run of their own.
+    """Let a model judge the replies of a run, or resume that; the verdicts are a run of their own.
 
     Of a run that has got further answers since, only these are judged (see engine.grown).
 
@@ -147,7 +147,7 @@ def judge(
 
 
 def verdicts(run: Run) -> dict[str, Any]:
-    """The SUMMARY_JSON object of a judged run: what was judged, by whom, how many of each verdict, and the score."""
+    """Build the SUMMARY_JSON object of a judged run: the run, the judge, counts of verdicts, and the score."""
     counts: Counter[str] = Counter()
     labels: Counter[str] = Counter()
     numbered = run.meta.spec.data.options.get("rubric") == room.OWN
@@ -181,21 +181,21 @@ def verdicts(run: Run) -> dict[str, Any]:
 
 
 class Judge(Struct, frozen=True):
-    """Who judges: KIND:NAME, how it is asked, and the model itself where it came from Python."""
+    """A judge: KIND:NAME, its options, and the model itself if it came from Python."""
 
     name: str
     options: ModelOptions
     model: Model | None = None
 
     def opened(self) -> Model:
-        """The model that is asked."""
+        """Open the judge's model."""
         return models.open_model(self.name, self.options) if self.model is None else as_model(self.model)
 
 
 def appointed(
     model: str | Model | None, options: ModelOptions, base_url: str | None, key_env: str | None, *, option: str
 ) -> Judge:
-    """The judge that was named, else that of JUDGE_MODEL; at JUDGE_BASE_URL and with JUDGE_API_KEY where none is given.
+    """Choose the judge that was named, else that of JUDGE_MODEL, at JUDGE_BASE_URL and with JUDGE_API_KEY by default.
 
     Args:
         model: KIND:NAME, or a model, which has its key; None: JUDGE_MODEL.
@@ -234,13 +234,13 @@ def require_served(name: str, option: str) -> None:
 
 
 def spelled(name: str) -> str:
-    """KIND:NAME; a name without a kind is that of a model behind an API, as JUDGE_MODEL=gpt-6-astra has it."""
+    """Return KIND:NAME; a name without a kind is that of a model behind an API, as in JUDGE_MODEL=gpt-6-astra."""
     kinds = {*models.KINDS, *(point.name for point in entry_points(group=models.GROUP))}
     return name if name.partition(":")[0] in kinds else f"api:{name}"
 
 
 def require_key(model: str, key_env: str | None) -> str | None:
-    """The name of the variable that holds the judge's key.
+    """Return the name of the variable that holds the judge's key.
 
     Raises:
         JudgeError: the judge is behind an API and there is none. A run that nobody could pay for must not begin, and
@@ -265,6 +265,6 @@ def require_key(model: str, key_env: str | None) -> str | None:
 
 
 def setting(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """A JUDGE_ variable from the environment, else from .env; None where it is not set or empty."""
+    """Read a JUDGE_ variable from the environment, else from .env; None if it is unset or empty."""
     value = environment.get(name)
     return value or dotenv_value(name) or None

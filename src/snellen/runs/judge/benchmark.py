@@ -1,4 +1,4 @@
-"""A judge is a run like any other: its samples are made of records, its model is the judge.
+"""Benchmark `judged`: its samples are the records of another run, its model is the judge.
 
 The benchmark `judged` has one sample for each record of a run, or for each that the run's benchmark has a rubric of its
 own for. `JudgeModel` wraps the judge's model: it asks once more where the verdict cannot be read, and keeps what went out and
@@ -60,7 +60,7 @@ RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00
 
 
 class JudgeQuestion(Text, frozen=True, tag="question"):
-    """What the judge is asked, as it may be written down, and what it takes to read the verdict.
+    """Question to the judge, as it may be written down, with what it takes to read the verdict.
 
     Attributes:
         text: with the gold answer left out where that must not be written.
@@ -79,17 +79,17 @@ class JudgeQuestion(Text, frozen=True, tag="question"):
 
 
 def question_of(prompt: Prompt) -> JudgeQuestion | None:
-    """The question to the judge in a prompt; None where there is nothing to judge."""
+    """Return the question to the judge in a prompt; None if there is nothing to judge."""
     return next((part for part in prompt.parts if isinstance(part, JudgeQuestion)), None)
 
 
 def written_text(prompt: Prompt) -> str:
-    """The text of a question to the judge as raw_judge_inputs has it, without keys and sealed gold."""
+    """Return the text of a question to the judge for raw_judge_inputs, without keys and sealed gold."""
     return redact("\n".join(part.text for part in prompt.parts if isinstance(part, Text)))
 
 
 def load_rubric(name: str) -> Rubric:
-    """A rubric of the package by name, or one of the user's own by path (.toml).
+    """Load a rubric of the package by name, or one of the user's own by path (.toml).
 
     Raises:
         JudgeError: there is none, or it is not a rubric.
@@ -112,7 +112,7 @@ def load_rubric(name: str) -> Rubric:
 
 
 def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
-    """The benchmark whose questions are "is this reply right?".
+    """Build the benchmark whose questions are "is this reply right?".
 
     Args:
         data: `path` is the judged run's folder, options `rubric` (a name or a file; empty: the run's benchmark has its
@@ -137,7 +137,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
     @cache
     def own() -> tuple[int, str]:
-        """How many samples the benchmark has a rubric for, and the digest of those rubrics."""
+        """Return the number of samples that the benchmark has a rubric for, and the digest of those rubrics."""
         digests = [
             rubric.digest for sample in subject.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None
         ]
@@ -198,12 +198,12 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
 
 
 def expected(meta: RunMeta, source: Benchmark) -> int:
-    """How many verdicts a whole run of the source would have."""
+    """Return the number of verdicts of a complete run of the source."""
     return scoring.count(source, meta.spec.data) * meta.spec.repeats
 
 
 def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, subject: Benchmark) -> Sample:
-    """The question to the judge about one record; without parts where there is no reply to judge, or no answer in it.
+    """Build the question to the judge about one record; without parts if there is no reply, or no answer in it.
 
     The benchmark may narrow what the judge sees (`judged_text`); the gold of a restricted one is sealed.
     """
@@ -241,7 +241,7 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, su
 
 
 def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
-    """The judged sample with kind and meta of the one it is about, for the summary of the benchmark's own.
+    """Give a judged sample the kind and meta of its source sample, for the summary of the benchmark's own.
 
     The target comes along, so that a report on a restricted benchmark can tell which of the meta would give it away.
     """
@@ -257,7 +257,7 @@ def _generation(max_tokens: int | None) -> Generation | None:
 
 
 def verdict_row(sample: Sample, record: Record, score: Score) -> dict[str, Any]:
-    """One line of verdicts.jsonl: whose verdict it is, which, and who gave it.
+    """Build one line of verdicts.jsonl: the reply, its verdict, and the verdict's source.
 
     `judge_verdict` is a label or number of the rubric; `error` or `invalid` where the judged run holds no answer, about
     which nobody was asked; `judge_error` where the judge failed or gave no verdict.
@@ -277,7 +277,7 @@ _NOT_SHOWN = {"kind", "target", "gold", "answer", "aliases", "chance", UNANSWERE
 
 
 def summarize(scores: Scores, schema: Schema) -> list[Metric]:
-    """The mean verdict, its parts, and how many replies have none.
+    """Compute the mean verdict, its parts, and the share of replies without one.
 
     A reply that the judge gave no verdict on (unscored, or the judge itself failed) says nothing about the model: it is
     left out and lowers the coverage. A sample that the model gave no reply to is worth 0.
@@ -296,7 +296,7 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
 
 
 def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
-    """The metrics of the judged run's benchmark over its judged rows, then how many have no verdict, or one out of range.
+    """Compute the source benchmark's metrics over judged rows, then the shares without a verdict and out of range.
 
     What the judge gave no verdict on is unscored, as it is when the verdicts come back to the run. `out_of_range` is a
     share of the rows that have a verdict.
@@ -319,7 +319,7 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
 
 
 class JudgeModel(Model):
-    """The judge's model: one more question where the verdict cannot be read, and everything kept.
+    """The judge's model: asks again if the verdict cannot be read, and keeps everything sent and received.
 
     raw_judge_inputs/ and raw_judge_outputs/ get one JSON line an attempt (1: the question, 2: the re-ask). Of restricted
     benchmarks the gold is left out of both, and of the reply that goes into results.jsonl. `model` is the judge itself.
@@ -333,18 +333,18 @@ class JudgeModel(Model):
         self._outputs: Journal | None = None
 
     def identity(self) -> Mapping[str, Any]:
-        """The judge's own; the rubric is part of the benchmark."""
+        """Return the judge's own identity; the rubric is part of the benchmark."""
         return self.model.identity()
 
     async def preflight(self) -> None:
         await self.model.preflight()
 
     async def answer(self, prompt: Prompt) -> Response:
-        """As `answer_for`, without a sample to file it under."""
+        """Answer as `answer_for`, without a sample id for the raw files."""
         return await self.answer_for("", 0, prompt)
 
     async def answer_for(self, sample_id: str, repeat: int, prompt: Prompt) -> Response:
-        """The judge's reply, the second one where the first holds no verdict; use of both is added up.
+        """Return the judge's reply, the second one if the first holds no verdict; usage of both is added up.
 
         Raises:
             ModelError: the judge gave no reply to the question or to the re-ask.
@@ -426,13 +426,13 @@ def _reask(prompt: Prompt, question: JudgeQuestion, reply: str, fault: str) -> P
 
 
 def _sealed_names(response: Response, forms: tuple[str, ...]) -> Response:
-    """The reply with the names that its server gives, free of gold and keys."""
+    """Return the reply with its server's names free of gold and keys."""
     model, finish_reason = (redact(strike(name, forms)) for name in (response.model, response.finish_reason))
     return structs.replace(response, model=model, finish_reason=finish_reason)
 
 
 def _sealed_reply(reply: str, question: JudgeQuestion) -> str:
-    """The verdict alone, or a reply that holds none without the gold."""
+    """Return the verdict alone, or a reply without a verdict with the gold struck."""
     try:
         return marked_or_object(read_verdict(reply, question.verdict).found, question.verdict)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A judged run whose source has grown or was mended: the verdicts that were given stay, and only what is new is asked."""
+"""Extending a judged run after its source run has grown or was mended; existing verdicts are kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def go_on(
     identity: Callable[[RunFolder], Mapping[str, Any]],
     questions: Callable[[], Iterable[Sample]],
 ) -> bool:
-    """Let a judged run stand for the source as it is now, where that has only grown or was mended since it was judged.
+    """Make a judged run fit its source as it is now, if that has only grown or was mended since it was judged.
 
     A journal is only ever appended to. So the source has merely grown if some beginning of its journal has the digest
     that was judged, and the judge's questions about that beginning are those that were asked. What was answered (or has
@@ -83,7 +83,7 @@ def go_on(
 
 
 def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
-    """Where the beginning with this digest ends, in bytes (None: there is none), and whose records come behind it."""
+    """Find the end in bytes of the beginning with this digest (None: none), and the records behind it."""
     name_of = msgspec.json.Decoder(RecordHead).decode
     hasher, end, judged_end = sha256(), 0, None
     later: set[str] = set()
@@ -106,7 +106,7 @@ def _since(path: Path, recorded: str) -> tuple[int | None, set[str]]:
 
 
 def _same_but_for_answers(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether two judged runs differ in the judged answers alone: rubric and judge are the same."""
+    """Return True if two judged runs differ in the judged answers alone: rubric and judge are the same."""
     rubric_before, rubric_now = (
         str(data_identity.get("data", "")).partition(" ")[2] for data_identity in (before, now)
     )
@@ -117,7 +117,7 @@ def _same_but_for_answers(before: Mapping[str, Any], now: Mapping[str, Any]) -> 
 def _verdicts_that_still_hold(
     judged: RunFolder, source: RunFolder, questions: Iterable[Sample]
 ) -> tuple[set[str], set[str]]:
-    """The names of the verdicts that are about the source's answers as they are now, and of all others.
+    """Return the names of verdicts about the source's present answers, and of all other verdicts.
 
     A verdict on which no judge was asked (no answer, or a rule decided) is among the others: it is made again at no cost.
     """
@@ -149,7 +149,7 @@ def _digest(*texts: str) -> bytes:
 def _same_then(
     source: RunFolder, end: int, identity: Callable[[RunFolder], Mapping[str, Any]], before: Mapping[str, Any]
 ) -> bool:
-    """Whether judging the source as it was then would be the experiment that was begun: rubric, judge, wording and all."""
+    """Return True if judging the source as it was then is the same experiment: rubric, judge and wording."""
     with tempfile.TemporaryDirectory(prefix="snellen-judged-") as place:
         earlier = RunFolder(place)
         try:

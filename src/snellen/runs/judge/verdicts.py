@@ -1,4 +1,4 @@
-"""Verdicts on their way back to the replies that they are about: from a judged run beside the run, or from a file."""
+"""Judge verdicts: read them from `<run>_judged` or from a file, keyed by record name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find_verdicts(source: RunFolder) -> RunFolder | None:
 
 
 def read(judged: RunFolder, source: RunFolder) -> Verdicts:
-    """The replies of a judged run to the questions about `source`.
+    """Read the judge's replies about `source` from a judged run.
 
     A reply is passed over where the answer that it is about was given after it was asked for: the run was begun anew.
     Memory grows with the judged replies alone.
@@ -147,7 +147,7 @@ class Replies(Verdicts):
         return super().__getitem__(inner if self._suite and name not in self._texts and inner else name)
 
     def notes(self) -> list[str]:
-        """What is wrong with the file's rows, once all samples were scored."""
+        """List the problems of the file's rows, once all samples were scored."""
         unknown = Problems()
         for name, where in self._where.items():
             if name not in self.used:
@@ -159,7 +159,7 @@ class Replies(Verdicts):
 
 
 def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
-    """One line about who judged and how much of it could be used; empty where no judge has anything to decide."""
+    """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge."""
     if not summary.for_judge:
         return ""
     if verdicts is None:
