@@ -22,7 +22,9 @@ def dotenv_value(name: str, path: Path = Path(".env")) -> str | None:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise PreflightError(f"{path.absolute()} is larger than {MOST_BYTES:,} bytes.", "Is it a file of settings?")
+            raise PreflightError(
+                f"{path.absolute()} is larger than {MOST_BYTES:,} bytes.", "Check that it is a file of settings."
+            )
         if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data:
             raise PreflightError(
                 f"{path.absolute()} is UTF-16 or binary; UTF-8 was expected.", "Save it as UTF-8, or set the variable."

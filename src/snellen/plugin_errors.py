@@ -46,7 +46,7 @@ def plugin_fault(error: BaseException, name: str = "") -> PluginError | None:
     text = traceback.format_exception_only(error)[-1].strip()
     return PluginError(
         f"your {who} failed: {text}\n  {place}",
-        "Correct it there and run the same command again: what was recorded is kept. SNELLEN_DEBUG=1 prints the traceback.",
+        "Fix it and run the same command again: all records are kept. SNELLEN_DEBUG=1 prints the traceback.",
     )
 
 

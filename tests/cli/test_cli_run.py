@@ -168,7 +168,7 @@ def test_a_bound_on_dollars_without_prices_is_refused_before_anything_is_asked(s
 
 def test_a_bound_on_dollars_is_nothing_to_a_model_that_nobody_is_paid_for(snellen):
     said = snellen("run", "lights", "-m", "embedded", "--max-cost", 1)
-    assert said.status == 2 and "nobody is paid" in said.err and "--prices" not in said.err
+    assert said.status == 2 and "has no price" in said.err and "--prices" not in said.err
 
 
 def test_json_of_a_single_run_that_breaks_off_says_how_far_it_came_and_why(snellen, stub):

@@ -75,7 +75,7 @@ def test_plain_lines_hold_every_final_answer_in_the_order_of_the_questions(snell
     assert found[4]["reply"] is None and found[4]["failure"]["kind"] == "bad_request"
     assert found[7]["status"] == "refused" and found[7]["reply"] is None
     assert "note: 2 samples have no answer; their reply is null" in said.err
-    assert "note: only the first 10 of 100 questions were asked" in said.err
+    assert "note: only the first 10 of 100 samples were run" in said.err
 
 
 def test_exported_lines_are_scored_as_the_run_is(snellen: Snellen):

@@ -194,7 +194,7 @@ def test_a_later_run_without_anything_to_label_is_refused_before_a_judge_is_aske
     monkeypatch.setenv("JUDGE_API_KEY", "sk-judge-key-0123456789")
     capsys.readouterr()
     assert main(["failures", "wrong", "right", "--judge", "api:stub-vlm", "--base-url", stub.url, "-q"]) == 4
-    assert "right holds no answer" in capsys.readouterr().err
+    assert "right has no incorrect answer" in capsys.readouterr().err
     assert stub.stats()["served"] == before
 
 

@@ -63,12 +63,12 @@ def test_a_run_is_running_only_while_its_lock_is_held(runs):
 def test_no_command_calls_a_killed_run_running(runs):
     for words in (("score", "results/killed"), ("compare", "results/whole", "results/killed", "--force")):
         said = runs(*words)
-        assert "not at its end (partial)" in said.out + said.err, words
+        assert "is incomplete (partial)" in said.out + said.err, words
     assert runs("report", "results/killed", "--out", "page.html").status == 0
     page = Path("page.html").read_text()
-    assert "not at its end (partial)" in page and "(running)" not in page
+    assert "is incomplete (partial)" in page and "(running)" not in page
     with RunFolder(Path("results/killed")).locked():
-        assert "not at its end (running)" in runs("score", "results/killed").err
+        assert "is incomplete (running)" in runs("score", "results/killed").err
 
 
 def test_the_query_of_the_readme_has_neither_a_killed_nor_a_limited_run_before_a_whole_one(runs):

@@ -181,7 +181,7 @@ def test_a_run_on_a_disk_that_cannot_be_written_is_scored_and_its_summary_left_a
         subprocess.run(["mount", "-o", "remount,ro,bind", str(disk)], check=True)
         said = snellen("score", disk, "--profile", "lenient", "--json")
         assert said.status == 0 and json.loads(said.out)["profiles"][0]["metrics"][0]["n"] == 50
-        assert "cannot be written: its summary.json stays as it is" in said.err
+        assert "is read-only: its summary.json is not updated" in said.err
         assert snellen("extract", answers("rows.jsonl", []), "--out", disk / "x.jsonl").status == 6
         with pytest.raises(StorageError, match="cannot write"):
             RunFolder(disk).write(disk / "summary.json", b"")

@@ -135,7 +135,7 @@ def test_an_input_is_never_written_over(folder, capsys):
         Path("in.jsonl").write_text('{"id": "a", "reply": "A"}\n')
         for name in ("in.jsonl", str(folder / "in.jsonl")):
             assert main([*line, name]) == 2
-            assert "is the file that is read" in told(capsys)
+            assert "is also the input" in told(capsys)
             assert Path("in.jsonl").read_text() == '{"id": "a", "reply": "A"}\n'
 
 
@@ -248,4 +248,4 @@ def test_a_run_without_any_reply_is_not_judged_and_is_no_whole_run(folder, capsy
 def test_verdicts_are_not_written_into_the_run_that_is_judged(folder, capsys):
     made(folder)
     assert main(["judge", "run", "-m", "embedded", "--out", "./run"]) == 2
-    assert "Omit --out: they then lie in run_judged" in told(capsys)
+    assert "Omit --out to write them to run_judged" in told(capsys)

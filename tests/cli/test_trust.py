@@ -384,9 +384,9 @@ def test_figures_that_cannot_be_computed_are_named_as_what_the_folder_says(snell
     lying(birds)
     shutil.rmtree(tmp_path / "data")
     said = snellen("list", "--runs", "--results", "evil")
-    assert "0.987" in said.out and "evil: figures as its folder says, not recomputed" in said.err
+    assert "0.987" in said.out and "evil: metrics read from its summary.json, not recomputed" in said.err
     asked = snellen("query", "select value from metrics", "evil")
-    assert asked.status == 0 and "as its folder says, not recomputed" in asked.err
+    assert asked.status == 0 and "read from its summary.json, not recomputed" in asked.err
 
 
 def test_the_mark_of_an_own_run_is_not_given_to_what_only_passes_through(mine):

@@ -227,9 +227,9 @@ def test_runs_of_one_model_by_several_benchmarks_stand_in_one_line_above_the_who
     page = reporting.report(runs, tmp_path / "report.html").read_text("utf-8")
     assert page.count("Published by README of SenseNova-SI") == 1
     assert page.count('title="vsi-bench/overall"') == 1 and "<bdi>blink, embspatial</bdi>" in page
-    assert "<bdi>blink: only 14 of the 1,901 questions of the whole set</bdi>" in page
+    assert "<bdi>blink: only 14 of the 1,901 samples of the full set</bdi>" in page
     alone = reporting.report(runs[:1], tmp_path / "alone.html").read_text("utf-8")
-    assert "<bdi>only 14 of the 1,901 questions of the whole set</bdi>" in alone
+    assert "<bdi>only 14 of the 1,901 samples of the full set</bdi>" in alone
     assert alone.count("Published by README of SenseNova-SI") == 1 and 'title="vsi-bench/overall"' not in alone
 
 

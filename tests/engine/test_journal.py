@@ -97,7 +97,7 @@ def test_a_disk_that_fills_up_leaves_whole_records_only(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
     stopped, code, rest = done.stdout.split(maxsplit=2)
     assert code == "6"
-    assert "cannot write" in rest and "run the same command to go on" in rest
+    assert "cannot write" in rest and "run the same command to resume" in rest
     assert len(list(journal.read(path, Record))) == int(stopped)
     assert path.read_bytes().endswith(b"\n")
 

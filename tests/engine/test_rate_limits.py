@@ -180,7 +180,7 @@ def test_a_sample_that_is_always_refused_keeps_nobody_waiting(tmp_path: Path) ->
     assert watch.seconds < 20
     assert (run.meta.totals.ok, run.meta.totals.error) == (299, 1)
     failure = next(record.error for record in run.folder.records() if record.error is not None)
-    assert "Request too large for this limit (still so after 2 s of --patience)" in failure.message
+    assert "Request too large for this limit (still failing after 2 s of --patience)" in failure.message
 
 
 def test_an_account_without_credit_ends_the_run_at_once_and_says_so(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_wait_for_a_rate_limit_is_ended_by_a_signal(tmp_path: Path, number: si
         assert process.stdout is not None
         output = process.stdout.read()
     assert process.returncode == 128 + number
-    assert "Run the same command again to go on" in output
+    assert "Run the same command again to resume" in output
     assert sum(record.status == "ok" for record in RunFolder(tmp_path / "a").records()) == 20
     with LimitedServer(latency_s=0.0) as server:
         run = rerun_at(tmp_path / "a", server.url)

@@ -89,7 +89,7 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
         assert cluster.workers() == (2, 0)
         asyncio.run(whole(cluster))
         cluster._workers = 3
-        with pytest.raises(PreflightError, match="3 workers were asked for; Ray has 2 processors"):
+        with pytest.raises(PreflightError, match="3 workers were requested; Ray has 2 processors"):
             cluster.workers()
 
 
@@ -98,7 +98,7 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
     [
         ("api:gpt", ModelOptions(), "--concurrency"),
         ("replay:run", ModelOptions(), "several copies of a local model"),
-        ("embedded", ModelOptions(device="cuda:1"), "every worker has one of its own"),
+        ("embedded", ModelOptions(device="cuda:1"), "every worker has its own"),
     ],
 )
 def test_what_workers_cannot_share_is_refused_before_ray_is_started(

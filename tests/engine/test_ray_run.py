@@ -104,7 +104,7 @@ def test_a_stranger_without_the_token_is_not_let_in(tmp_path, hosts):
     stranger = {name: value for name, value in hosts.environment.items() if not name.startswith("RAY_AUTH")}
     stranger["HOME"] = "/nonexistent"
     _, err = finished(start((*RUN, "--ray", hosts.address, "--out", tmp_path / "run"), stranger), 4)
-    assert "does not let this process in" in err
+    assert "does not accept this process" in err
     assert "RAY_AUTH_TOKEN" in err
     assert "Traceback" not in err
     assert not (tmp_path / "run" / "results.jsonl").exists()

@@ -160,7 +160,7 @@ def test_an_unfinished_run_asked_with_a_smaller_limit_is_still_unfinished(tmp_pa
         go(Calculator(), tmp_path / "a", max_tokens_total=220)
     for limit in (5, 30):  # all of them answered; some still to ask
         run = go(Calculator(), tmp_path / "a", limit=limit)
-        assert run.meta.state == "partial" and any("not at its end" in line for line in run.notes())
+        assert run.meta.state == "partial" and any("incomplete" in line for line in run.notes())
     assert rerun(tmp_path / "a", benchmark=ARITHMETIC, model=Calculator()).meta.totals.ok == 50
     assert go(Calculator(), tmp_path / "a", limit=5).meta.state == "complete"
 
@@ -516,7 +516,7 @@ def test_ctrl_c_once_drains_and_twice_stops(tmp_path: Path, signals: int, delay_
     took_s = seconds_until_end(process)
     output = process.stdout.read()
     assert process.returncode == 130
-    assert "Run the same command again to go on" in output
+    assert "Run the same command again to resume" in output
     answered = len(list(RunFolder(out).records()))
     if signals == 1:
         assert answered % 4 == 0 and answered > 0, "what was in flight was answered and recorded"

@@ -272,7 +272,7 @@ def test_a_second_answer_to_a_sample_with_a_number_of_its_own_is_named(tmp_path:
     lines = folder.results.read_bytes().splitlines(keepends=True)
     folder.results.write_bytes(b"".join([*lines, sealed(lines[6], N + 1)]))
     sample = json.loads(lines[6])["sample_id"]
-    with pytest.raises(DataError, match=f"sample '{sample}' of arithmetic has more records than it was asked for"):
+    with pytest.raises(DataError, match=f"sample '{sample}' of arithmetic has too many records"):
         accuracy(folder)
 
 

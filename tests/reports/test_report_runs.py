@@ -36,9 +36,9 @@ def test_notes_say_what_a_reader_must_know_first(lights, tmp_path):
     media = MediaSettings(blank=True)
     run = evaluate(lights.LIGHTS, pixels(lights, media=media), out=tmp_path / "run", limit=9, repeats=2, media=media)
     assert runs.notes(run) == [
-        "Only the first 9 of 60 questions were asked.",
-        "Blind control: every picture was replaced by a grey one.",
-        "Each question was asked 2 times.",
+        "Only the first 9 of 60 samples were run.",
+        "Blind control: every image was replaced by a grey one.",
+        "Each sample was asked 2 times.",
     ]
 
 

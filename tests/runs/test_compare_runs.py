@@ -92,7 +92,7 @@ def test_questions_that_one_run_lacks_are_counted_and_do_not_count():
     (found,) = compare("a", "b")
     assert (found.n, found.only_baseline, found.only_other) == (40, 60, 0)
     assert found.parts[0].comparison.losses == 1
-    assert any("60 questions only in the baseline" in note for note in found.notes)
+    assert any("60 samples only in the baseline" in note for note in found.notes)
     assert any("--limit none and 40" in note for note in found.notes)
 
 
@@ -151,7 +151,7 @@ def test_a_composite_metric_is_compared_on_the_same_resamples():
 def test_runs_of_other_questions_are_refused_unless_forced():
     run("a", set())
     run("b", {1}, benchmark=OTHER)
-    with pytest.raises(UsageError, match="did not answer the same questions:\n  data: "):
+    with pytest.raises(UsageError, match="did not answer the same samples:\n  data: "):
         compare(load_run("a"), load_run("b", benchmark=OTHER))
     (found,) = compare(load_run("a"), load_run("b", benchmark=OTHER), force=True)
     assert found.n == 100 and "data: " in found.notes[0]
@@ -181,7 +181,7 @@ def test_runs_without_a_common_question_say_so():
     run("b", set())
     journal = Path("b/results.jsonl")
     journal.write_text("".join(line + "\n" for line in journal.read_text().splitlines() if '"q99"' in line))
-    with pytest.raises(DataError, match="no scored question in common"):
+    with pytest.raises(DataError, match="no scored sample in common"):
         compare("a", "b")
 
 

@@ -169,7 +169,7 @@ def test_other_data_under_the_same_name_is_not_taken_for_the_runs(birds, tmp_pat
     file = next((tmp_path / "data").rglob("species_question_choice.jsonl"))
     file.write_text(file.read_text().replace("fish crow", "rook"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="not the data of this run") as refusal:
+    with pytest.raises(DataError, match="not that of this run") as refusal:
         load_run("birds").metric("accuracy")
     assert "--data" in refusal.value.hint
 

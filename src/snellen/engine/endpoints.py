@@ -74,8 +74,8 @@ def with_endpoint(
     if confirm is not None and confirm(f"{folder.meta_path} names {untrusted}. Send the requests, and the key, there?"):
         return result
     raise UntrustedRunError(
-        f"{folder.meta_path} names {untrusted}; this user's Snellen did not write that file, and a rerun would send your key there",
-        f"If that is where you want your key to go, name it yourself: {rerun_command(folder, meta)}",
+        f"{folder.meta_path} names {untrusted}; this user's Snellen did not write that file, and a rerun would send your key to it",
+        f"To send your key there, name it yourself: {rerun_command(folder, meta)}",
     )
 
 
@@ -178,7 +178,7 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
 
 
 def _refused(folder: RunFolder, used: str, hint: str = "") -> UntrustedRunError:
-    trust = "If you trust whoever made this run, add --trust (in Python: trust=True)."
+    trust = "If you trust the author of this run, add --trust (in Python: trust=True)."
     return UntrustedRunError(
         f"{folder.meta_path} names {used}, and this user's Snellen did not write that file",
         f"{trust} {hint}".rstrip(),

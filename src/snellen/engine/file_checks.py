@@ -60,9 +60,9 @@ def _check_entry(folder: Path, place: Path, entry: os.DirEntry[str]) -> None:
     top = place == folder
     known_file = (top and (entry.name in FILES or entry.name.endswith(".part"))) or (not top)
     if known_file and not stat.S_ISREG(mode) and not (not top and stat.S_ISDIR(mode)):
-        raise RunError(f"{path} is {kind_of(mode)}; a regular file was expected", "Move it away, or restore the file.")
+        raise RunError(f"{path} is {kind_of(mode)}; expected a regular file", "Move it away, or restore the file.")
     if top and entry.name in FOLDERS and not stat.S_ISDIR(mode):
-        raise RunError(f"{path} is {kind_of(mode)}; a folder was expected", "Move it away, or restore the folder.")
+        raise RunError(f"{path} is {kind_of(mode)}; expected a folder", "Move it away, or restore the folder.")
 
 
 def kind_of(mode: int) -> str:
@@ -104,6 +104,7 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         wrong.append("spec.data.seed")
     if wrong:
         raise RunError(
-            f"{path}: {wrong[0]} is a number that no run has", "The file was changed by hand; restore it, or run anew."
+            f"{path}: {wrong[0]} is out of range",
+            "The file was edited by hand; restore it, or start a new run with --out.",
         )
     return meta

@@ -124,14 +124,14 @@ def require_same(folder: RunFolder, new: Mapping[str, Any]) -> None:
         return
     width = max(len(name) for name, _, _ in changed)
     lines = "\n".join(f"  {name:<{width}}  {'  ->  '.join(_short(*both))}" for name, *both in changed)
-    hint = f"To go on as it was: {rerun_command(folder, folder.meta())}     To start anew: --out {folder.path}-2"
+    hint = f"To resume it with its settings: {rerun_command(folder, folder.meta())}     To start a new run: --out {folder.path}-2"
     if all(name.startswith(_NEW_IN_0_2) and before is None for name, before, _ in changed):
         hint = (
-            "Agents of 0.1 had no limits and this machine's network, which this version does not give them again. "
-            f"Its answers can be scored: snellen score {folder.path}     To start anew: --out {folder.path}-2"
+            "Agents of 0.1 had no limits and this machine's network; this version limits both. "
+            f"Its answers can be scored: snellen score {folder.path}     To start a new run: --out {folder.path}-2"
         )
     raise FingerprintError(
-        f"run '{folder.path}' was started with other settings; going on would mix two experiments.\n{lines}", hint
+        f"run '{folder.path}' was started with other settings; resuming would mix two experiments.\n{lines}", hint
     )
 
 

@@ -178,8 +178,8 @@ def changed(path: Path, change: str, details: Sequence[str] = ()) -> RunChangedE
     """Build the error for a run's file that something else has changed while the run wrote to it."""
     return RunChangedError(
         "\n".join([f"{path} {change} while the run was writing to it", *details]),
-        "Look for what else writes there: another program, a cleaning job, an agent without a sandbox. Records that are "
-        "gone were lost with the file.\nPut it back if you can, then run the same command: it asks what has no record.",
+        "Check what else writes there: another program, a cleaning job, an agent without a sandbox. Records that are "
+        "gone were lost with the file.\nRestore it if you can, then run the same command: it runs the samples without a record.",
     )
 
 
@@ -438,5 +438,5 @@ def storage_error(path: Path, error: OSError, option: str = "--out") -> StorageE
     """Build the StorageError for a failed write; `option` names the folder."""
     return StorageError(
         f"cannot write {path}: {error.strerror or error}",
-        f"What was recorded is intact. Make room or choose another folder with {option}, then run the same command to go on.",
+        f"What was recorded is intact. Free some space or choose another folder with {option}, then run the same command to resume.",
     )

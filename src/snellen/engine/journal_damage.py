@@ -100,7 +100,7 @@ class Damage:
         """Note the end of the file, and which records are missing before it."""
         self.torn = torn
         if torn:
-            self._fault(None, b"", f"{torn:,} bytes behind the last line end are no record")
+            self._fault(None, b"", f"{torn:,} bytes behind the last line end are not a record")
         before, before_line = self._upto, self._upto_line
         numbers = sorted(self._beyond)
         for number in numbers:
@@ -158,7 +158,7 @@ class Damage:
             if self._count > len(self.faults):
                 lines.append(f"  … and {self._count - len(self.faults):,} more")
             if self.path.name == RESULTS:
-                lines.append(f"  What has no record is asked again by `snellen rerun {self.path.parent}`.")
+                lines.append(f"  Run the samples without a record again: `snellen rerun {self.path.parent}`.")
         if self.unnumbered:
             lines.append(
                 f"{self.path}: {self.unnumbered:,} lines have no checksum, though lines before them do: an older version "

@@ -49,10 +49,10 @@ def require_output_file(path: Path, option: str, endings: Sequence[str], inputs:
     usual = endings[0]
     if path.is_dir():
         example = path / f"{option.strip('-').replace('-', '_') if usual != PAGE[0] else 'report'}{usual}"
-        raise UsageError(f"{option} {path} is a folder; a file was expected", f"Type: {option} {example}")
+        raise UsageError(f"{option} {path} is a folder; expected a file", f"Type: {option} {example}")
     if any(path.exists() and other.exists() and path.samefile(other) for other in inputs):
         raise UsageError(
-            f"{option} {path} is the file that is read; writing there would destroy it",
+            f"{option} {path} is also the input; writing there would destroy it",
             f"Type: {option} {path.with_name(f'{path.stem}-out{usual}')}",
         )
     inside = path.parent.name in FOLDERS_OF_RUN and (path.parent.parent / META).is_file()
@@ -63,6 +63,6 @@ def require_output_file(path: Path, option: str, endings: Sequence[str], inputs:
     ending = path.suffix.lower()
     if ending in FORMS and ending not in endings:
         raise UsageError(
-            f"{option} {path} ends in {ending}, and a file of another form would be written ({usual})",
+            f"{option} {path} ends in {ending}, but the file's format is another one ({usual})",
             f"Type: {option} {path.with_suffix(usual)}",
         )

@@ -153,7 +153,7 @@ class Asker:
             await self._traces.add(sample.id, repeat, sent, error.trace)
         message = await off_loop(len(error.message), _recorded, error.message)
         if waited:
-            message += f" (still so after {self._backoff.patience_s:g} s of --patience)"
+            message += f" (still failing after {self._backoff.patience_s:g} s of --patience)"
         record = Record(sample.id, error.status, repeat, None, Failure(error.kind, message), sent, started, time.time())
         return SampleOutcome(record, error, silent)
 

@@ -79,8 +79,8 @@ async def run(
             widest = _wider(folder.meta().coverage.limit, spec.limit)
         elif folder.results.exists() and folder.results.stat().st_size:
             raise RunError(
-                f"{folder.results} is there, and no run_meta.json that says whose answers it holds",
-                "Put run_meta.json back, or choose another folder with --out. Nothing was changed.",
+                f"{folder.results} exists without a run_meta.json, so its answers cannot be attributed",
+                "Restore run_meta.json, or choose another folder with --out. Nothing was changed.",
             )
         repaired = journal.repair(folder.results)
         damage = Damage(folder.results, journal.expected_last(folder.results))
@@ -282,7 +282,7 @@ async def _execute(
     if stop.interrupted:
         raise InterruptedRunError(
             f"stopped after {progress.done:,} of {progress.total or '?'} samples; all of them are recorded in {folder.path}",
-            "Run the same command again to go on.",
+            "Run the same command again to resume.",
         )
 
 
@@ -314,7 +314,7 @@ async def preflight(model: Model, folder: RunFolder, work: Work, before: Totals)
     if free < LEAST_FREE_BYTES:
         raise PreflightError(
             f"only {free / 2**20:.0f} MB are free under {folder.path}; a run needs at least {LEAST_FREE_BYTES >> 20} MB",
-            "Make room, or choose another folder with --out.",
+            "Free some space, or choose another folder with --out.",
         )
     work = looked_at(work, before)
     await model.preflight()
@@ -350,7 +350,7 @@ def looked_at(work: Work, before: Totals) -> Work:
             break
     if len(failed) == limit or before.done == 0:
         sample_id, (message, hint) = next(iter(failed.items()))
-        looked = f"{len(failed):,} of the {len(failed):,} samples that were looked at cannot be read."
+        looked = f"{len(failed):,} of the {len(failed):,} samples that were checked cannot be read."
         raise PreflightError(f"sample {sample_id}: {message}\n{looked}", hint)
     return itertools.chain(iter(checked), work)
 

@@ -157,7 +157,8 @@ class RunFolder:
             raise RunError(f"there is no run in {self.path}: it has no run_meta.json", runs_hint(self.path)) from None
         except (ValueError, RecursionError, OSError) as error:  # msgspec's errors are ValueErrors
             raise RunError(
-                f"{self.meta_path} cannot be read as a run's meta: {error}", "Restore the file, or run anew with --out."
+                f"{self.meta_path} cannot be read as a run's meta: {error}",
+                "Restore the file, or start a new run with --out.",
             ) from error
 
     def write_meta(self, meta: RunMeta, *, own: bool = True) -> None:
@@ -232,9 +233,9 @@ def runs_hint(path: Path) -> str:
     """Return the hint for a folder of runs that was named in place of a run."""
     runs = runs_in(path)
     if not runs:
-        return "`snellen list --runs` shows the runs here."
+        return "`snellen list --runs` lists the runs here."
     names = ", ".join(str(run) for run in runs[:RUNS_NAMED]) + (" …" if len(runs) > RUNS_NAMED else "")
-    return f"It holds {len(runs):,} run{'s' * (len(runs) > 1)}: {names}. Name those: {path}/* is all of them."
+    return f"It holds {len(runs):,} run{'s' * (len(runs) > 1)}: {names}. Name them; {path}/* is all of them."
 
 
 class _Lock:
@@ -255,7 +256,7 @@ class _Lock:
                 who = ""
             raise RunLockedError(
                 f"another process{who} is writing to {self._path}",
-                "Wait for it, or end it; or give this run a folder of its own with --out.",
+                "Wait for it, end it, or choose another folder with --out.",
             ) from None
         except OSError as error:
             raise journal.storage_error(self._path, error) from error

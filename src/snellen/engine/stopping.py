@@ -79,7 +79,7 @@ class Stop:
                 task.cancel()
         self.interrupted = True
         self.ask()
-        self._progress.note = "stopping: waiting for what is in flight; once more to give it up"
+        self._progress.note = "stopping after the pending requests; press Ctrl-C again to quit now"
 
 
 def require_price(spec: RunSpec, model: Model) -> None:
@@ -96,13 +96,13 @@ def require_price(spec: RunSpec, model: Model) -> None:
         return
     if kind in UNPRICED:
         raise UsageError(
-            f"--max-cost {spec.max_cost:g} was given, and {spec.model} has no price: nobody is paid for its tokens",
-            "Leave it away, or bound --max-tokens-total.",
+            f"--max-cost {spec.max_cost:g} was given, and {spec.model} has no price",
+            "Omit --max-cost, or use --max-tokens-total.",
         )
     raise UsageError(
-        f"--max-cost {spec.max_cost:g} was given, and no file of prices: what {spec.model} costs is not known. Nothing was "
+        f"--max-cost {spec.max_cost:g} was given without a price file: the cost of {spec.model} is unknown. No request "
         "asked",
-        "Name one (--prices FILE, docs/models-api.md says what stands in it), or bound --max-tokens-total.",
+        "Name one (--prices FILE, see docs/models-api.md), or use --max-tokens-total.",
     )
 
 
@@ -136,12 +136,12 @@ class SpendingLimit:
         if self.unpriced:
             raise BudgetError(
                 "--max-cost was given, but no price is known for this model, so its cost cannot be bounded",
-                "Name it in a price file (--prices FILE), or bound --max-tokens-total.",
+                "Add it to a price file (--prices FILE), or use --max-tokens-total.",
             )
         if self.spent:
             raise BudgetError(
                 f"the budget is used up: {self._tokens:,} tokens, ${self._cost:.4f}",
-                "All answers so far are recorded. Run the same command with a larger budget to go on.",
+                "All answers so far are recorded. Run the same command with a larger budget to resume.",
             )
 
 
@@ -202,22 +202,22 @@ class Failing:
     def check(self, folder: RunFolder) -> None:
         if not self.broken or self._last is None or self._last.error is None:
             return
-        again = f"They are recorded in {folder.path} and asked again when the same command is run again."
+        again = f"They are recorded in {folder.path} and run again with the same command."
         if self._silent:
             raise TooManyFailuresError(
                 f"stopped: the server took no request for {self._patience_s:g} s (--patience), the last answer was "
                 f"{self._last.error.kind}: {self._last.error.message}",
-                f"What was answered is recorded in {folder.path}. Run the same command again when the server is up, or "
+                f"All answers so far are recorded in {folder.path}. Run the same command again when the server is up, or "
                 "with a larger --patience.",
             )
         if self._without_credit >= self.MOST_WITHOUT_CREDIT:
             raise TooManyFailuresError(
                 f"stopped: the account has no credit or quota left: {self._last.error.message}",
-                f"Top it up, or wait until the quota begins anew. {again}",
+                f"Top it up, or wait until the quota is renewed. {again}",
             )
         if self._blind:
             raise TooManyFailuresError(
-                f"stopped: the server refuses images, and has answered no sample with one: {self._last.error.message}",
+                f"stopped: the server refuses images and has answered no sample with images: {self._last.error.message}",
                 f"{advice(self._last.error.kind, self._last.error.message)} {again}",
             )
         raise TooManyFailuresError(

@@ -15,7 +15,7 @@ from snellen.redaction.keys import redact
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of an environment variable."""
-SHAPE = "something of a key's shape"
+SHAPE = "text that looks like a key"
 USER = "a user name or password"
 
 _SURE = (

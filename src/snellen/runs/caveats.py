@@ -33,20 +33,20 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     coverage, totals, media = meta.coverage, meta.totals, meta.spec.options.media
     if not coverage.full:
         of = "" if coverage.of is None else f" of {coverage.of:,}"
-        yield Caveat("part", f"only the first {coverage.limit:,}{of} questions were asked")
+        yield Caveat("part", f"only the first {coverage.limit:,}{of} samples were run")
     if meta.not_there:
         size = coverage.of or 0
-        yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} replies were there to ask about")
+        yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} replies were available to judge")
     if state != "complete":
-        yield Caveat("state", f"the {name} is not at its end ({state})")
+        yield Caveat("state", f"the {name} is incomplete ({state})")
     if lost := totals.error + totals.timeout:
-        yield Caveat("lost", f"{lost:,} questions of the {name} have no answer and count as wrong")
+        yield Caveat("lost", f"{lost:,} samples of the {name} have no answer and count as wrong")
     if media.blank:
-        yield Caveat("pictures", "blind control: every picture was replaced by a grey one")
+        yield Caveat("pictures", "blind control: every image was replaced by a grey one")
     if media.corrupt:
-        yield Caveat("pictures", f"every picture was corrupted before it was asked about ({media.corrupt})")
+        yield Caveat("pictures", f"every image was corrupted ({media.corrupt})")
     if meta.spec.repeats > 1:
-        yield Caveat("repeats", f"each question was asked {meta.spec.repeats} times")
+        yield Caveat("repeats", f"each sample was asked {meta.spec.repeats} times")
     made_with = meta.identity.get("benchmark_version")
     if benchmark is not None and made_with is not None and made_with != benchmark.version:
         yield Caveat(
@@ -69,7 +69,7 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
     texts = [] if coverage.full else [f"only the first {coverage.limit:,} questions"]
     full_size = max((table.questions or 0 for table in benchmark.published), default=0)
     if coverage.of is not None and coverage.of < full_size:
-        texts.append(f"only {coverage.of:,} of the {full_size:,} questions of the whole set")
+        texts.append(f"only {coverage.of:,} of the {full_size:,} samples of the full set")
     revision = benchmark.gold(spec.data, str(meta.identity.get("data") or ""))
     published_revisions = dict.fromkeys(
         name for table in benchmark.published for _, name in table.gold if name != revision

@@ -153,10 +153,10 @@ def compare(
     """
     opened = [run if isinstance(run, Run) else load_run(run, trust=trust).moved(data, images) for run in runs]
     if len(opened) < 2:
-        raise UsageError("one run alone cannot be compared", "Give two or more.")
+        raise UsageError("a single run cannot be compared", "Pass two or more runs.")
     places = [run.path.resolve() for run in opened]
     if len(set(places)) < len(places):
-        raise UsageError("one run is given twice", "Give different runs.")
+        raise UsageError("one run was passed twice", "Pass different runs.")
     for run in opened:
         if run.request_errors().nothing_answered:
             raise UsageError(
@@ -166,7 +166,9 @@ def compare(
     sides = [ComparedRun(run.folder, run.meta, run.benchmark) for run in opened]
     chosen = scoring.profiles_of(sides[0].benchmark, profile)
     if len(chosen) > 1:
-        raise UsageError(f"runs are compared under one profile, and {len(chosen)} were named", "Name one.")
+        raise UsageError(
+            f"runs are compared under one profile, and {len(chosen)} were named", "Name one with --profile."
+        )
     (name,) = chosen
     pairings = []
     for run, other in zip(opened[1:], sides[1:], strict=True):
@@ -217,14 +219,14 @@ def compare_pair(
     at_a, at_b = at_a[counts], at_b[counts]
     if not len(at_a):
         raise DataError(
-            f"{baseline.folder.path} and {other.folder.path} have no scored question in common "
-            f"({len(a.code):,} and {len(b.code):,} questions)",
+            f"{baseline.folder.path} and {other.folder.path} have no scored sample in common "
+            f"({len(a.code):,} and {len(b.code):,} samples)",
             "They must be runs of the same benchmark over the same data.",
         )
     if only_a or only_b:
-        notes.append(f"{only_a:,} questions only in the baseline and {only_b:,} only in the other do not count")
+        notes.append(f"{only_a:,} samples only in the baseline and {only_b:,} only in the other do not count")
     if unscored:
-        notes.append(f"{unscored:,} questions without a score in one of the runs do not count")
+        notes.append(f"{unscored:,} samples without a score in one of the runs do not count")
     unknown = [name for name in by if name not in first.meta and name not in SLICED_BY]
     if unknown:
         raise UsageError(
@@ -285,15 +287,15 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
     ]
     if notes and not force:
         raise UsageError(
-            "these runs did not answer the same questions:\n" + "\n".join(f"  {line}" for line in notes),
-            "Compare runs of one benchmark over the same data; --force compares whatever has the same ids.",
+            "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes),
+            "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
         )
     if not notes and a.identity.get("prompts") != b.identity.get("prompts") and a.spec.benchmark != JUDGED:
-        notes.append("the prompts differ (wording, or how many were asked): part of the difference may come from that")
+        notes.append("the prompts differ (wording or number): part of the difference may come from that")
     if a.coverage.limit != b.coverage.limit:
         notes.append(f"asked with --limit {a.coverage.limit or 'none'} and {b.coverage.limit or 'none'}")
     if a.spec.repeats != b.spec.repeats:
-        notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a question: means over repeats are compared")
+        notes.append(f"asked {a.spec.repeats} and {b.spec.repeats} times a sample: means over repeats are compared")
     for meta, name in ((a, "baseline"), (b, "other")):
         notes += [
             caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about in ("state", "lost")
@@ -313,7 +315,7 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
         if source.spec.benchmark == JUDGED:
             raise RunError(
                 f"{meta.spec.data.path} is a judge's run, and run_meta.json names it as what was judged",
-                "The file was changed by hand; judge the run anew.",
+                "The file was edited by hand; judge the run again.",
             )
         questions = questions_of(source)
         return {**questions, "rubric": str(identity.get("data")).rpartition(" ")[2]}

@@ -70,7 +70,7 @@ def export(
     if known[format].gold and (opened.benchmark.restricted or opened.meta.restricted) and not show_gold:
         raise UsageError(
             f"files in the format {format!r} hold the gold answers, and those of {opened.benchmark.name} are restricted",
-            "--show-gold writes them all the same; keep such files where the gold answers may be kept.",
+            "--show-gold writes them anyway; keep such files private.",
         )
     moved = opened.moved(data, images, benchmark_options)
     stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime(started_at(moved)))
@@ -136,7 +136,7 @@ def started_at(run: Run) -> float:
     """
     first = min((record.started_at for record in run.folder.records()), default=None)
     if first is None:
-        raise RunError(f"{run.path} holds no answers", "Go on with it first: `snellen rerun` does.")
+        raise RunError(f"{run.path} holds no answers", "Resume it first: snellen rerun {run.path}")
     return first
 
 

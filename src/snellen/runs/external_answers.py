@@ -136,7 +136,7 @@ def score_results(
         first = f"; {problems.first[0]}" if problems.first else ""
         raise DataError(
             f"{path}: no row answers a question of {benchmark.name}{first}",
-            "Give the file with the answers, and name the benchmark that they answer.",
+            "Pass the file with the answers, and name its benchmark with --benchmark.",
         )
     return summary
 
@@ -190,8 +190,8 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
             if id_is in sample.meta and owners.setdefault(name, sample.id) != sample.id:
                 raise UsageError(
                     f"--id-is {id_is}: samples {owners[name]!r} and {sample.id!r} of {benchmark.name} both have {name!r}, so "
-                    "that it tells no sample from another",
-                    "Say id or position, or name a meta field that is different for each sample.",
+                    "that it does not identify a sample",
+                    "Use --id-is id or --id-is position, or name a meta field that is different for each sample.",
                 )
     for position, sample in enumerate(benchmark.samples(data)):
         if id_is == "id":
@@ -203,7 +203,7 @@ def keyed(benchmark: Benchmark, data: Data, id_is: str) -> Iterator[tuple[str, S
         else:
             raise UsageError(
                 f"--id-is {id_is}: sample {sample.id!r} of {benchmark.name} has no meta field of that name",
-                f"It has {', '.join(sample.meta) or 'none'}; or say id or position.",
+                f"It has {', '.join(sample.meta) or 'none'}; or use --id-is id or --id-is position.",
             )
 
 
@@ -260,7 +260,7 @@ def id_hint(
         return f"Give --id-is {best}: {hits[best]:,} of the first {len(samples):,} samples then have an answer."
     fields = ", ".join(name for name in hits if name not in ("id", "position"))
     return (
-        f"{otherwise}, or say what the ids are: --id-is {'position' if id_is == 'id' else 'id'}"
+        f"{otherwise}, or specify the ids: --id-is {'position' if id_is == 'id' else 'id'}"
         f"{f', or one of {fields}' if fields else ''}."
     )
 

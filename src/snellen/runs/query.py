@@ -144,9 +144,7 @@ def _single_select(sql: str) -> None:
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the query has half a character (a lone surrogate) at {error.start + 1}", "Write it in whole characters."
-        ) from None
+        raise UsageError(f"the query has a lone surrogate at {error.start + 1}", "Remove it.") from None
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
@@ -160,7 +158,7 @@ def _single_select(sql: str) -> None:
 def _unanswered(error: duckdb.Error) -> UsageError:
     if "pytz" in str(error):  # what DuckDB makes times with a time zone by; no other answer needs it
         return UsageError(
-            "a column of the answer is a time with a time zone, which takes the package pytz to show",
+            "a column of the answer is a time with a time zone, which needs the package pytz",
             "For UTC without one: make_timestamp((started_at * 1000000)::BIGINT). As text: ::VARCHAR.",
         )
     tables = "\n".join(f"{name}: run, {', '.join(schema.names)}" for name, (schema, _) in TABLES.items())

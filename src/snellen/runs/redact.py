@@ -51,7 +51,7 @@ def redact(run: Run, folder: str | Path) -> list[Path]:
     """
     if run.meta.spec.benchmark in JUDGE_RUNS:
         kind = "verdicts" if run.meta.spec.benchmark == JUDGED else "labels of failures"
-        raise UsageError(f"{run.path} holds {kind}", "Give the run that they are about; its verdicts come along.")
+        raise UsageError(f"{run.path} holds {kind}", "Give the run that they are about; its verdicts are included.")
     target = RunFolder(folder)
     _require_free(target.path, run.path)
     profile = next(iter(run.benchmark.score))
@@ -82,15 +82,15 @@ def _require_free(folder: Path, run: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or folder.resolve() == run.resolve():
-        raise UsageError(f"--redact {folder}: a folder of its own is needed", "Name one that is not there yet.")
+        raise UsageError(f"--redact {folder}: a separate folder is needed", "Name a new folder.")
     others = sorted({path.name for path in folder.iterdir()} - {RESULTS, SUMMARY, META})
     meta = folder / META
     own = not meta.exists() or b'"redacted"' in meta.read_bytes()
     if others or not own:
         name = others[0] if others else META
         raise UsageError(
-            f"--redact {folder}: it holds {name}, which is no part of a redacted run",
-            "Name a folder that is empty or not there yet: all that lies in it is to be published.",
+            f"--redact {folder}: it holds {name}, which does not belong to a redacted run",
+            "Name an empty or new folder: all of its contents will be published.",
         )
 
 

@@ -137,7 +137,7 @@ class Run:
         if digest != recorded and recorded != "":
             raise DataError(
                 f"{self.path}: the run's data has digest {recorded}, the data given now {digest}",
-                "Give the data that the questions were made from.",
+                "Pass the data that the run used: --data PATH.",
             )
         return Run(self.folder, structs.replace(self.meta, spec=spec), self._benchmark, trust=self.trust)
 
@@ -268,7 +268,7 @@ class Run:
             saved = {} if self.own else self._saved_metrics()
             if not all(name in saved for name in wanted):
                 raise
-            self.unverified = f"{self.path}: figures as its folder says, not recomputed ({error.message})"
+            self.unverified = f"{self.path}: metrics read from its summary.json, not recomputed ({error.message})"
             return {name: saved[name] for name in wanted}
 
     def _saved_metrics(self) -> dict[str, list[Metric]]:

@@ -71,7 +71,7 @@ def score(
         if named is not None and moved.benchmark.name != getattr(named, "name", named):
             raise UsageError(
                 f"{folder.path} is a run of {moved.benchmark.name}, not of {benchmark}",
-                f"To score its replies as answers to {benchmark} anyway, give {folder.results} as the file.",
+                f"To score its replies as answers to {benchmark} anyway, pass {folder.results} as the file.",
             )
         _same_set(moved)
         about = moved.meta.spec.data
@@ -81,16 +81,14 @@ def score(
         summary = moved.summarize(profile, each=each, save=replies is None, verdicts=replies)
         _some_used(replies, summary, moved.benchmark, about, id_is)
         headline = moved.headline(summary.metrics)
-        remarks = [] if moved.writable else [f"{folder.path} cannot be written: its summary.json stays as it is"]
+        remarks = [] if moved.writable else [f"{folder.path} is read-only: its summary.json is not updated"]
         lines = [*([] if headline is None else [headline.text]), *remarks, *moved.notes()]
         return summary, [*lines, *(replies.notes() if replies is not None else ())]
     if not path.exists():
-        raise DataError(
-            f"there is no file or folder {path}", "Check the path; `snellen list --runs` shows the runs here."
-        )
+        raise DataError(f"no such file or folder: {path}", "Check the path; `snellen list --runs` lists the runs here.")
     if benchmark is None:
         hint = runs_hint(path) if runs_in(path) else "Name it: --benchmark NAME."
-        raise UsageError(f"{path} is not a run's folder, so it does not say which benchmark it answers", hint)
+        raise UsageError(f"{path} is not a run's folder, so its benchmark is unknown", hint)
     subject = benchmark if isinstance(benchmark, Benchmark) else benchmarks.find(benchmark)
     where = given_data(subject, data, images, benchmark_options)
     scorers = scoring.profiles_of(subject, profile)
@@ -129,7 +127,7 @@ def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark,
                 data,
                 id_is,
                 verdicts.__contains__,
-                "Give the judge's replies of this run: rows of vid, sample_id or id",
+                "Pass the judge's replies of this run: rows of vid, sample_id or id",
             ),
         )
 
@@ -139,8 +137,8 @@ def _only_for_files(options: list[str], folder: RunFolder) -> None:
     if options:
         raise UsageError(
             f"{' and '.join(options)} {'is' if len(options) == 1 else 'are'} for files of other programs, and {folder.path} is a "
-            "run: it knows which reply answers which question",
-            f"Leave that away; or give the file {folder.results} and its --benchmark, to read it as another program's.",
+            "run: its records name their samples",
+            f"Omit them, or pass the file {folder.results} and its --benchmark, to read it as another program's.",
         )
 
 
@@ -151,8 +149,8 @@ def _same_set(run: Run) -> None:
     digest, recorded = run.benchmark.digest(run.meta.spec.data), run.meta.identity.get("data")
     if digest != recorded:
         raise DataError(
-            f"{run.path}: the set that was asked had digest {recorded}, the one that is there now has {digest}",
-            "Give the set that was asked: --benchmark FOLDER.",
+            f"{run.path}: the run's set had digest {recorded}, the set there now has {digest}",
+            "Pass the set that the run used: --benchmark FOLDER.",
         )
 
 

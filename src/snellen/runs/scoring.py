@@ -169,12 +169,12 @@ def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
     """Build the error for a record that no sample waits for: a second record, or no such sample."""
     if any(sample.id == sample_id for sample in benchmark.samples(data)):
         return DataError(
-            f"sample {sample_id!r} of {benchmark.name} has more records than it was asked for",
-            "Something else has written to results.jsonl. Delete the lines of this sample that are too many.",
+            f"sample {sample_id!r} of {benchmark.name} has too many records",
+            "Something else has written to results.jsonl. Delete the surplus lines of this sample.",
         )
     return DataError(
         f"record {sample_id!r} belongs to no sample of {benchmark.name}",
-        "The answers were made with other data: give the same --data, or name the right --benchmark.",
+        "The answers were made with other data: pass the same --data, or name the right --benchmark.",
     )
 
 

@@ -31,7 +31,7 @@ from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
 from snellen.types import Image, Part, Sample, Video
 
-TRUST = "If you trust whoever made this run, add --trust (in Python: trust=True)."
+TRUST = "If you trust the author of this run, add --trust (in Python: trust=True)."
 
 
 def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
@@ -93,7 +93,7 @@ def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark
     if registry.is_code(name) and not trust:
         where = "the run" if folder is None else folder.meta_path
         raise UntrustedRunError(
-            f"{where} names the benchmark {name!r}: Python code to import, and a run folder may come from somebody else",
+            f"{where} names the benchmark {name!r}: Python code to import, and a run folder may be somebody else's",
             f"{TRUST} That module is then imported and run.",
         )
     return registry.find(name)
@@ -126,14 +126,14 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
         if str(place).startswith(HUB):
             if not free and str(place)[len(HUB) :].partition("@")[0] not in published_repositories():
                 raise UntrustedRunError(
-                    f"{folder.meta_path} names the data {str(place)!r}, which is not where a benchmark of Snellen is published",
+                    f"{folder.meta_path} names the data {str(place)!r}, which is not the repository of a benchmark of Snellen",
                     f"{TRUST} It is then fetched from the hub. Or name the data yourself: --data.",
                 )
         elif name == "path" and not place.exists():  # images may be gone: answers are scored without them
             looked = dict.fromkeys(map(str, candidates(folder.path, place, meta.places.get(name))))
             raise DataError(
-                f"{folder.path}: the run's data is not there; looked at {', '.join(looked)}",
-                "Say where it lies now: --data PATH.",
+                f"{folder.path}: the run's data was not found; searched {', '.join(looked)}",
+                "Pass its present place: --data PATH.",
             )
     local = {name: place for name, place in outside.items() if not str(place).startswith(HUB)}
     recorded = meta.identity.get("data")
@@ -145,12 +145,12 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
     name, place = next(iter(local.items()))
     if free:
         raise DataError(
-            f"{folder.path}: what lies at {place} is not the data of this run (digest {now}; the run's is {recorded})",
-            f"Say where the run's data lies: {_option(name)} PATH.",
+            f"{folder.path}: the data at {place} is not that of this run (digest {now}; the run's is {recorded})",
+            f"Pass the run's data: {_option(name)} PATH.",
         )
     raise UntrustedRunError(
-        f"{folder.meta_path} names {place}, outside of the run's folder, and what lies there is not the data of the run",
-        f"Say where the run's data lies: {_option(name)} PATH. {TRUST}",
+        f"{folder.meta_path} names {place}, outside of the run's folder, and the data there is not that of the run",
+        f"Pass the run's data: {_option(name)} PATH. {TRUST}",
     )
 
 
@@ -180,7 +180,7 @@ class WithheldBlob(Struct, frozen=True):
     def read(self) -> bytes:
         """Raise DataError, always."""
         raise DataError(
-            "outside of the run's folder, which this user's Snellen did not write; --images PATH or --trust shows it",
+            "outside of the run's folder, which this user's Snellen did not write; show it with --images PATH or --trust",
             "Name the data yourself with --data or --images, or add --trust.",
         )
 

@@ -251,7 +251,7 @@ def test_an_error_of_the_judges_server_that_quotes_the_question_is_written_witho
 @pytest.mark.parametrize("name", ["tools:stub-judge", "agent:opencode"])
 def test_the_gold_is_not_handed_to_a_judge_that_has_tools(server, tmp_path, name):
     evaluate("fika", Scripted(lambda i: answer("right")), out="run", data=made.whole(tmp_path / "fika.zip", 1))
-    with pytest.raises(JudgeError, match="is no judge: it would be shown the gold answers"):
+    with pytest.raises(JudgeError, match="is no judge: it would see the gold answers"):
         judge("run", name, base_url=server.url, agent_model="here/stub-judge" if name.startswith("agent") else None)
     assert server.asked == [] and not Path("run_judged").exists()
 
@@ -282,7 +282,7 @@ def test_a_redacted_folder_withholds_answers_that_quote_gold_and_keeps_verdicts_
     Path("public/notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds notes\.txt"):
         redact(load_run("run"), "public")
-    with pytest.raises(UsageError, match="a folder of its own"):
+    with pytest.raises(UsageError, match="a separate folder"):
         redact(load_run("run"), "run")
     with pytest.raises(UsageError, match="holds verdicts"):
         redact(load_run("run_judged"), "judged-public")

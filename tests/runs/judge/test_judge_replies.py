@@ -61,7 +61,7 @@ def test_a_file_of_a_judges_replies_scores_a_run_without_a_model(form):
     text = "\n".join(notes)
     assert f"judged by the replies in {path}: 3 of 5 replies; 2 of 5 have no verdict" in text
     assert f"{line[1]}: 'v2' has no reply" in text
-    assert f"{line[4]}: 'v1' was there before, {line[0]}; the first one counts" in text
+    assert f"{line[4]}: 'v1' repeats {line[0]}; the first one counts" in text
     assert f"{line[5]}: 'nobody'" in text and f"{line[6]}: 'v0'" in text and f"{line[7]}: there is no id" in text
     assert f"2 rows of {path} belong to no reply that a judge decides:" in text
     assert f"3 rows of {path} cannot be used:" in text
@@ -165,7 +165,7 @@ def test_a_judges_replies_by_position_are_refused_with_the_option_and_taken_with
 def test_a_meta_field_that_several_samples_share_is_no_id(capsys):
     Path("answers.jsonl").write_text('{"id": "truth", "response": "yes"}\n')
     assert main(["score", "answers.jsonl", "--benchmark", "chart", "--id-is", "form"]) == 2
-    assert "tells no sample from another" in " ".join(capsys.readouterr().err.split())
+    assert "does not identify a sample" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_replayed_judge_is_met_by_ids_and_refused_where_none_matches(capsys):

@@ -254,7 +254,7 @@ def test_the_verdicts_on_a_part_of_a_run_do_not_pass_for_those_on_all_of_it(serv
     evaluate(ANIMALS, Scripted(("right", "wrong")), out="run", limit=3)
     done = judge("run", "api:stub-judge", base_url=server.url)
     assert done.meta.state == "complete" and done.meta.not_there == 4
-    assert [one.text for one in caveats(done.meta, state="complete")] == ["only 3 of 7 replies were there to ask about"]
+    assert [one.text for one in caveats(done.meta, state="complete")] == ["only 3 of 7 replies were available to judge"]
     assert main(["list", "--runs", "--results", "."]) == 0
     table = capsys.readouterr().out
     assert table.count("3 of 7") == 2 and "all of 7" not in table

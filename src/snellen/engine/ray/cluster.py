@@ -155,13 +155,13 @@ class Cluster:
         wanted = self._workers if self._workers is not None else gpus or max(1, hosts)
         if gpus and wanted > gpus:
             raise PreflightError(
-                f"{wanted} workers were asked for, of which each takes a GPU; Ray has {gpus}.",
-                f"Ask for --nproc {gpus}; or for --device cpu.",
+                f"{wanted} workers were requested, one GPU each; Ray has {gpus}.",
+                f"Use --nproc {gpus}, or --device cpu.",
             )
         if wanted > cpus:
             raise PreflightError(
-                f"{wanted} workers were asked for; Ray has {cpus} processors on {hosts} hosts.",
-                f"Ask for --nproc {max(1, cpus)}.",
+                f"{wanted} workers were requested; Ray has {cpus} processors on {hosts} hosts.",
+                f"Use --nproc {max(1, cpus)}.",
             )
         return wanted, 1 if gpus else 0
 
@@ -193,18 +193,18 @@ class Cluster:
             return PreflightError(f"Ray could not be started on this machine: {message}")
         if "ersion mismatch" in message:
             return PreflightError(
-                f"Ray at {self._address} is another version than here: {message}",
+                f"Ray at {self._address} has another version than this process: {message}",
                 "Install the same versions of Ray and Python on all hosts.",
             )
         if self._answered or "uthenticat" in message:
             return PreflightError(
-                f"what listens at {self._address} does not let this process in: {message}",
+                f"the server at {self._address} does not accept this process: {message}",
                 "If it asks for a token, put that into RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN, with RAY_AUTH_MODE=token; "
-                "else look whether it is Ray (for ray:// the port of its client server, 10001 by default).",
+                "else check that it is Ray (for ray:// the port of its client server, 10001 by default).",
             )
         return PreflightError(
             f"there is no Ray at {self._address}: {message}",
-            "Start one with `ray start --head`, and give the address that it prints.",
+            "Start one with `ray start --head`, and pass the address that it prints.",
         )
 
 
@@ -229,7 +229,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     host, sign, port = address.removeprefix("ray://").rpartition(":")
     if not sign or not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host or "@" in host:
         raise UsageError(
-            f"--ray {address}: auto, HOST:PORT or ray://HOST:PORT was expected.",
+            f"--ray {address}: expected auto, HOST:PORT or ray://HOST:PORT.",
             "`ray start --head` prints the address.",
         )
     return host.strip("[]"), int(port)

@@ -44,19 +44,19 @@ class RayModel(Model):
         kind, _, name = spec.partition(":")
         if kind in NOT_HERE:
             raise UsageError(
-                f"--nproc and --ray start several copies of a local model; --model {spec} is none.",
-                "More requests at once: --concurrency.",
+                f"--nproc and --ray start several copies of a local model; --model {spec} is not one.",
+                "For more concurrent requests, use --concurrency.",
             )
         if options.device.startswith("cuda:"):
             raise UsageError(
-                f"--device {options.device} names one GPU, and every worker has one of its own.",
-                "Write --device cuda.",
+                f"--device {options.device} names one GPU, but every worker has its own.",
+                "Use --device cuda.",
             )
         self._plan = open_model(spec, options)
         if not self._plan.shareable:
             raise UsageError(
-                f"--model {spec} keeps files of its own, or knows samples by id: workers cannot share it.",
-                "Leave --nproc and --ray away.",
+                f"--model {spec} keeps its own files or sample ids, so workers cannot share it.",
+                "Omit --nproc and --ray.",
             )
         if kind == "local" and Path(name).expanduser().is_dir():
             spec = f"local:{Path(name).expanduser().absolute()}"  # a worker's folder is another one
@@ -118,8 +118,8 @@ class RayModel(Model):
         ]
         if changed:
             raise PreflightError(
-                f"a worker loaded another model than this process names: {'; '.join(changed)}.",
-                "Put the same files on all hosts; where hosts differ in what they compute with, name --dtype.",
+                f"a worker loaded another model than this process: {'; '.join(changed)}.",
+                "Put the same files on all hosts; if their hardware differs, set --dtype.",
             )
 
 

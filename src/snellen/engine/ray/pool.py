@@ -97,8 +97,8 @@ class WorkerPool:
                 await self._first(task)
             if not done:
                 raise PreflightError(
-                    f"Ray found no room for a single one of {count} workers in {PLACE_S:.0f} seconds: others use it.",
-                    "`ray status` says who; or ask for fewer with --nproc.",
+                    f"Ray found no room for any of {count} workers in {PLACE_S:.0f} seconds: others use it.",
+                    "Check `ray status`, or request fewer with --nproc.",
                 )
             loading = [asyncio.create_task(self._load(placing[task])) for task in done]
             try:
@@ -205,7 +205,7 @@ class WorkerPool:
         except LostWorkerError as lost:
             raise PreflightError(
                 f"a worker on {seat.hello.host} was lost while it loaded: {lost}",
-                "If memory ran out, ask for fewer workers with --nproc.",
+                "If memory ran out, use fewer workers: --nproc.",
             ) from lost
         if outcome.fault is not None:
             error = outcome.fault.error()
@@ -256,8 +256,8 @@ class WorkerPool:
         if all(other.abandoned for other in self._seats):
             self._end(
                 WorkersGoneError(
-                    f"all {self.size} workers were lost, and none could be started again: {fault and fault.message}",
-                    "What was answered is recorded. Run the same command again to go on.",
+                    f"all {self.size} workers were lost, and none could be restarted: {fault and fault.message}",
+                    "All answers so far are recorded. Run the same command again to resume.",
                 )
             )
 
@@ -285,7 +285,7 @@ class WorkerPool:
         self._end(
             WorkersGoneError(
                 f"all {self.size} workers were lost, and Ray has had no room for another for {time.monotonic() - since:.0f} seconds",
-                "What was answered is recorded. Run the same command again once there are hosts.",
+                "All answers so far are recorded. Run the same command again once there are hosts.",
             )
         )
 
@@ -369,7 +369,7 @@ class WorkerPool:
                 self._end(
                     WorkersGoneError(
                         f"the Ray that this run started is gone: its {how}",
-                        "What was answered is recorded. Run the same command again to go on.",
+                        "All answers so far are recorded. Run the same command again to resume.",
                     )
                 )
                 return
@@ -420,7 +420,7 @@ async def _call(remote: Callable[[], Any]) -> Any:
         raise LostWorkerError(UNREACHED if unreachable else _why(error)) from error
 
 
-UNREACHED = "it does not answer any more"
+UNREACHED = "it no longer answers"
 UNEXPECTED_END = (
     "its process ended unexpectedly: by a signal (kill -9, or the kernel's for lack of memory), or by a crash"
 )

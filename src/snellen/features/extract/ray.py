@@ -55,9 +55,7 @@ class Scattered:
             UsageError: a device that names one GPU. MissingExtraError: Ray is not installed.
         """
         if device.startswith("cuda:"):
-            raise UsageError(
-                f"--device {device} names one GPU, and every worker has one of its own.", "Write --device cuda."
-            )
+            raise UsageError(f"--device {device} names one GPU, but every worker has its own.", "Use --device cuda.")
         folder = Path(spec.removeprefix("hf:")).expanduser()
         location = str(folder.absolute()) if folder.is_dir() and spec != "embedded" else spec
         self.name = spec

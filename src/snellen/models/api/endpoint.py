@@ -70,7 +70,7 @@ def parse_endpoint(base_url: str | None) -> Endpoint:
         )
     if held_key(text) is not None:
         raise UsageError(
-            "--base-url holds something of a key's shape; it is written into the run's record.",
+            "--base-url holds text that looks like a key; it is written into the run's record.",
             "Put the key into an environment variable and name it with --key-env.",
         )
     path = split.path.rstrip("/").removesuffix("/chat/completions")

@@ -52,7 +52,7 @@ def rubric_of(name: str) -> Rubric:
     if rubric.verdict.field != FIELD or len(rubric.verdict.labels) < 3:
         raise JudgeError(
             f"rubric {rubric.name}: its verdict is not one of three or more labels under {FIELD!r}",
-            "docs/failures.md says what such a rubric holds.",
+            "See docs/failures.md for the format of such a rubric.",
         )
     return rubric
 
@@ -77,7 +77,7 @@ def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = Fals
     folder = RunFolder(data.path or RunFolder("").path)
     meta = located(folder, folder.meta())
     if meta.spec.benchmark in JUDGE_RUNS:
-        raise JudgeError(f"{folder.path} is a judge's run", "Give the run that it is about.")
+        raise JudgeError(f"{folder.path} is a judge's run", "Pass the run that it is about.")
     subject = source or benchmark_of(folder, meta, trust=trust)
     rubric = rubric_of(data.options.get("rubric", ""))
 

@@ -78,7 +78,7 @@ def label_failures(
     try:
         return perform(spec, folder, benchmark=labelling, model=JudgeModel(judging, folder.path), display=display)
     except FingerprintError as error:  # its own way out, --out, is none here: labels are looked for beside the run
-        error.hint = f"Move {folder.path} away, or remove it; the same command then asks about all answers anew."
+        error.hint = f"Move {folder.path} away, or remove it; the same command then labels all answers again."
         raise
 
 
@@ -99,9 +99,7 @@ def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
     data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
     labelling = benchmark.benchmark(data, run.benchmark)
     if next(labelling.samples(data), None) is None:
-        raise JudgeError(
-            f"{run.path} holds no answer that was scored and is not correct", "A judged benchmark: snellen judge first."
-        )
+        raise JudgeError(f"{run.path} has no incorrect answer", "For a judged benchmark, run snellen judge first.")
     return data, labelling
 
 

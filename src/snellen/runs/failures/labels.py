@@ -212,7 +212,7 @@ def labelled(
     """
     if run.meta.spec.benchmark in JUDGE_RUNS:
         raise UsageError(
-            f"{run.path} is a judge's run, in which no answer is right or wrong", "Give the run it is about."
+            f"{run.path} is a judge's run, in which no answer is right or wrong", "Pass the run that it is about."
         )
     rows = saved(run)
     decided = with_earlier(rows or (), review or {})

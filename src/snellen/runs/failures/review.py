@@ -70,7 +70,7 @@ def read_reviews(paths: Sequence[Path], runs: Sequence[str] = ("",)) -> dict[str
         if lines and not used:
             raise DataError(
                 f"{path}: all its {len(lines):,} decisions are about other runs than {', '.join(runs)}",
-                "Give the folders that they name, or correct `run`.",
+                "Pass the folders that they name, or correct `run`.",
             )
     return {
         run: {key: tuple(decisions.values()) for key, decisions in decided.items()} for run, decided in by_run.items()
@@ -157,7 +157,7 @@ def _lines(path: Path) -> list[tuple[int, ReviewDecision]]:
                 raise DataError(f"{path}, line {number}: {name} has more than {longest:,} characters")
         decisions.append((number, decision))
     if not decisions:
-        raise DataError(f"{path} is empty; one decision a line was expected", FORM)
+        raise DataError(f"{path} is empty; expected one decision a line", FORM)
     return decisions
 
 

@@ -88,15 +88,15 @@ def judge(
     if about.spec.benchmark in JUDGE_RUNS:
         content = "verdicts" if about.spec.benchmark == JUDGED else "labels of failures"
         raise UsageError(
-            f"{run} holds {content}; a judge's replies are not judged again", "Give the run they are about."
+            f"{run} holds {content}; a judge's replies are not judged again", "Pass the run that they are about."
         )
     if not source.results.exists():
-        raise RunError(f"{run} holds no answers: {source.results} is not there", f"Ask them again: snellen rerun {run}")
+        raise RunError(f"{run} holds no answers: {source.results} is not there", f"Resume the run: snellen rerun {run}")
     lost = opened.request_errors()
     if lost.nothing_answered:
         raise JudgeError(
             f"{run} holds no reply to judge: {lost.text.removeprefix('no score: ')}",
-            f"Mend the cause, then ask the samples again: snellen rerun {run}",
+            f"Fix the cause, then resume the run: snellen rerun {run}",
         )
     options = ModelOptions(generation=generation or Generation(), concurrency=concurrency, seed=seed, **model_options)
     who = appointed(model, options, base_url, key_env, option="--model")
@@ -104,7 +104,7 @@ def judge(
     if rubric is None:
         rubric = "match" if subject.rubric is None else room.OWN
     if rule and subject.ruled_correct is None:
-        raise UsageError(f"{subject.name} has no rule that could stand before a judge", "Judge without --rule.")
+        raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     if rubric != room.OWN:
         require_known_places(room.load_rubric(rubric))
@@ -113,13 +113,13 @@ def judge(
     if rubric == room.OWN and next(judged.samples(about_run), None) is None:
         raise JudgeError(
             f"{run} holds no reply that a rubric of {subject.name} decides",
-            "It is scored without a judge. To judge all replies anyway, name a rubric: --rubric match.",
+            "It is scored without a judge. To judge all replies, add --rubric match.",
         )
     folder = RunFolder(out if out is not None else derived_folder(source.path, JUDGED))
     if folder.path.resolve() == source.path.resolve():
         raise UsageError(
             f"--out {folder.path} is the run that is judged; verdicts are a run of their own",
-            f"Omit --out: they then lie in {derived_folder(source.path, JUDGED)}.",
+            f"Omit --out to write them to {derived_folder(source.path, JUDGED)}.",
         )
     judging = who.opened()
     spec = RunSpec(
@@ -215,8 +215,8 @@ def appointed(
     name = spelled(chosen)
     if name.partition(":")[0] in ("agent", "tools"):
         raise JudgeError(
-            f"{name} is no judge: it would be shown the gold answers, and hand them to its tools and whoever those ask",
-            f"Name a model that answers by itself: {option} api:NAME.",
+            f"{name} is no judge: it would see the gold answers and could pass them to its tools",
+            f"Name a model without tools: {option} api:NAME.",
         )
     require_served(name, option)
     return Judge(name, structs.replace(options, base_url=address, key_env=require_key(name, key_env)))
@@ -227,7 +227,7 @@ def require_served(name: str, option: str) -> None:
     ended = announced(name)
     if ended is not None and ended.past() and not setting(SELF_HOSTED):
         raise JudgeError(
-            f"{ended.provider} shut {ended.model} down on {ended.date}, so it judges nothing any more",
+            f"{ended.provider} shut {ended.model} down on {ended.date}, so it can no longer judge",
             f"Name another judge with {option}, for example: {ended.alternatives()}. If your own endpoint serves a model by "
             f"this name, set {SELF_HOSTED}=1.",
         )
@@ -260,7 +260,7 @@ def require_key(model: str, key_env: str | None) -> str | None:
     missing = f"{key_env} is not" if key_env is not None else f"neither {KEY} nor {DEFAULT_VARIABLE} is"
     raise JudgeError(
         f"there is no key for the judge {model}: {missing} set, in the environment or in .env",
-        f"Set {key_env or KEY}. For a local server that wants none, set it to any word.",
+        f"Set {key_env or KEY}. For a local server without keys, set it to any word.",
     )
 
 

@@ -101,8 +101,8 @@ class Replies(Verdicts):
         """
         if benchmark.rubric is None:
             raise UsageError(
-                f"{benchmark.name} is scored without a judge, so {path} has nothing to say about it",
-                "Leave out --judge-replies.",
+                f"{benchmark.name} is scored without a judge, so {path} is not needed",
+                "Omit --judge-replies.",
             )
         self._path = path
         self._problems = Problems()
@@ -129,7 +129,7 @@ class Replies(Verdicts):
                 number = turns[name] = turns.get(name, 1) + 1
                 replies[f"{name}#{number}"], self._where[f"{name}#{number}"] = reply, where
             elif name in replies:
-                self._problems.add(where, f"{name!r} was there before, {self._where[name]}; the first one counts")
+                self._problems.add(where, f"{name!r} repeats {self._where[name]}; the first one counts")
             else:
                 replies[name], self._where[name] = reply, where
         if not replies:
@@ -164,8 +164,8 @@ def judged_by(summary: Summary, verdicts: Verdicts | None) -> str:
         return ""
     if verdicts is None:
         return (
-            f"{summary.for_judge:,} replies are not judged yet and have no score; `snellen judge RUN` lets a model judge "
-            "them, --judge-replies takes what one has said"
+            f"{summary.for_judge:,} replies are not judged yet and have no score; `snellen judge RUN` has a model judge "
+            "them, --judge-replies reads existing verdicts"
         )
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
     verdicts_count = summary.for_judge - summary.without_verdict
