@@ -154,7 +154,7 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "Run the same command again to go on" in err and "Traceback" not in err
+    assert "Run the same command again to resume" in err and "Traceback" not in err
     assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
 
 

@@ -140,7 +140,7 @@ def failures(
             )
             lost += asked.meta.totals.error + asked.meta.totals.timeout
         judged = judging.labels_of(run)
-        found, away = room.labelled(run, decided.get(name), None if judged is None else judged.found)
+        found, away = room.labelled(run, decided.get(name), None if judged is None else judged.by_name)
         if not away and not room.save(run, found):
             note(f"{run.path} cannot be written: there is no failures.jsonl of these labels")
         whose = room.whose_decisions(run, found, decided.get(name))
@@ -164,7 +164,7 @@ def failures(
 
 def _by(judged: Any) -> str:
     lost = f"; {judged.unread:,} of its replies hold no label" if judged.unread else ""
-    return f"{len(judged.found):,} labels by {judged.by}{lost}."
+    return f"{len(judged.by_name):,} labels by {judged.by}{lost}."
 
 
 def _print_json(told: list[Told], index: Path | None) -> None:

@@ -125,9 +125,9 @@ def run(
     """
     from snellen.benchmarks.base import Data
     from snellen.cli import environment
+    from snellen.engine.preflight import require_video_reader
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder, RunSpec
-    from snellen.engine.video_reader import require_video_reader
     from snellen.models.base import ModelOptions
     from snellen.runs.evaluate import default_folder, perform
     from snellen.runs.run import find_benchmark

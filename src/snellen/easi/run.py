@@ -17,12 +17,12 @@ from snellen.easi.shared_model import Kept
 from snellen.easi.status import NOT_JUDGED, Board, Row, State, Watch
 from snellen.easi.unparsed import unread
 from snellen.engine.event_loop import in_loop
+from snellen.engine.preflight import require_readable, require_video_reader
 from snellen.engine.progress import Progress
 from snellen.engine.ray import open_scattered
 from snellen.engine.resume import expected, pending
-from snellen.engine.run import looked_at, run
+from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
-from snellen.engine.video_reader import require_video_reader
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.models.base import Model, ModelOptions
 from snellen.runs.run import Run, given_data
@@ -113,7 +113,7 @@ def _look(settings: Settings, row: Row) -> None:
     row.notes += benchmark.notices(spec.data)
     require_video_reader(benchmark, spec)
     row.total = expected(benchmark.size(spec.data), spec)
-    work = looked_at(pending(benchmark, spec, set()), Totals())
+    work = require_readable(pending(benchmark, spec, set()), Totals())
     if next(work, None) is None:
         raise DataError(f"{row.data}: no questions of {row.name} in it", "Is this its data, and all of it?")
 

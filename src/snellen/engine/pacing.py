@@ -17,8 +17,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from snellen.engine.chance_refusals import MORE, ChanceRefusals
-from snellen.engine.quotas import LATE_S, Quota
+from snellen.engine.rate_limits import LATE_S, MORE, ChanceRefusals, Quota
 
 RAMP_FROM, RAMP_EACH_S, RAMP_STEPS = 4, 0.004, 2
 """A run begins with 4 requests in flight, one more each 4 ms and for every second answer: a refusal arrives before much

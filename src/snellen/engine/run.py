@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import shutil
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -20,28 +19,23 @@ from snellen.engine.journal import Journal
 from snellen.engine.journal_damage import Damage
 from snellen.engine.live_scores import LiveScores
 from snellen.engine.pacing import Pacer
+from snellen.engine.preflight import preflight, require_video_reader
 from snellen.engine.progress import Display, Progress, Silent
-from snellen.engine.quotas import check_pace
+from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Asker, Backoff
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.engine.stopping import Failing, SpendingLimit, Stop, require_price
 from snellen.engine.traces import Traces
-from snellen.engine.video_reader import require_video_reader
 from snellen.errors import (
-    DataError,
     InterruptedRunError,
-    PreflightError,
     RunChangedError,
     RunError,
     StorageError,
 )
 from snellen.models.base import Model
-from snellen.sources.blobs import stream
 from snellen.types import Image, Record, Sample, Score, Video
 
-LEAST_FREE_BYTES = 64 << 20
-LOOKED_AT = 20
 REMOTE = ("api", "tools")
 """Kinds of models behind a server that others may use too: a run begins gently, and its pace follows refusals."""
 
@@ -299,77 +293,6 @@ async def _all(coroutines: list[Coroutine[Any, Any, None]], stop: Stop) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def preflight(model: Model, folder: RunFolder, work: Work, before: Totals) -> Work:
-    """Check disk space, data and model before the first request.
-
-    Returns:
-        `work` from its beginning.
-
-    Raises:
-        PreflightError: too little disk space, none of the samples looked at can be read, or the model is not ready.
-    """
-    free = shutil.disk_usage(folder.path).free
-    if free < LEAST_FREE_BYTES:
-        raise PreflightError(
-            f"only {free / 2**20:.0f} MB are free under {folder.path}; a run needs at least {LEAST_FREE_BYTES >> 20} MB",
-            "Free some space, or choose another folder with --out.",
-        )
-    work = looked_at(work, before)
-    await model.preflight()
-    return work
-
-
-def looked_at(work: Work, before: Totals) -> Work:
-    """Return `work` from its beginning, if the files of one of the first 20 samples can be read.
-
-    Those before it are each recorded as failed when their turn comes. Only samples are held, and no file.
-
-    Args:
-        work: what is to be asked.
-        before: the run so far. Samples that failed before stand first in `work`, and are not counted among the 20.
-
-    Raises:
-        PreflightError: none of them can be read; in a run that has answers, none of a full 20: it may be left with a
-            few samples that cannot be read, and ends with them recorded.
-    """
-    limit = LOOKED_AT + before.error + before.timeout
-    checked: list[tuple[Sample, int]] = []
-    failed: dict[str, tuple[str, str]] = {}
-    for each in work:
-        checked.append(each)
-        sample = each[0]
-        if sample.id in failed:  # a repeat
-            continue
-        fault = unreadable(sample)
-        if fault is None:
-            return itertools.chain(iter(checked), work)
-        failed[sample.id] = (fault.message, fault.hint)
-        if len(failed) == limit:
-            break
-    if len(failed) == limit or before.done == 0:
-        sample_id, (message, hint) = next(iter(failed.items()))
-        looked = f"{len(failed):,} of the {len(failed):,} samples that were checked cannot be read."
-        raise PreflightError(f"sample {sample_id}: {message}\n{looked}", hint)
-    return itertools.chain(iter(checked), work)
-
-
-def unreadable(sample: Sample) -> DataError | None:
-    """Return the reason why a sample's files cannot be read, else None. Of a video the beginning is read."""
-    for part in sample.prompt.parts:
-        try:
-            if isinstance(part, Image):
-                part.blob.read()
-            elif isinstance(part, Video):
-                for frame in part.frames:
-                    frame.blob.read()
-                if part.blob is not None:
-                    with stream(part.blob) as start:
-                        start.read(1)
-        except DataError as error:
-            return error
-    return None
 
 
 def _change(folder: RunFolder, damage: Damage) -> RunChangedError | None:

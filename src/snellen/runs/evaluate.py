@@ -274,9 +274,9 @@ def open_model(spec: RunSpec, folder: RunFolder) -> Model:
     """Open the model that a spec names; a judge's is asked again where its verdict cannot be read."""
     model = open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
     if spec.benchmark in JUDGE_RUNS:
-        from snellen.runs.judge import benchmark as judge
+        from snellen.runs.judge.benchmark import JudgeModel
 
-        return judge.JudgeModel(model, folder.path)
+        return JudgeModel(model, folder.path)
     return model
 
 

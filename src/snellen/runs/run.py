@@ -436,11 +436,11 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
         UntrustedRunError: it names code, and is not trusted.
     """
     if spec.benchmark == JUDGED:
-        from snellen.runs.judge import benchmark as judge
+        from snellen.runs.judge.benchmark import judged_benchmark
 
-        return judge.benchmark(spec.data, trust=trust)
+        return judged_benchmark(spec.data, trust=trust)
     if spec.benchmark == LABELLED:
-        from snellen.runs.failures import benchmark as labelling
+        from snellen.runs.failures.benchmark import labelling_benchmark
 
-        return labelling.benchmark(spec.data, trust=trust)
+        return labelling_benchmark(spec.data, trust=trust)
     return find_named(spec.benchmark, folder, trust=trust)

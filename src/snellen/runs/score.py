@@ -11,8 +11,8 @@ from snellen.engine.run_folder import RunFolder, runs_hint, runs_in
 from snellen.errors import DataError, UsageError
 from snellen.formats import open_answers
 from snellen.formats.base import SHOWN, Problems
-from snellen.runs import external_answers as meeting
 from snellen.runs import scoring
+from snellen.runs.external_answers import id_hint, score_file, score_results
 from snellen.runs.judge.verdicts import Replies, judged_by
 from snellen.runs.run import Run, given_data, load_run
 from snellen.runs.scoring import Scored, Summary
@@ -100,10 +100,10 @@ def score(
         problems = Problems()
         pairs = subject.results(path, where, problems)
         if pairs is not None:
-            scored = meeting.score_results(path, pairs, subject, where, scorers, problems, each=each, verdicts=verdicts)
+            scored = score_results(path, pairs, subject, where, scorers, problems, each=each, verdicts=verdicts)
             _some_used(verdicts, scored, subject, where, id_is)
             return scored, [*problems.lines("are odd or cannot be used", limit=SHOWN), *_judging(scored, verdicts)]
-    summary, tally = meeting.score_file(
+    summary, tally = score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
         subject,
         where,
@@ -122,7 +122,7 @@ def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark,
         raise DataError(
             f"{verdicts.by}: none of {len(verdicts):,} belongs to one of the {summary.for_judge:,} replies that a judge "
             f"decides; their ids are like {next(iter(verdicts))!r}",
-            meeting.id_hint(
+            id_hint(
                 benchmark,
                 data,
                 id_is,

@@ -31,14 +31,14 @@ class Overview(Struct, frozen=True):
             are left), or `failed` (nothing was answered).
         totals: counts over the journal.
         questions: samples times repeats of the whole benchmark; None where that is not known.
-        asked: those that the run was to ask.
+        requested: those that the run was to answer.
         date: when the first sample was asked, UTC, `2026-11-22 09:25`; empty before that.
     """
 
     state: State
     totals: Totals
     questions: int | None
-    asked: int | None
+    requested: int | None
     date: str
 
     @property

@@ -63,7 +63,7 @@ def _own() -> Rubric:
     return parse_rubric(text, "failures")
 
 
-def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
+def labelling_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
     """Build the benchmark whose questions are "why is this answer not correct?".
 
     Args:

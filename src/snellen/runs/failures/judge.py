@@ -16,7 +16,7 @@ from snellen.engine.run_folder import LABELLED, RunFolder, RunSpec, derived_fold
 from snellen.errors import FingerprintError, JudgeError
 from snellen.models.base import Model, ModelOptions, ModelSettings
 from snellen.runs.evaluate import perform
-from snellen.runs.failures import benchmark
+from snellen.runs.failures.benchmark import FIELD, labelling_benchmark, rubric_of
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge import verdicts
 from snellen.runs.judge.ask import appointed
@@ -93,11 +93,11 @@ def require(run: Run, rubric: str = "") -> Path:
 
 
 def _asked(run: Run, rubric: str, seed: int) -> tuple[Data, Benchmark]:
-    strange = sorted(set(benchmark.rubric_of(rubric).verdict.labels) - set(labels()))
+    strange = sorted(set(rubric_of(rubric).verdict.labels) - set(labels()))
     if strange:
         raise JudgeError(f"rubric {rubric}: no such label: {strange[0]!r}", f"There are: {', '.join(labels())}.")
     data = Data(path=run.path, options={"rubric": rubric} if rubric else {}, seed=seed)
-    labelling = benchmark.benchmark(data, run.benchmark)
+    labelling = labelling_benchmark(data, run.benchmark)
     if next(labelling.samples(data), None) is None:
         raise JudgeError(f"{run.path} has no incorrect answer", "For a judged benchmark, run snellen judge first.")
     return data, labelling
@@ -107,7 +107,7 @@ class JudgeLabels(Struct, frozen=True):
     """A judge's labels by `record_name`: `by` is the judge, `unread` how many replies hold no label."""
 
     by: str
-    found: Mapping[str, str]
+    by_name: Mapping[str, str]
     reasons: Mapping[str, str]
     unread: int
 
@@ -117,7 +117,7 @@ def labels_of(run: Run, folder: str | Path | None = None) -> JudgeLabels | None:
     folder_of_labels = derived_run(run.folder, LABELLED) if folder is None else RunFolder(folder)
     if folder_of_labels is None:
         return None
-    schema = Schema(field=benchmark.FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
+    schema = Schema(field=FIELD, labels=dict.fromkeys(labels(), 0.0), reason="reason")
     by_name, unread = {}, 0
     replies = verdicts.read(folder_of_labels, run.folder)
     for name, text in replies.items():

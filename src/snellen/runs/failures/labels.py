@@ -17,8 +17,7 @@ from snellen.engine.ownership import NOT_OWN, is_own
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import DataError, RunError, UsageError
 from snellen.redaction.gold import strike
-from snellen.runs.failures import answers as failed
-from snellen.runs.failures.answers import Answered, Key
+from snellen.runs.failures.answers import Answered, Key, answers
 from snellen.runs.failures.review import LONGEST, ReviewDecision, disputed
 from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
 from snellen.runs.run import Run
@@ -97,7 +96,7 @@ def label_run(
         review: people's decisions by sample and repeat; they override rules and judge.
         judged: a judge's labels by `record_name`.
     """
-    for answer in failed.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
+    for answer in answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         if answer.failed:
             labelled = label_of(answer, review, judged)
             if labelled.why and (

@@ -21,7 +21,7 @@ from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, ModelSettings, as_model
 from snellen.models.shutdowns import announced
 from snellen.runs.evaluate import perform
-from snellen.runs.judge import benchmark as room
+from snellen.runs.judge.benchmark import OWN, PROFILE, JudgeModel, judged_benchmark, load_rubric
 from snellen.runs.judge.extend import go_on
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored
@@ -102,15 +102,15 @@ def judge(
     who = appointed(model, options, base_url, key_env, option="--model")
     subject = opened.benchmark
     if rubric is None:
-        rubric = "match" if subject.rubric is None else room.OWN
+        rubric = "match" if subject.rubric is None else OWN
     if rule and subject.ruled_correct is None:
         raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
     chosen = {"rubric": rubric, **({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
-    if rubric != room.OWN:
-        require_known_places(room.load_rubric(rubric))
+    if rubric != OWN:
+        require_known_places(load_rubric(rubric))
     about_run = Data(path=source.path, options=chosen, seed=seed)
-    judged = room.benchmark(about_run, subject)
-    if rubric == room.OWN and next(judged.samples(about_run), None) is None:
+    judged = judged_benchmark(about_run, subject)
+    if rubric == OWN and next(judged.samples(about_run), None) is None:
         raise JudgeError(
             f"{run} holds no reply that a rubric of {subject.name} decides",
             "It is scored without a judge. To judge all replies, add --rubric match.",
@@ -132,11 +132,11 @@ def judge(
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
     )
-    asking = room.JudgeModel(judging, folder.path)
+    asking = JudgeModel(judging, folder.path)
 
     def judging_of(source: RunFolder) -> Mapping[str, Any]:
         moved_spec = structs.replace(spec, data=structs.replace(about_run, path=source.path))
-        return identity(moved_spec, room.benchmark(moved_spec.data, subject), asking)
+        return identity(moved_spec, judged_benchmark(moved_spec.data, subject), asking)
 
     go_on(folder, source, judging_of, lambda: judged.samples(about_run))
     done = perform(spec, folder, benchmark=judged, model=asking, display=display)
@@ -150,7 +150,7 @@ def verdicts(run: Run) -> dict[str, Any]:
     """Build the SUMMARY_JSON object of a judged run: the run, the judge, counts of verdicts, and the score."""
     counts: Counter[str] = Counter()
     labels: Counter[str] = Counter()
-    numbered = run.meta.spec.data.options.get("rubric") == room.OWN
+    numbered = run.meta.spec.data.options.get("rubric") == OWN
 
     def each(scored: Scored) -> None:
         (score,) = scored.scores.values()
@@ -161,7 +161,7 @@ def verdicts(run: Run) -> dict[str, Any]:
         if isinstance(score.extracted, str) or (numbered and isinstance(score.extracted, int)):
             labels[str(score.extracted)] += 1
 
-    metrics = run.summarize(each=each, save=False).metrics[room.PROFILE]
+    metrics = run.summarize(each=each, save=False).metrics[PROFILE]
     # A suite begins with means over members that were not judged.
     metric = next((row for row in metrics if row.value is not None), metrics[0])
     spec = run.meta.spec

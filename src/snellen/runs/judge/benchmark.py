@@ -111,7 +111,7 @@ def load_rubric(name: str) -> Rubric:
     return parse_rubric(text, name)
 
 
-def benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
+def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool = False) -> Benchmark:
     """Build the benchmark whose questions are "is this reply right?".
 
     Args:
