@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from snellen.errors import SnellenError
     from snellen.models.base import Model, ModelOptions
     from snellen.reports.runs import report
-    from snellen.runs.comparing import compare
+    from snellen.runs.compare import compare
     from snellen.runs.evaluate import evaluate, rerun
     from snellen.runs.export import export
     from snellen.runs.failures.judge import label_failures
@@ -45,7 +45,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "snellen.reports.runs": ("report",),
-    "snellen.runs.comparing": ("compare",),
+    "snellen.runs.compare": ("compare",),
     "snellen.runs.evaluate": ("evaluate", "rerun"),
     "snellen.runs.run": ("Run", "load_run"),
     "snellen.runs.export": ("export",),

@@ -137,7 +137,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, said: Verdict
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     detail = {"judge_verdict": verdict.answer, SOURCE: verdict.source}
-    if verdict.found == NO_ANSWER:
+    if verdict.answer == NO_ANSWER:
         return Score(0.0, None, "invalid", "the judge found no answer in it", detail)
     if sample.kind == "choice":
         right = verdict.value == 1.0

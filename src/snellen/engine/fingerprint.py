@@ -61,9 +61,7 @@ def digest(identity: Mapping[str, Any]) -> str:
 
 
 def _prompts(benchmark: Benchmark, spec: RunSpec) -> tuple[str, list[str]]:
-    """Digest of ids, texts and the order of parts of the first samples, no picture being read or drawn for it; and the
-    names of the rules by which they pick frames.
-    """
+    """Digest ids, texts and the order of parts of the first samples; name the rules by which they pick frames."""
     total, picks = blake2b(digest_size=8), set[str]()
     for sample in itertools.islice(benchmark.samples(spec.data), PROMPTS_READ):
         total.update(sample.id.encode() + b"\0")

@@ -104,8 +104,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
 
     @property
     def not_there(self) -> int:
-        """Of a run at its end, how many questions of the benchmark it did not have: replies that nobody has given yet
-        are not there to be judged."""
+        """Return the number of replies that a complete judged run's source did not have yet."""
         recorded = self.totals.done + self.totals.error + self.totals.timeout
         if self.state != "complete" or not self.coverage.full or self.coverage.of is None:
             return 0

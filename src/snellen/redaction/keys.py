@@ -170,7 +170,7 @@ def redact(text: str) -> str:
 
 
 def redact_bytes(data: bytes) -> bytes:
-    """`redact` for UTF-8 bytes, such as an encoded record; returns the same object where nothing was found."""
+    """Redact UTF-8 bytes, such as an encoded record; return the same object if nothing was found."""
     text = data.decode("utf-8", "surrogateescape")
     clean = redact(text)
     return data if clean is text else clean.encode("utf-8", "surrogateescape")

@@ -226,14 +226,13 @@ class Run:
         return ("judge" in saved) == (judged is not None)
 
     def records(self) -> pa.Table:
-        """One row a sample (and repeat): sample_id, repeat, status, text, error_kind, error, attempts, latency_s,
-        input_tokens, output_tokens, cost, started_at, finished_at."""
+        """Return one row for each sample (and repeat); see arrow.RECORDS for the columns."""
         from snellen.runs.arrow import records_table
 
         return records_table(self.folder)
 
     def scores(self, profile: str | None = None) -> pa.Table:
-        """One row a sample and profile: sample_id, repeat, profile, value, extracted, verdict, reason."""
+        """Return one row for each sample and profile: sample_id, repeat, profile, value, extracted, verdict, reason."""
         from snellen.runs.arrow import ScoreRows
 
         rows = ScoreRows()
@@ -241,7 +240,7 @@ class Run:
         return rows.table()
 
     def metrics(self, profile: str | None = "all") -> pa.Table:
-        """One row a metric and profile: profile, name, value, n, low, high, unit, coverage, chance."""
+        """Return one row for each metric and profile: profile, name, value, n, low, high, unit, coverage, chance."""
         from snellen.runs.arrow import metrics_table
 
         return metrics_table(self.summarize(profile, save=False).metrics)
@@ -385,7 +384,7 @@ class Run:
 
 
 def headline(run: Run) -> Metric | None:
-    """The first metric of a run's first profile; None where its benchmark or data cannot be read now."""
+    """Return the first metric of a run's first profile; None if its benchmark or data cannot be read now."""
     try:
         profile = next(iter(run.benchmark.score))
         return next(iter(run.figures(profile)[profile]), None)

@@ -82,7 +82,7 @@ class WorkerPool:
         return len(self._seats)
 
     async def start(self) -> None:
-        """Place and load the workers; those for which there is no room yet join when there is.
+        """Start and load the workers; those without room yet join later.
 
         Raises:
             PreflightError: a worker cannot load, or Ray has no room for a single one.

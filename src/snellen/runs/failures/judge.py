@@ -122,7 +122,7 @@ def labels_of(run: Run, folder: str | Path | None = None) -> JudgeLabels | None:
     replies = verdicts.read(folder_of_labels, run.folder)
     for name, text in replies.items():
         try:
-            by_name[name] = str(read_verdict(text, schema).found)
+            by_name[name] = str(read_verdict(text, schema).answer)
         except ValueError:
             unread += 1
     by = replies.model if is_own(folder_of_labels.meta()) else f"{replies.model} ({folder_of_labels.path}, {NOT_OWN})"

@@ -434,7 +434,7 @@ def _sealed_names(response: Response, forms: tuple[str, ...]) -> Response:
 def _sealed_reply(reply: str, question: JudgeQuestion) -> str:
     """Return the verdict alone, or a reply without a verdict with the gold struck."""
     try:
-        return marked_or_object(read_verdict(reply, question.verdict).found, question.verdict)
+        return marked_or_object(read_verdict(reply, question.verdict).answer, question.verdict)
     except ValueError:
         return strike(reply, question.forms)
 
