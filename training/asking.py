@@ -11,7 +11,7 @@ from pictures import Pool
 
 from snellen.benchmarks.chart import creatures, world
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.questions import Question
+from snellen.benchmarks.chart.questions import ChartQuestion
 from snellen.benchmarks.chart.world import Creature
 
 LEVELS = ("class", "genus", "species", "colour", "shape", "size", "texture")
@@ -27,7 +27,7 @@ class Asked:
     lead to comparing two things by first finding each: the value in every picture, the place of each creature.
     """
 
-    question: Question
+    question: ChartQuestion
     cell: str
     truth: str | None = None
     readings: tuple[tuple[str, str, int], ...] = ()

@@ -17,25 +17,25 @@ Kind: TypeAlias = Literal["chance", "human", "model"]
 KINDS: tuple[Kind, ...] = ("chance", "human", "model")
 
 
-class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+class _PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     name: str
     values: tuple[float | Literal["-"], ...]
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+class _PublishedTable(Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     source: str
     profile: str
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
-    rows: tuple[_Row, ...]
+    rows: tuple[_PublishedLine, ...]
     gold: Mapping[str, str] = {}
     notes: tuple[str, ...] = ()
 
 
-class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    table: tuple[_Table, ...]
+class _PublishedFile(Struct, frozen=True, forbid_unknown_fields=True):
+    table: tuple[_PublishedTable, ...]
 
 
 def load(package: str, name: str = "published.toml") -> tuple[Published, ...]:
@@ -62,7 +62,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
         DataError: not TOML, a member is missing or unknown, or a row does not fit its table.
     """
     try:
-        tables = msgspec.convert(tomllib.loads(text), _File).table
+        tables = msgspec.convert(tomllib.loads(text), _PublishedFile).table
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}", "Put it right: see snellen.benchmarks.published.read.") from error
     faults = [f"{table.title}: {fault}" for table in tables for fault in _faults(table)]
@@ -86,7 +86,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
     )
 
 
-def _faults(table: _Table) -> Iterator[str]:
+def _faults(table: _PublishedTable) -> Iterator[str]:
     if unknown := [metric for metric in table.gold if metric not in table.metrics]:
         yield f"gold is of {', '.join(unknown)}, which is no metric of the table"
     if len(table.metrics) != len(table.columns):

@@ -15,7 +15,14 @@ from msgspec import Struct
 from snellen.benchmarks.spatial.reference import known_bugs, published
 from snellen.benchmarks.spatial.reference import published as average
 from snellen.benchmarks.spatial.reference.published import Average, Figures, points
-from snellen.benchmarks.spatial.reference.verification import HARNESSES, Check, Status, of_data, same_model, status
+from snellen.benchmarks.spatial.reference.verification import (
+    HARNESSES,
+    Status,
+    VerificationRow,
+    of_data,
+    same_model,
+    status,
+)
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.submit.results import Given, given, models
 from snellen.easi.submit.score import Standing, standing
@@ -238,7 +245,7 @@ def _figure(one: Standing) -> Figure:
     return Figure(points(metric.value), ends, metric.n)
 
 
-def _row(check: Check, by_profile: Mapping[str, Standing], same: bool) -> Row:
+def _row(check: VerificationRow, by_profile: Mapping[str, Standing], same: bool) -> Row:
     # Questions without any answer count as wrong, and a figure of nothing else than these is none.
     ours = {profile: one.metrics.get(check.metric) if one.done else None for profile, one in by_profile.items()}
     return Row(
@@ -257,7 +264,7 @@ def _row(check: Check, by_profile: Mapping[str, Standing], same: bool) -> Row:
     )
 
 
-def _held(check: Check, value: float | None, judged: bool) -> Held:
+def _held(check: VerificationRow, value: float | None, judged: bool) -> Held:
     delta = None if value is None else check.delta(value)
     return Held(value, delta, status(delta) if judged and delta is not None else None)
 

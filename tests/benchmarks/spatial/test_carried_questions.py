@@ -6,21 +6,25 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.question import Question
-from snellen.benchmarks.spatial.sources.carried import NAME, Head, Kept, encode
+from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.benchmarks.spatial.sources.carried import NAME, CarriedHead, CarriedQuestion, encode
 from snellen.errors import DataError
 from snellen.types import Image
 
 
-def question(at: int) -> Question:
+def question(at: int) -> SpatialQuestion:
     groups = {"category": "counting & existence"}
-    return Question(str(at), "How many?", "A", "choice", options={"A": "one", "B": "two"}, groups=groups, row=at)
+    return SpatialQuestion(str(at), "How many?", "A", "choice", options={"A": "one", "B": "two"}, groups=groups, row=at)
 
 
 @pytest.fixture
 def site(tmp_path):
-    head = Head("site", "lmms-eval 0.7.3", {"video": 2})
-    rows = [Kept(question(0), "image"), Kept(question(1), "image"), Kept(question(0), "video")]
+    head = CarriedHead("site", "lmms-eval 0.7.3", {"video": 2})
+    rows = [
+        CarriedQuestion(question(0), "image"),
+        CarriedQuestion(question(1), "image"),
+        CarriedQuestion(question(0), "video"),
+    ]
     path = tmp_path / NAME
     path.write_bytes(b"".join(encode(head, rows)))
     return Data(path=path)
@@ -54,6 +58,6 @@ def test_a_file_of_another_benchmark_or_none_is_refused(site, tmp_path):
     path.write_text('{"id": 1}\n')
     with pytest.raises(DataError, match="line 1"):
         list(registry.find("blink").samples(Data(path=path)))
-    path.write_bytes(b"".join(encode(Head("blink", "x"), [])) + b'{"question": {}}\n')
+    path.write_bytes(b"".join(encode(CarriedHead("blink", "x"), [])) + b'{"question": {}}\n')
     with pytest.raises(DataError, match="line 2"):
         list(registry.find("blink").samples(Data(path=path)))

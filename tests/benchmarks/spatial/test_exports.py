@@ -15,7 +15,7 @@ import pytest
 
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import SPATIAL
-from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.spatial.sources import official_rows
 from snellen.benchmarks.spatial.tasks import TASKS
@@ -99,7 +99,7 @@ def answered(name: str, *, failing: bool = True) -> tuple[list[dict[str, Any]], 
     lines, pairs = [], []
     for at in range(COUNT):
         row = doc(name, at, draw)
-        question: Question = official_rows.QUESTIONS[name](row, at)
+        question: SpatialQuestion = official_rows.QUESTIONS[name](row, at)
         one = sample(question, Prompt((Text(question.text),)))
         if name == "site":
             half = "video" if at % 2 else "image"

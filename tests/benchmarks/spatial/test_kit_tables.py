@@ -258,10 +258,10 @@ def test_another_md5_than_the_kits_is_said_and_the_kits_own_is_not(
         "blink", path
     )
     known = vlmevalkit._known()
-    monkeypatch.setattr(vlmevalkit, "_known", lambda: vlmevalkit._Known({"BLINK.tsv": found}, known.needed))
+    monkeypatch.setattr(vlmevalkit, "_known", lambda: vlmevalkit._KitTables({"BLINK.tsv": found}, known.needed))
     assert "MD5" not in said("blink", path)
     monkeypatch.setattr(
-        vlmevalkit, "_known", lambda: vlmevalkit._Known({**known.md5, "SparBench.tsv": found}, known.needed)
+        vlmevalkit, "_known", lambda: vlmevalkit._KitTables({**known.md5, "SparBench.tsv": found}, known.needed)
     )
     assert "this is VLMEvalKit's SparBench.tsv" in said("blink", path)
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.prompts import import_lmms_eval, wordings
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
 from snellen.errors import DataError
@@ -74,8 +74,8 @@ def package(tmp_path: Path) -> Path:
 
 def text_of(name: str, file: Path, kind: str = "choice") -> str:
     how = prompts.of(Data(options={"prompts": str(file)}), TASKS[name])
-    row = Question("q", "Where?", "A", kind, {"A": "left", "B": "right"} if kind == "choice" else {})
-    made = prompts.compose(how, TASKS[name], row, prompts.Shown((BytesBlob("p", b""),)))
+    row = SpatialQuestion("q", "Where?", "A", kind, {"A": "left", "B": "right"} if kind == "choice" else {})
+    made = prompts.compose(how, TASKS[name], row, prompts.ShownMedia((BytesBlob("p", b""),)))
     (text,) = [part.text for part in made.parts if isinstance(part, Text)]
     return text
 
@@ -93,7 +93,7 @@ def test_texts_and_limits_of_task_files_take_the_place_of_ours(package: Path, tm
     assert found.words["site"].post_video == "By film:"
     assert found.source == "lmms-eval 9.8.7"
     how = prompts.of(Data(options={"prompts": str(file)}), TASKS["vsi-bench"])
-    made = prompts.compose(how, TASKS["vsi-bench"], Question("q", "x", "A", "choice"), prompts.Shown())
+    made = prompts.compose(how, TASKS["vsi-bench"], SpatialQuestion("q", "x", "A", "choice"), prompts.ShownMedia())
     assert made.generation == Generation(max_tokens=77, temperature=0.5)
 
 

@@ -13,8 +13,8 @@ from msgspec import structs
 from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL, prompts
-from snellen.benchmarks.spatial.prompts import Shown, frames, wordings
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.prompts import ShownMedia, frames, wordings
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, Unreadable
@@ -44,12 +44,12 @@ def pictures(count: int, name: str = "p") -> tuple[BytesBlob, ...]:
     return tuple(BytesBlob(f"{name}{at}", b"") for at in range(count))
 
 
-def put(name: str, form: str = KIT, shown: Shown = Shown(pictures(1)), **row: object) -> Prompt:
-    asked = Question(**{"id": "q", "text": "Where?", "gold": "A", "kind": "choice", "options": OPTIONS, **row})
+def put(name: str, form: str = KIT, shown: ShownMedia = ShownMedia(pictures(1)), **row: object) -> Prompt:
+    asked = SpatialQuestion(**{"id": "q", "text": "Where?", "gold": "A", "kind": "choice", "options": OPTIONS, **row})
     return prompts.compose(how(name, form), TASKS[name], asked, shown)
 
 
-def how(name: str, form: str = KIT, **options: str) -> prompts.Prompting:
+def how(name: str, form: str = KIT, **options: str) -> prompts.SpatialPrompting:
     given = {"prompting": form, **{key.replace("_", "-"): value for key, value in options.items()}}
     return prompts.of(Data(options=given), TASKS[name])
 
@@ -83,7 +83,9 @@ def ordered(text: str, *pieces: str) -> bool:
 @pytest.mark.parametrize("form", BOTH)
 @pytest.mark.parametrize("name", IN_FRONT)
 def test_pictures_stand_in_order_before_one_text(name: str, form: str) -> None:
-    found = put(name, form, Shown(pictures(3)), pieces={"choices": "A. left\nB. right", "prompt": "Where?\n(A) left"})
+    found = put(
+        name, form, ShownMedia(pictures(3)), pieces={"choices": "A. left\nB. right", "prompt": "Where?\n(A) left"}
+    )
     assert outline(found)[:3] == ["p0", "p1", "p2"]
     assert "Where?" in text_of(found)
 
@@ -91,7 +93,7 @@ def test_pictures_stand_in_order_before_one_text(name: str, form: str) -> None:
 @pytest.mark.parametrize("form", BOTH)
 @pytest.mark.parametrize("name", ["vsi-bench", "vsi-debiased", "site"])
 def test_the_frames_of_a_video_stand_before_one_text(name: str, form: str) -> None:
-    found = put(name, form, Shown(video=BytesBlob("film.mp4", b"")))
+    found = put(name, form, ShownMedia(video=BytesBlob("film.mp4", b"")))
     rule = {LMMS: "lmms-eval:32", KIT: "vlmevalkit-uniform:32" if name == "site" else "vlmevalkit-tail:32"}[form]
     assert outline(found)[0] == rule
     assert len(found.parts) == 2
@@ -112,7 +114,7 @@ def test_every_drawn_question_shows_its_pictures_its_words_and_its_options(
 @pytest.mark.parametrize("form", BOTH)
 def test_mindcube_puts_pictures_at_their_marks_and_drops_those_beyond(form: str) -> None:
     pieces = {"input_prompt": "Look.\n<image> then <image>\nWhere?"}
-    assert outline(put("mindcube-tiny", form, Shown(pictures(3)), pieces=pieces)) == [
+    assert outline(put("mindcube-tiny", form, ShownMedia(pictures(3)), pieces=pieces)) == [
         "Look.",
         "p0",
         "then",
@@ -122,24 +124,24 @@ def test_mindcube_puts_pictures_at_their_marks_and_drops_those_beyond(form: str)
 
 
 def test_mindcube_without_its_own_prompt_shows_the_pictures_in_front() -> None:
-    assert outline(put("mindcube-tiny", shown=Shown(pictures(2)))) == ["p0", "p1", "Where?"]
+    assert outline(put("mindcube-tiny", shown=ShownMedia(pictures(2)))) == ["p0", "p1", "Where?"]
 
 
 @pytest.mark.parametrize("form", BOTH)
 def test_site_puts_all_pictures_in_front_where_neither_question_nor_options_have_a_mark(form: str) -> None:
-    found = put("site", form, Shown(pictures(2)))
+    found = put("site", form, ShownMedia(pictures(2)))
     assert outline(found)[:2] == ["p0", "p1"]
     assert text_of(found).startswith("Question: Where?\nOptions:\nA: left\nB: right\n")
 
 
 @pytest.mark.parametrize("form", BOTH)
 def test_site_has_marks_in_options_too(form: str) -> None:
-    found = outline(put("site", form, Shown(pictures(2)), options={"A": "<image>", "B": "<image>"}))
+    found = outline(put("site", form, ShownMedia(pictures(2)), options={"A": "<image>", "B": "<image>"}))
     assert found[:4] == ["Question: Where?\nOptions:\nA:", "p0", "B:", "p1"]
 
 
 def test_pictures_beyond_the_marks_of_site_stand_before_the_last_text_in_lmms_eval_and_go_in_vlmevalkit() -> None:
-    shown = Shown(pictures(3))
+    shown = ShownMedia(pictures(3))
     assert outline(put("site", LMMS, shown, text="In <image> where?"))[:4] == ["Question: In", "p0", "p1", "p2"]
     assert outline(put("site", KIT, shown, text="In <image> where?"))[1:-1] == ["p0"]
 
@@ -162,7 +164,7 @@ def test_whatever_the_marks_pictures_keep_their_order_and_none_is_shown_twice(
     marks: int, count: int, form: str, name: str
 ) -> None:
     asked = "Where? " + " ".join(f"t{at} <image>" for at in range(marks)) + " end"
-    found = put(name, form, Shown(pictures(count)), text=asked, pieces={"input_prompt": asked})
+    found = put(name, form, ShownMedia(pictures(count)), text=asked, pieces={"input_prompt": asked})
     seen = [part.blob.key for part in found.parts if isinstance(part, Image)]
     if name == "mindcube-tiny" and not marks:
         assert isinstance(found.parts[0].blob, Unreadable)
@@ -181,7 +183,7 @@ def test_a_question_without_any_mark_for_its_pictures_fails_rather_than_being_as
 
 def test_a_picture_that_is_not_there_is_never_dropped() -> None:
     gone = Unreadable("gone.png", "gone.png is not there")
-    shown = Shown((*pictures(1), gone))
+    shown = ShownMedia((*pictures(1), gone))
     for name in ("site", "mindcube-tiny"):
         asked = "In <image> where?"
         found = put(name, shown=shown, text=asked, pieces={"input_prompt": asked})
@@ -190,7 +192,7 @@ def test_a_picture_that_is_not_there_is_never_dropped() -> None:
 
 # MMSI-Video
 
-CLIPS = Shown(pictures(1, "r"), segments=(pictures(2, "a"), pictures(1, "b")))
+CLIPS = ShownMedia(pictures(1, "r"), segments=(pictures(2, "a"), pictures(1, "b")))
 PIECES = {
     "system_prompt": "Watch.",
     "task_prompt": "One <video> two <video>",
@@ -218,8 +220,8 @@ def test_marks_that_do_not_fit_stop_vlmevalkit_and_are_passed_over_by_lmms_eval(
     lengths=st.lists(st.integers(1, 90), min_size=1, max_size=4), form=st.sampled_from(BOTH), count=st.integers(1, 60)
 )
 def test_frames_of_clips_are_those_of_the_harness_formula(lengths: list[int], form: str, count: int) -> None:
-    shown = Shown(segments=tuple(pictures(length, f"c{at}-") for at, length in enumerate(lengths)))
-    asked = Question(id="q", text="x", gold="A", kind="choice", pieces={"task_prompt": "<video>" * len(lengths)})
+    shown = ShownMedia(segments=tuple(pictures(length, f"c{at}-") for at, length in enumerate(lengths)))
+    asked = SpatialQuestion(id="q", text="x", gold="A", kind="choice", pieces={"task_prompt": "<video>" * len(lengths)})
     found = prompts.compose(
         how("mmsi-video-bench", form, sample_frames=str(count)), TASKS["mmsi-video-bench"], asked, shown
     )
@@ -238,14 +240,14 @@ def test_white_space_around_a_question_goes_where_both_harnesses_take_it_off() -
 
 
 def test_vsi_bench_has_a_heading_over_its_options_in_lmms_eval_only() -> None:
-    shown = Shown(video=BytesBlob("film", b""))
+    shown = ShownMedia(video=BytesBlob("film", b""))
     assert "\nOptions:\nA. left\nB. right\n" in text_of(put("vsi-bench", LMMS, shown))
     assert "Options" not in text_of(put("vsi-bench", KIT, shown))
     assert "Where?\nA. left\nB. right\n" in text_of(put("vsi-bench", KIT, shown))
 
 
 def test_numbers_of_vsi_bench_are_asked_for_as_a_word_by_lmms_eval_and_as_a_decimal_by_vlmevalkit() -> None:
-    shown, row = Shown(video=BytesBlob("film", b"")), {"kind": "number", "options": {}}
+    shown, row = ShownMedia(video=BytesBlob("film", b"")), {"kind": "number", "options": {}}
     assert "one word or phrase" in text_of(put("vsi-bench", LMMS, shown, **row))
     assert "decimal" in text_of(put("vsi-bench", KIT, shown, **row))
 
@@ -325,9 +327,9 @@ def test_limits_ride_along_under_lmms_eval_and_under_vlmevalkit_none_do(name: st
     ],
 )
 def test_the_number_of_frames_changes_within_the_formula(said: str, form: str, rule: str, numbers: list[int]) -> None:
-    row = Question(id="q", text="Where?", gold="A", kind="choice", options=OPTIONS)
+    row = SpatialQuestion(id="q", text="Where?", gold="A", kind="choice", options=OPTIONS)
     asked = prompts.compose(
-        how("vsi-bench", form, sample_frames=said), TASKS["vsi-bench"], row, Shown(video=BytesBlob("f", b""))
+        how("vsi-bench", form, sample_frames=said), TASKS["vsi-bench"], row, ShownMedia(video=BytesBlob("f", b""))
     )
     pick = pickle.loads(pickle.dumps(asked.parts[0].pick))
     assert pick.name == rule

@@ -6,13 +6,13 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.reference import published
-from snellen.benchmarks.spatial.reference.verification import Check, checks, of_data, same_model, status
+from snellen.benchmarks.spatial.reference.verification import VerificationRow, checks, of_data, same_model, status
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 
 EVERY = [(check, harness) for check in checks() for harness in check.measured]
 
 
-def named(one: tuple[Check, str]) -> str:
+def named(one: tuple[VerificationRow, str]) -> str:
     check, harness = one
     return f"{check.data}-{check.model}-{harness}"
 

@@ -40,7 +40,7 @@ class Counted:
         return self.data
 
 
-def asked(subtask=MAT, **options: str) -> prompts.Prompting:
+def asked(subtask=MAT, **options: str) -> prompts.VariantPrompting:
     return prompts.of(Data(options={name.replace("_", "-"): value for name, value in options.items()}), subtask)
 
 
@@ -188,7 +188,7 @@ def test_the_text_after_the_last_marker_is_scored(reply, expected):
 @pytest.mark.parametrize("ground", [0, 60, 128, 200, 255])
 def test_every_dot_has_its_colour_in_its_middle_and_its_outline_around_it_on_any_ground(ground):
     found = drawn(np.full((480, 640, 3), ground, np.uint8), grid="5x4", grid_color="#ff0000/#ffffff")
-    lies = dot_grid.layout(640, 480, dot_grid.Grid(5, 4), 1)
+    lies = dot_grid.layout(640, 480, dot_grid.DotGrid(5, 4), 1)
     assert (found.shape[1], found.shape[0]) == (lies.width, lies.height) == (640, 480)
     assert [place[2:] for place in lies.places[:2]] == [(64, 60), (192, 60)]
     assert len(lies.places) == 20
@@ -201,7 +201,7 @@ def test_every_dot_has_its_colour_in_its_middle_and_its_outline_around_it_on_any
 def test_the_picture_is_left_as_it_was_outside_of_dots_and_labels():
     source = noise(640, 480)
     found = drawn(source)
-    lies = dot_grid.layout(640, 480, dot_grid.Grid(), 1)
+    lies = dot_grid.layout(640, 480, dot_grid.DotGrid(), 1)
     touched = np.zeros((480, 640), bool)
     for _, _, x, y in lies.places:
         touched[y - 5 : y + 6, x - 5 : x + 6] = True  # the dot
@@ -212,7 +212,7 @@ def test_the_picture_is_left_as_it_was_outside_of_dots_and_labels():
 
 def test_labels_name_the_image_the_column_and_the_row():
     found = drawn(np.full((480, 480, 3), 90, np.uint8), 3, grid="4x5")
-    lies = dot_grid.layout(480, 480, dot_grid.Grid(4, 5), 3)
+    lies = dot_grid.layout(480, 480, dot_grid.DotGrid(4, 5), 3)
     for column, row, x, y in lies.places:
         alone = pillow.new("RGB", (60, 30))
         ImageDraw.Draw(alone).text(
@@ -227,7 +227,7 @@ def test_labels_name_the_image_the_column_and_the_row():
 def test_labels_have_light_strokes_on_a_dark_plate_or_the_reverse_on_any_ground():
     for ground in (noise(400, 300), np.full((300, 400, 3), 255, np.uint8), np.zeros((300, 400, 3), np.uint8)):
         found = drawn(ground, grid="3x3")
-        for _, _, x, y in dot_grid.layout(400, 300, dot_grid.Grid(3, 3), 1).places:
+        for _, _, x, y in dot_grid.layout(400, 300, dot_grid.DotGrid(3, 3), 1).places:
             plate = found[y + 6 : y + 14, x - 15 : x + 16]
             assert plate.min() == 0
             assert plate.max() > 200
@@ -246,7 +246,7 @@ def test_labels_lie_within_the_picture_apart_from_each_other_and_are_never_small
     width, height, columns, rows, number
 ):
     try:
-        lies = dot_grid.layout(width, height, dot_grid.Grid(columns, rows), number)
+        lies = dot_grid.layout(width, height, dot_grid.DotGrid(columns, rows), number)
     except ValueError:
         assert max(width / height, height / width) > 5
         return
@@ -269,7 +269,7 @@ def test_labels_lie_within_the_picture_apart_from_each_other_and_are_never_small
 
 
 def test_a_tiny_picture_is_enlarged_until_its_labels_can_be_read_and_a_large_one_gets_larger_labels():
-    tiny, large = dot_grid.layout(100, 80, dot_grid.Grid(), 1), dot_grid.layout(2000, 1500, dot_grid.Grid(), 1)
+    tiny, large = dot_grid.layout(100, 80, dot_grid.DotGrid(), 1), dot_grid.layout(2000, 1500, dot_grid.DotGrid(), 1)
     assert tiny.width > 250 and tiny.text == 12
     assert abs(tiny.width / tiny.height - 100 / 80) < 0.01
     assert (large.width, large.height) == (2000, 1500)
@@ -277,7 +277,7 @@ def test_a_tiny_picture_is_enlarged_until_its_labels_can_be_read_and_a_large_one
 
 
 def test_a_picture_too_narrow_for_the_grid_is_an_error_that_says_so():
-    blob = dot_grid.Grid().over(BytesBlob("strip.png", file_of(noise(3000, 2))), 1)
+    blob = dot_grid.DotGrid().over(BytesBlob("strip.png", file_of(noise(3000, 2))), 1)
     with pytest.raises(DataError, match=r"strip\.png: 3000 x 2 pixels cannot hold a grid of 6 x 6") as raised:
         blob.read()
     assert "-o grid" in raised.value.hint
@@ -305,7 +305,7 @@ def test_the_key_of_a_grid_holds_the_source_the_number_and_every_setting():
 
 def test_what_is_drawn_goes_through_the_media_room_unchanged():
     for kind, mime in (("PNG", "image/png"), ("JPEG", "image/jpeg"), ("GIF", "image/png"), ("WEBP", "image/png")):
-        blob = dot_grid.Grid().over(BytesBlob(f"a.{kind}", file_of(noise(300, 260), kind)), 1)
+        blob = dot_grid.DotGrid().over(BytesBlob(f"a.{kind}", file_of(noise(300, 260), kind)), 1)
         sent = MediaCache(MediaSettings()).get(Image(blob))
         assert (sent.mime, sent.changed, sent.width, sent.height) == (mime, "", 300, 260)
         assert sent.data == blob.read()

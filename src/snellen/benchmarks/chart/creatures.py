@@ -127,7 +127,7 @@ def related(who: Creature, level: str, same: bool, stream: Stream) -> Creature:
 
 
 def sample(
-    name: str, group: str, media: tuple[Part, ...], q: ask.Question, cell: str, level: str, guide: str = ""
+    name: str, group: str, media: tuple[Part, ...], q: ask.ChartQuestion, cell: str, level: str, guide: str = ""
 ) -> Sample:
     """Return one question of the chart; `cell` is the figure that it counts for."""
     meta: Mapping[str, Any] = {

@@ -20,7 +20,7 @@ TRUTH_FORMS = ("yes/no", "T/F")
 AXES = {"horizontal": ("left of", "right of"), "vertical": ("above", "below"), "depth": ("nearer than", "farther than")}
 
 
-class Question(Struct, frozen=True):
+class ChartQuestion(Struct, frozen=True):
     """One question without its pictures.
 
     `form` says how the answer is to be written: yes/no, T/F, letter, text, name or number. `options` maps letters to
@@ -43,62 +43,64 @@ class Question(Struct, frozen=True):
         return str(int(self.target)) if self.kind == "number" else str(self.target)
 
 
-def _truth(question: str, statement: str, form: str, target: bool) -> Question:
+def _truth(question: str, statement: str, form: str, target: bool) -> ChartQuestion:
     text = f"{question} {YES_NO}" if form == "yes/no" else f"{statement} True or false? {T_F}"
-    return Question(text, target, "truth", form, 0.5)
+    return ChartQuestion(text, target, "truth", form, 0.5)
 
 
-def _letters(question: str, options: Sequence[str], right: str) -> Question:
+def _letters(question: str, options: Sequence[str], right: str) -> ChartQuestion:
     lettered = dict(zip(LETTERS, options, strict=False))
     lines = "\n".join(f"{letter}. {option}" for letter, option in lettered.items())
     target = LETTERS[options.index(right)]
-    return Question(
+    return ChartQuestion(
         f"{question}\n{lines}\nAnswer with the letter.", target, "choice", "letter", 1 / len(options), lettered
     )
 
 
-def _texts(question: str, options: Sequence[str], right: str) -> Question:
+def _texts(question: str, options: Sequence[str], right: str) -> ChartQuestion:
     lettered = dict(zip(LETTERS, options, strict=False))
     listed = ", ".join(options[:-1]) + " or " + options[-1]
-    return Question(f"{question} Answer with {listed}.", right, "choice_text", "text", 1 / len(options), lettered)
+    return ChartQuestion(f"{question} Answer with {listed}.", right, "choice_text", "text", 1 / len(options), lettered)
 
 
-def truth(level: str, value: str, form: str, target: bool) -> Question:
+def truth(level: str, value: str, form: str, target: bool) -> ChartQuestion:
     """Ask whether this is the level's (class, species, colour …) value."""
     return _truth(
         f"Is the {level} of this creature {value}?", f"The {level} of this creature is {value}.", form, target
     )
 
 
-def choice(level: str, options: Sequence[str], right: str) -> Question:
+def choice(level: str, options: Sequence[str], right: str) -> ChartQuestion:
     """Ask for one of 2 to 4 lettered options."""
     return _letters(f"What is the {level} of this creature?", options, right)
 
 
-def choice_text(level: str, options: Sequence[str], right: str) -> Question:
+def choice_text(level: str, options: Sequence[str], right: str) -> ChartQuestion:
     """Ask for one of 2 to 4 options without letters, to be written out."""
     return _texts(f"What is the {level} of this creature?", options, right)
 
 
-def short(level: str, right: str, values: int) -> Question:
+def short(level: str, right: str, values: int) -> ChartQuestion:
     """Ask for the name, without options; `values` is the number of names."""
     text = f"What is the {level} of this creature? Answer with the name."
-    return Question(text, right, "short", "name", 1 / values)
+    return ChartQuestion(text, right, "short", "name", 1 / values)
 
 
-def legs(right: int) -> Question:
+def legs(right: int) -> ChartQuestion:
     """Ask for the number of legs."""
-    return Question("How many legs does this creature have? Answer with a number.", right, "count", "number", 1 / 3)
+    return ChartQuestion(
+        "How many legs does this creature have? Answer with a number.", right, "count", "number", 1 / 3
+    )
 
 
-def count(right: int, largest: int) -> Question:
+def count(right: int, largest: int) -> ChartQuestion:
     """Ask for the number of creatures in a scene of 1 to `largest`."""
-    return Question(
+    return ChartQuestion(
         "How many creatures are in this picture? Answer with a number.", right, "count", "number", 1 / largest
     )
 
 
-def same(level: str, pictures: int, form: str, target: bool) -> Question:
+def same(level: str, pictures: int, form: str, target: bool) -> ChartQuestion:
     """Ask whether two to four images agree at a level."""
     noun = f"creatures of the same {level}"
     if pictures == 2:
@@ -106,18 +108,18 @@ def same(level: str, pictures: int, form: str, target: bool) -> Question:
     return _truth(f"Do all these pictures show {noun}?", f"All these pictures show {noun}.", form, target)
 
 
-def grouping(level: str, options: Sequence[str], right: str) -> Question:
+def grouping(level: str, options: Sequence[str], right: str) -> ChartQuestion:
     """Ask which of three images agree at a level, or none."""
     return _letters(f"Which pictures show creatures of the same {level}?", options, right)
 
 
-def relation_truth(axis: str, side: int, first: str, second: str, target: bool) -> Question:
+def relation_truth(axis: str, side: int, first: str, second: str, target: bool) -> ChartQuestion:
     """Ask whether the creature of colour `first` is on that side (index into AXES) of the one of colour `second`."""
     text = f"{_depth(axis)}Is the {first} creature {AXES[axis][side]} the {second} one? {YES_NO}"
-    return Question(text, target, "truth", "yes/no", 0.5)
+    return ChartQuestion(text, target, "truth", "yes/no", 0.5)
 
 
-def relation(axis: str, side: int, first: str, second: str) -> Question:
+def relation(axis: str, side: int, first: str, second: str) -> ChartQuestion:
     """Ask on which side of the second creature the first one is."""
     words = [phrase.split()[0] for phrase in AXES[axis]]
     first_side, second_side = AXES[axis]
@@ -132,33 +134,33 @@ def _depth(axis: str) -> str:
     return "All creatures are equally tall. " if axis == "depth" else ""
 
 
-def motion_truth(direction: str, target: bool) -> Question:
+def motion_truth(direction: str, target: bool) -> ChartQuestion:
     """Ask whether the creature moves in that direction."""
     text = f"Does the creature move {direction}? {YES_NO}"
-    return Question(text, target, "truth", "yes/no", 0.5)
+    return ChartQuestion(text, target, "truth", "yes/no", 0.5)
 
 
-def motion(options: Sequence[str], right: str, form: str) -> Question:
+def motion(options: Sequence[str], right: str, form: str) -> ChartQuestion:
     """Ask for the direction of a move, by letter or by text."""
     ask = _letters if form == "letter" else _texts
     return ask("Which way does the creature move?", options, right)
 
 
-def digit(right: int) -> Question:
+def digit(right: int) -> ChartQuestion:
     """Ask which digit it is."""
-    return Question("Which digit is this? Answer with a number.", float(right), "number", "number", 0.1)
+    return ChartQuestion("Which digit is this? Answer with a number.", float(right), "number", "number", 0.1)
 
 
-def digit_truth(value: int, form: str, target: bool) -> Question:
+def digit_truth(value: int, form: str, target: bool) -> ChartQuestion:
     """Ask whether it is this digit."""
     return _truth(f"Is this digit a {value}?", f"This digit is a {value}.", form, target)
 
 
-def digit_choice(options: Sequence[str], right: str) -> Question:
+def digit_choice(options: Sequence[str], right: str) -> ChartQuestion:
     """Ask which of four digits it is."""
     return _letters("Which digit is this?", options, right)
 
 
-def digit_same(form: str, target: bool) -> Question:
+def digit_same(form: str, target: bool) -> ChartQuestion:
     """Ask whether two scans show the same digit."""
     return _truth("Do these pictures show the same digit?", "These pictures show the same digit.", form, target)

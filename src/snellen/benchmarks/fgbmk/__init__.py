@@ -15,7 +15,7 @@ from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Published, Scorer
 from snellen.benchmarks.fgbmk import data_checks, interop, locate, metrics, samples
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
-from snellen.benchmarks.fgbmk.locate import Found
+from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.benchmarks.fgbmk.scorers import official, strict
 from snellen.benchmarks.published import column, load
 from snellen.errors import DataError, UsageError
@@ -149,7 +149,7 @@ def forms() -> list[str]:
     return short_names
 
 
-def chosen(data: Data) -> dict[str, tuple[Found, ...]]:
+def chosen(data: Data) -> dict[str, tuple[QuestionFile, ...]]:
     """Return member's name to files, of those that are there and that the options choose.
 
     Raises:

@@ -9,8 +9,8 @@ from hashlib import sha256
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk import images, locate, question_text
 from snellen.benchmarks.fgbmk.catalogue import Member
-from snellen.benchmarks.fgbmk.images import Shelf
-from snellen.benchmarks.fgbmk.locate import Found
+from snellen.benchmarks.fgbmk.images import DatasetImages
+from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.benchmarks.fgbmk.samples import fault
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, digest
@@ -21,17 +21,17 @@ IN_DIGEST = 16
 NAMED = 3
 
 
-def size(files: Sequence[Found]) -> int:
+def size(files: Sequence[QuestionFile]) -> int:
     """Count the questions of files: lines that are not blank."""
     return sum(1 for file in files for line in _lines(file) if line.strip())
 
 
-def _lines(file: Found) -> Iterator[bytes]:
+def _lines(file: QuestionFile) -> Iterator[bytes]:
     with stream(file.blob) as lines:
         yield from lines
 
 
-def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
+def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[str]:
     """Return one line a warning: counts that differ from the known ones, rows that cannot be asked, images
     that are not there (64 spread over the file are looked for, no more).
     """
@@ -67,18 +67,22 @@ def notices(member: Member, files: Sequence[Found], data: Data) -> list[str]:
         if reasons:
             examples = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
             lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {problem}: {examples}")
-    return lines + _missing(images.shelf(member.dataset, data), pictures, rows, images_given=data.images is not None)
+    return lines + _missing(
+        images.dataset_images(member.dataset, data), pictures, rows, images_given=data.images is not None
+    )
 
 
-def _missing(shelf: Shelf, pictures: Sequence[tuple[str, str]], rows: int, *, images_given: bool) -> list[str]:
-    lost = [blob.message for image, at in pictures if isinstance(blob := shelf.find(image, at), Unreadable)]
+def _missing(
+    image_set: DatasetImages, pictures: Sequence[tuple[str, str]], rows: int, *, images_given: bool
+) -> list[str]:
+    lost = [blob.message for image, at in pictures if isinstance(blob := image_set.find(image, at), Unreadable)]
     if not lost or (len(lost) == len(pictures) and not images_given):
         return []  # questions alone, as they are released, are nothing odd
     present = len(pictures) - len(lost)
     return [f"{present} of {len(pictures)} images that were looked for, of {rows:,} questions, are there: {lost[0]}"]
 
 
-def digest_of(files: Sequence[Found], data: Data) -> str:
+def digest_of(files: Sequence[QuestionFile], data: Data) -> str:
     """Digest of question files by their bytes, and of 16 of each file's images, spread over it, by name, size and CRC-32.
 
     So few, since 300,000 images are not read through before every run; a set of images that was resized is told apart.
@@ -86,18 +90,18 @@ def digest_of(files: Sequence[Found], data: Data) -> str:
     total = sha256()
     for file in files:
         total.update(f"{file.member.name}\0{_bytes(file)}\n".encode())
-        shelf = images.shelf(file.member.dataset, data)
-        if shelf.root is None:
+        image_set = images.dataset_images(file.member.dataset, data)
+        if image_set.root is None:
             continue
         every = max(1, size([file]) // IN_DIGEST)
         for number, (line, row) in enumerate(locate.rows(file)):
             if number % every or isinstance(row, DataError) or not isinstance(row.get("image"), str):
                 continue
-            total.update(f"{row['image']}\0{_look(shelf, row['image'], line)}\n".encode(errors="surrogatepass"))
+            total.update(f"{row['image']}\0{_look(image_set, row['image'], line)}\n".encode(errors="surrogatepass"))
     return f"sha256:{total.hexdigest()}"
 
 
-def _bytes(file: Found) -> str:
+def _bytes(file: QuestionFile) -> str:
     if isinstance(file.blob, FileBlob):
         return digest(file.blob.path)
     total = sha256()
@@ -107,9 +111,9 @@ def _bytes(file: Found) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _look(shelf: Shelf, image: str, line: int) -> str:
+def _look(image_set: DatasetImages, image: str, line: int) -> str:
     try:
-        data = shelf.find(image, f"line {line:,}").read()
+        data = image_set.find(image, f"line {line:,}").read()
     except (OSError, DataError):  # its sample fails alone, with the reason
         return "missing"
     return f"{len(data)} {zlib.crc32(data):08x}"

@@ -23,7 +23,7 @@ from snellen.types import Blob
 MOST_TOPS = 40
 
 
-class Pictures(Protocol):
+class ImageFinder(Protocol):
     """A finder of a data set's images."""
 
     @property
@@ -32,7 +32,7 @@ class Pictures(Protocol):
     def find(self, image: str, at: str) -> Blob: ...
 
 
-class Picture(Struct, frozen=True):
+class DatasetImage(Struct, frozen=True):
     """An image of a question, looked for when its bytes are asked for.
 
     Attributes:
@@ -41,7 +41,7 @@ class Picture(Struct, frozen=True):
         file, line: the question, for messages.
     """
 
-    pictures: Pictures
+    pictures: ImageFinder
     name: str
     file: str
     line: int
@@ -66,7 +66,7 @@ class Picture(Struct, frozen=True):
         return self.pictures.find(self.name, f"{self.file}, line {self.line:,}")
 
 
-class Shelf:
+class DatasetImages:
     """The images of one data set, in the folders and archives that may hold them; each is opened when it is needed."""
 
     def __init__(self, dataset: str, root: Path | None, label: str) -> None:
@@ -120,12 +120,12 @@ class Shelf:
 
 
 @lru_cache(maxsize=64)
-def _shelf(dataset: str, name: str, process: int) -> Shelf:
+def _dataset_images(dataset: str, name: str, process: int) -> DatasetImages:
     # Whether it is there is seen when an image is read: answers are scored after the images have gone.
-    return Shelf(dataset, locate(name) if name else None, name)
+    return DatasetImages(dataset, locate(name) if name else None, name)
 
 
-def shelf(dataset: str, data: Data) -> Shelf:
+def dataset_images(dataset: str, data: Data) -> DatasetImages:
     """Return the images of a data set: under --images, else beside the questions in a --data folder or archive.
 
     Raises:
@@ -134,7 +134,7 @@ def shelf(dataset: str, data: Data) -> Shelf:
     place = data.images or (None if data.path is None or data.path.suffix in (".jsonl", ".ndjson") else data.path)
     if data.images is None and str(place).startswith("hf:"):
         place = None  # the questions' repository has no images
-    return _shelf(dataset, "" if place is None else str(place), os.getpid())
+    return _dataset_images(dataset, "" if place is None else str(place), os.getpid())
 
 
 def _trees(dataset: str, root: Path) -> list[Tree]:

@@ -18,7 +18,7 @@ import msgspec
 from snellen.benchmarks.base import Answered, Data, ResultReader
 from snellen.benchmarks.fgbmk import question_text, samples
 from snellen.benchmarks.fgbmk.catalogue import Member
-from snellen.benchmarks.fgbmk.locate import Found
+from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.benchmarks.fgbmk.scorers import gold_text, prompt_question
 from snellen.errors import DataError, UsageError
 from snellen.formats.base import Problems, missing
@@ -67,7 +67,7 @@ def is_authors(path: Path) -> bool:
 
 
 def _answered(member: Member, path: Path, data: Data, problems: Problems) -> Answered:
-    context = samples.prepare(Found(member, FileBlob(path), path.stem), data, None)
+    context = samples.prepare(QuestionFile(member, FileBlob(path), path.stem), data, None)
     ids = samples.Ids()
     scored = 0
     for number, (at, row) in enumerate(table_rows(path, problems), 1):

@@ -36,7 +36,7 @@ NOT_ENTERED = frozenset({"images", "img", "jpg", "car_ims", "val", "veg200_image
 POINTER = b"version https://git-lfs"
 
 
-class Found(Struct, frozen=True):
+class QuestionFile(Struct, frozen=True):
     """A question file: which member's, where, and its name without folders and ending."""
 
     member: Member
@@ -44,7 +44,7 @@ class Found(Struct, frozen=True):
     stem: str
 
 
-def files(data: Data) -> dict[str, tuple[Found, ...]]:
+def files(data: Data) -> dict[str, tuple[QuestionFile, ...]]:
     """Return member's name to its files, for every member that the data has, in the order of the catalogue's files.
 
     All but attributes have one file each; of copies the one under the fewest folders counts.
@@ -62,7 +62,7 @@ def files(data: Data) -> dict[str, tuple[Found, ...]]:
     return by_member
 
 
-def of_member(member: Member, data: Data) -> tuple[Found, ...]:
+def of_member(member: Member, data: Data) -> tuple[QuestionFile, ...]:
     """A member's files. One .jsonl file, however named, is taken for the member's unless its name says another's.
 
     Raises:
@@ -78,7 +78,7 @@ def of_member(member: Member, data: Data) -> tuple[Found, ...]:
                     f"{path} holds the questions of fgbmk/{of.name}; those of fgbmk/{member.name} were expected",
                     f"Run fgbmk/{of.name}, or give {released_name(member)}.",
                 )
-            return (Found(member, FileBlob(path), path.stem),)
+            return (QuestionFile(member, FileBlob(path), path.stem),)
     by_member = files(data)
     if member.name not in by_member:
         names = (
@@ -90,7 +90,7 @@ def of_member(member: Member, data: Data) -> tuple[Found, ...]:
     return by_member[member.name]
 
 
-def rows(file: Found) -> Iterator[tuple[int, Row | DataError]]:
+def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
     """(line, row) of a question file, or why there is no row.
 
     Raises:
@@ -143,16 +143,16 @@ def _walked(top: Path) -> Iterator[str]:
         yield from ((relative / name).as_posix() for name in sorted(names) if name.lower().endswith(".jsonl"))
 
 
-def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[Found, ...]]:
-    by_member: dict[str, list[tuple[int, str, Found]]] = {}
+def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[QuestionFile, ...]]:
+    by_member: dict[str, list[tuple[int, str, QuestionFile]]] = {}
     for name, blob in files:
         # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
         at = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name
         member = of_path(at)
         if member is not None:
             stem = Path(name).stem
-            by_member.setdefault(member.name, []).append((name.count("/"), name, Found(member, blob, stem)))
-    chosen: dict[str, tuple[Found, ...]] = {}
+            by_member.setdefault(member.name, []).append((name.count("/"), name, QuestionFile(member, blob, stem)))
+    chosen: dict[str, tuple[QuestionFile, ...]] = {}
     for key in (entry for entry in members() if entry in by_member):
         copies = sorted(by_member[key], key=lambda entry: entry[:2])
         shallowest = [entry[2] for entry in copies if entry[0] == copies[0][0]]

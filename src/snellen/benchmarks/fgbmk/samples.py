@@ -15,8 +15,8 @@ from snellen.benchmarks import hints
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk import images, locate, question_text, taxonomy
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
-from snellen.benchmarks.fgbmk.images import Picture, Pictures
-from snellen.benchmarks.fgbmk.locate import Found
+from snellen.benchmarks.fgbmk.images import DatasetImage, ImageFinder
+from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.errors import DataError
 from snellen.scoring.class_names import Names, aliases
 from snellen.sources import Unreadable
@@ -30,7 +30,7 @@ KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short":
 MOST_IDS = 1 << 27
 
 
-class Context(Struct):
+class FileContext(Struct):
     """The data that the rows of one file share.
 
     Attributes:
@@ -47,7 +47,7 @@ class Context(Struct):
     member: Member
     file: str
     prefix: str
-    pictures: Pictures | None
+    pictures: ImageFinder | None
     labels: Mapping[int, str]
     paths: dict[str, str]
     names: Names | None
@@ -60,15 +60,15 @@ def samples(member: Member, data: Data) -> Iterator[Sample]:
         yield from of_file(file, data, locate.of_member)
 
 
-def of_file(file: Found, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
+def of_file(file: QuestionFile, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
     """Yield the questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
-    context = prepare(file, data, images.shelf(file.member.dataset, data))
+    context = prepare(file, data, images.dataset_images(file.member.dataset, data))
     ids = Ids()
     asked_now = (make(context, line, row, ids) for line, row in locate.rows(file))
     return hints.misled(asked_now, data, lambda about: named(file, about)) if hints.wanted(data) else asked_now
 
 
-def named(file: Found, about: str) -> list[str]:
+def named(file: QuestionFile, about: str) -> list[str]:
     """Return the classes that a file's questions name or ask for.
 
     Of attribute questions the values of one attribute.
@@ -87,7 +87,7 @@ def named(file: Found, about: str) -> list[str]:
     return sorted(names - {""})
 
 
-def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Context:
+def prepare(file: QuestionFile, data: Data | None, pictures: ImageFinder | None) -> FileContext:
     """Prepare the true classes, taxonomy and class names of a file, where its rows do not bring them."""
     member = file.member
     labels: Mapping[int, str] = {}
@@ -99,7 +99,7 @@ def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Contex
     if member.dataset == taxonomy.INAT and member.kind != "truth":
         paths = taxonomy.paths(_images(file), member.depth)
     attributes = member.ask == "attribute"
-    return Context(
+    return FileContext(
         member=member,
         file=file.blob.key,
         prefix=f"{member.name}/{file.stem}/" if attributes else f"{member.name}/",
@@ -111,7 +111,7 @@ def prepare(file: Found, data: Data | None, pictures: Pictures | None) -> Contex
     )
 
 
-def _labels(question_file: Found, data: Data) -> Mapping[int, str]:
+def _labels(question_file: QuestionFile, data: Data) -> Mapping[int, str]:
     """Return the hash of image to true class, from the choice file of the same level.
 
     Empty where the rows say it themselves.
@@ -135,7 +135,7 @@ def _labels(question_file: Found, data: Data) -> Mapping[int, str]:
     }
 
 
-def _classes(file: Found) -> frozenset[str]:
+def _classes(file: QuestionFile) -> frozenset[str]:
     return frozenset(
         row["class"]
         for _, row in locate.rows(file)
@@ -143,7 +143,7 @@ def _classes(file: Found) -> frozenset[str]:
     )
 
 
-def _images(file: Found) -> Iterator[str]:
+def _images(file: QuestionFile) -> Iterator[str]:
     for _, row in locate.rows(file):
         if not isinstance(row, DataError) and isinstance(row.get("image"), str):
             yield row["image"]
@@ -186,7 +186,7 @@ def fault(member: Member, row: Row, options: tuple[str, ...]) -> str:
     return ""
 
 
-def make(context: Context, line: int, row: Row | DataError, ids: Ids) -> Sample:
+def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sample:
     """The sample of one row. Texts of `meta` are for breaking results down; the rest of it is for scorers and exports:
 
     `row` (question_id, image, category), `names` (of short answers), `paths` (class to its place in the taxonomy).
@@ -221,7 +221,7 @@ def make(context: Context, line: int, row: Row | DataError, ids: Ids) -> Sample:
     meta["row"] = (row.get("question_id"), image, row.get("category"))
     blob: Blob = Unreadable(at, f"{at}: no images were given")
     if context.pictures is not None:
-        blob = Picture(context.pictures, image, context.file, line)
+        blob = DatasetImage(context.pictures, image, context.file, line)
     return Sample(
         id=context.prefix + ids.take(row.get("question_id"), line),
         prompt=Prompt((Image(blob), Text(text))),
@@ -237,7 +237,7 @@ def _many(options: tuple[str, ...]) -> dict[str, str]:
     return {f"{LETTERS[i // 26 - 1] if i >= 26 else ''}{LETTERS[i % 26]}": text for i, text in enumerate(options)}
 
 
-def _lost(context: Context, line: int, blob: Unreadable, text: str) -> Sample:
+def _lost(context: FileContext, line: int, blob: Unreadable, text: str) -> Sample:
     member = context.member
     return Sample(
         id=f"{context.prefix}line-{line}",
@@ -248,7 +248,7 @@ def _lost(context: Context, line: int, blob: Unreadable, text: str) -> Sample:
     )
 
 
-def _meta(context: Context, row: Row, text: str, about: str) -> dict[str, Any]:
+def _meta(context: FileContext, row: Row, text: str, about: str) -> dict[str, Any]:
     member = context.member
     image = row["image"]
     if member.ask == "attribute":

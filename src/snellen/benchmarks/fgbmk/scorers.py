@@ -1,11 +1,12 @@
-"""The authors' rule, as their answer_acc.py has it: the ground truth is a substring of the reply, after a normalisation.
+"""Scorers of FG-BMK: the authors' rule (`official`), and a careful reading (`strict`).
 
-No yes or no, no option and no word boundary is looked for: "I do not know" is a no, "yes and no" is right everywhere.
+`official` is answer_acc.py: the ground truth is a substring of the reply, after a normalisation. It looks for no yes or no, no
+option and no word boundary: "I do not know" is a no, "yes and no" is right everywhere.
+
+`strict` wants one answer, by whole words, in the form that the question allows. Questions show no letters, so a letter is no
+answer; neither is a repetition of the question.
+
 Source: FG-BMK's demo/human_evaluation/answer_acc.py at commit 7765a10.
-
-A careful reading: one answer, by whole words, in the form that the question allows.
-
-Questions show no letters, so a letter is no answer. What merely repeats the question is none either.
 """
 
 from __future__ import annotations

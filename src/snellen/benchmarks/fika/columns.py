@@ -33,7 +33,7 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     targets: int | None = None
 
 
-class Fields(Struct, frozen=True, forbid_unknown_fields=True):
+class FieldMap(Struct, frozen=True, forbid_unknown_fields=True):
     """A map of fields.
 
     Attributes:
@@ -69,11 +69,11 @@ class Fields(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def built_in() -> Fields:
+def built_in() -> FieldMap:
     return _parsed(files(__package__).joinpath("columns.toml").read_text("utf-8"), "columns.toml")
 
 
-def read(path: Path | None) -> Fields:
+def read(path: Path | None) -> FieldMap:
     """Return the map of the package, or one of the user's own, laid over it.
 
     Raises:
@@ -86,7 +86,7 @@ def read(path: Path | None) -> Fields:
 
 
 @cache
-def _own(path: Path, changed: int, size: int) -> Fields:
+def _own(path: Path, changed: int, size: int) -> FieldMap:
     if size > FILE_BYTES:
         raise UsageError(f"-o fields={path}: larger than {FILE_BYTES:,} bytes", "Give a file like fields.toml.")
     try:
@@ -103,10 +103,10 @@ def _own(path: Path, changed: int, size: int) -> Fields:
     )
 
 
-def _parsed(text: str, name: str) -> Fields:
+def _parsed(text: str, name: str) -> FieldMap:
     hint = "docs/fika.md shows what such a file holds."
     try:
-        field_map = msgspec.convert(tomllib.loads(text), Fields)
+        field_map = msgspec.convert(tomllib.loads(text), FieldMap)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"fields {name}: {error}", hint) from error
     unknown = sorted({*field_map.fields, *field_map.values} - set(KNOWN))

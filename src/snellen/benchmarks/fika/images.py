@@ -18,7 +18,7 @@ from snellen.types import Blob
 HINT = "Fetch the data again, or name the field that holds the image: -o fields=FILE."
 
 
-class Picture(Struct, frozen=True):
+class NeutralImage(Struct, frozen=True):
     """A picture of the data set, known by the row that shows it and never by its own name.
 
     `key` is file and row, `tree` and `name` say where the bytes are.
@@ -104,7 +104,7 @@ def _image(name: str, tree: Tree, manifest: str, at: str) -> Blob:
         return Unreadable(at, f"{at}: its path cannot be used: it leaves the data, or is damaged", HINT)
     if member is None:
         return Unreadable(at, f"{at} is not in {tree.path}", HINT)
-    return Picture(at, tree, member)
+    return NeutralImage(at, tree, member)
 
 
 def _member(name: str, tree: Tree, manifest: str) -> str | None:

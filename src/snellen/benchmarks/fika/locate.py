@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fika.columns import Fields
+from snellen.benchmarks.fika.columns import FieldMap
 from snellen.errors import DataError, UsageError
 from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, salvaged
 from snellen.sources.rows import JSON_BYTES, Row
@@ -34,7 +34,7 @@ _SHA256 = re.compile(r"\b[0-9a-fA-F]{64}\b")
 
 
 @dataclass(frozen=True)
-class Questions:
+class ManifestQuestions:
     """The manifest, and the files that its rows refer to.
 
     Attributes:
@@ -60,7 +60,7 @@ class Questions:
         """The manifest, as messages name it."""
         return f"{self.tree.path}!{self.manifest}"
 
-    def rows(self, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
+    def rows(self, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
         """(line, row) of the manifest; an error in the place of a row that cannot be read.
 
         Raises:
@@ -70,7 +70,7 @@ class Questions:
         return encodable(rows, self.file, MEND, quote=False)
 
 
-def questions(data: Data) -> Questions:
+def questions(data: Data) -> ManifestQuestions:
     """Locate the user's data; images lie under --images where that is given.
 
     Raises:
@@ -83,10 +83,10 @@ def questions(data: Data) -> Questions:
     return source if data.images is None else replace(source, images=kept_tree(data.images))
 
 
-def _questions_at(path: Path, wanted: str | None) -> Questions:
+def _questions_at(path: Path, wanted: str | None) -> ManifestQuestions:
     if path.is_file() and path.name.lower().endswith((".json", ".jsonl", ".ndjson")):
         tree: Tree = FolderTree(path.parent)
-        return Questions(tree, path.name, 0, None)
+        return ManifestQuestions(tree, path.name, 0, None)
     if path.is_dir():
         tree = FolderTree(path)
         if not _manifests(tree, wanted):
@@ -108,17 +108,17 @@ def _archive_in(folder: Path) -> Path | None:
     return archives[0] if len(archives) == 1 else None
 
 
-def _in_archive(path: Path, wanted: str | None) -> Questions:
+def _in_archive(path: Path, wanted: str | None) -> ManifestQuestions:
     checked = check_side_file(path)
     return _in_tree(kept_tree(path), wanted, checked)
 
 
-def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> Questions:
+def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> ManifestQuestions:
     manifests = _manifests(tree, wanted)
     if not manifests:
         named = wanted or "manifest.json or manifest.jsonl"
         raise DataError(f"{tree.path}: there is no {named} in it, at its root or in any folder", HINT)
-    return Questions(tree, manifests[0], len(manifests) - 1, checked)
+    return ManifestQuestions(tree, manifests[0], len(manifests) - 1, checked)
 
 
 def _manifests(tree: Tree, wanted: str | None) -> list[str]:
@@ -162,7 +162,7 @@ def _agree(archive: Path, side: Path) -> None:
         )
 
 
-def _rows(content: bytes, file: str, name: str, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
+def _rows(content: bytes, file: str, name: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
     """Yield a list, an object that holds the list, or lines: by what is in it, for a name may be wrong."""
     if len(content) > JSON_BYTES:
         raise DataError(f"{file}: larger than {JSON_BYTES:,} bytes", HINT)
@@ -180,7 +180,7 @@ def _rows(content: bytes, file: str, name: str, fields: Fields) -> Iterator[tupl
         yield from _listed(value, file, fields)
 
 
-def _listed(rows: Any, file: str, fields: Fields) -> Iterator[tuple[int, Row | DataError]]:
+def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
     if isinstance(rows, dict):
         rows = next((rows[member] for member in fields.rows if member in rows), [rows])
     if not isinstance(rows, list):

@@ -18,8 +18,8 @@ import msgspec
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika import columns, images, locate
-from snellen.benchmarks.fika.columns import Fields
-from snellen.benchmarks.fika.locate import MEND, Questions
+from snellen.benchmarks.fika.columns import FieldMap
+from snellen.benchmarks.fika.locate import MEND, ManifestQuestions
 from snellen.errors import DataError, UsageError
 from snellen.redaction.gold import quotes
 from snellen.scoring.rubric import plain_letters
@@ -40,7 +40,7 @@ PLACE = "{question}"
 DAMAGED = "damaged"
 
 
-class Asked(Text, frozen=True, tag="fika"):
+class FikaQuestion(Text, frozen=True, tag="fika"):
     """The whole prompt, and in it the data set's own `question`."""
 
     question: str = ""
@@ -128,7 +128,7 @@ def notices(data: Data) -> list[str]:
     return lines
 
 
-def fields_of(data: Data) -> Fields:
+def fields_of(data: Data) -> FieldMap:
     """Return the map of fields that the options ask for. Raises UsageError where it cannot be used."""
     file = data.options.get("fields")
     return columns.read(None if file is None else Path(file))
@@ -178,7 +178,9 @@ def _lost(at: str, line: int, error: DataError) -> Sample:
     return Sample(f"row-{line}", Prompt((Image(blob),)), None, "short", meta={DAMAGED: "yes"})
 
 
-def _sample(row: Row, at: str, line: int, source: Questions, known: Fields, language: str, template: str) -> Sample:
+def _sample(
+    row: Row, at: str, line: int, source: ManifestQuestions, known: FieldMap, language: str, template: str
+) -> Sample:
     question = _question(row, known, language)
     gold = tuple(gold_of(row, known, language))
     missing = [name for name, value in (("question", question), ("answer", gold)) if not value]
@@ -188,7 +190,7 @@ def _sample(row: Row, at: str, line: int, source: Questions, known: Fields, lang
         return _lost(at, line, DataError(why, f"{MEND} Or name the field: -o fields=FILE."))
     tree, start = source.pictures
     blobs = images.row_images(known.first(row, "image"), tree, start, at)
-    prompt = Prompt((*map(Image, blobs), Asked(template.replace(PLACE, question), question=question)))
+    prompt = Prompt((*map(Image, blobs), FikaQuestion(template.replace(PLACE, question), question=question)))
     target = columns.text(known.first(row, "target")) or gold[0]
     hidden = (*gold, *_labels(row, known))
     return Sample(
@@ -201,7 +203,7 @@ def _sample(row: Row, at: str, line: int, source: Questions, known: Fields, lang
     )
 
 
-def _question(row: Row, known: Fields, language: str) -> str:
+def _question(row: Row, known: FieldMap, language: str) -> str:
     if language:
         for name in known.fields.get("question", ()):
             if name.endswith(f"_{language}") and (question := columns.text(row.get(name))):
@@ -209,7 +211,7 @@ def _question(row: Row, known: Fields, language: str) -> str:
     return columns.text(known.first(row, "question"), language)
 
 
-def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
+def gold_of(row: Row, known: FieldMap, language: str = "") -> Iterator[str]:
     """Yield the gold answer in each accepted form, once each, the answer itself first.
 
     None where the row has no answer.
@@ -223,20 +225,20 @@ def gold_of(row: Row, known: Fields, language: str = "") -> Iterator[str]:
                 yield form
 
 
-def _labels(row: Row, known: Fields) -> Iterator[str]:
+def _labels(row: Row, known: FieldMap) -> Iterator[str]:
     """Fine-grained labels, which give the answer away as the answer does; ids of targets do not."""
     for name in known.fields.get("target", ()):
         if not name.endswith("id"):
             yield from columns.texts(row.get(name))
 
 
-def _id(row: Row, line: int, known: Fields, gold: tuple[str, ...]) -> str:
+def _id(row: Row, line: int, known: FieldMap, gold: tuple[str, ...]) -> str:
     """Return the row's own id, unless it quotes the answer: ids are written everywhere."""
     name = columns.text(known.first(row, "id"))
     return f"row-{line}" if not name or quotes(name, gold) else name
 
 
-def _meta(row: Row, question: str, known: Fields, gold: tuple[str, ...], language: str) -> dict[str, Any]:
+def _meta(row: Row, question: str, known: FieldMap, gold: tuple[str, ...], language: str) -> dict[str, Any]:
     """Return the groups of a sample; a value that quotes the answer is left out."""
     meta = {name: known.spelled(name, columns.text(known.first(row, name), "en")) for name in PARTS}
     meta["language"] = language or meta["language"] or columns.language_of(question)

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.base import Headline, Judged
-from snellen.benchmarks.fika.samples import PARTS, Asked
+from snellen.benchmarks.fika.samples import PARTS, FikaQuestion
 from snellen.scoring import json_answer as replies
 from snellen.scoring import metrics, statistics
 from snellen.scoring.interval_text import bracketed
@@ -45,7 +45,7 @@ def judged_text(sample: Sample, reply: str) -> Judged | None:
     parsed = replies.read(reply)
     if not parsed.answer:
         return None
-    question = next((part.question for part in sample.prompt.parts if isinstance(part, Asked)), None)
+    question = next((part.question for part in sample.prompt.parts if isinstance(part, FikaQuestion)), None)
     return Judged(question if question is not None else _all_text(sample), parsed.answer)
 
 

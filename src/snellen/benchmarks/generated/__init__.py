@@ -140,7 +140,7 @@ class Gone(Struct, frozen=True):
         raise DataError(f"nothing is at {self.path}", "Give --images.")
 
 
-class Picture(Struct, frozen=True):
+class SetImage(Struct, frozen=True):
     """An image of a set, looked for when it is read: a question that is only scored needs none.
 
     `name` is its place under the root, `at` the question, `tree` None where no images were given.
@@ -224,7 +224,7 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
         raise DataError(f"{table}: cannot be read: {error}", _MEND) from error
 
 
-class Known(Struct, frozen=True):
+class LevelClasses(Struct, frozen=True):
     """The classes of one level: where each stands in the taxonomy, and the names that a reply may use."""
 
     paths: Mapping[str, str]
@@ -232,14 +232,14 @@ class Known(Struct, frozen=True):
     classes: tuple[str, ...]
 
 
-def _known(folder: Path, manifest: Manifest) -> list[Known]:
+def _known(folder: Path, manifest: Manifest) -> list[LevelClasses]:
     """By depth, from the set's taxonomy."""
     path = folder / TAXONOMY
     return list(_read_known(path, manifest.levels, regular_file(path).st_mtime_ns))
 
 
 @lru_cache(maxsize=4)
-def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Known, ...]:
+def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[LevelClasses, ...]:
     paths: list[dict[str, str]] = [{} for _ in levels]
     names: list[dict[str, str]] = [{} for _ in levels]
     with path.open(encoding="utf-8", newline="") as text:
@@ -256,12 +256,12 @@ def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Know
                 names[len(own) - 1].setdefault(alias, own[-1])
     classes = [tuple(name for name in names[depth] if name.lower() in paths[depth]) for depth in range(len(levels))]
     return tuple(
-        Known(paths[depth], Names(classes[depth], names[depth]), classes[depth]) for depth in range(len(levels))
+        LevelClasses(paths[depth], Names(classes[depth], names[depth]), classes[depth]) for depth in range(len(levels))
     )
 
 
 def _sample(
-    row: Mapping[str, Any], manifest: Manifest, known: list[Known], tree: Tree | Gone | None, image: str
+    row: Mapping[str, Any], manifest: Manifest, known: list[LevelClasses], tree: Tree | Gone | None, image: str
 ) -> Sample:
     kind, ask = row["kind"], row["ask"]
     attribute = ask == "attribute"
@@ -290,7 +290,7 @@ def _sample(
             meta["names"] = known[depth].names
     return Sample(
         id=row["id"],
-        prompt=Prompt((Image(Picture(tree, image, row["id"])), Text(row["text"]))),
+        prompt=Prompt((Image(SetImage(tree, image, row["id"])), Text(row["text"]))),
         target=row["target"] == "yes" if kind == "truth" else row["target"],
         kind=KINDS[kind],
         options=dict(zip(LETTERS, row["options"], strict=False)),

@@ -1,10 +1,9 @@
 """Twelve spatial benchmarks of EASI, asked and scored as lmms-eval does, as VLMEvalKit does, as EASI reports, and strictly.
 
-A row of whatever layout (`layouts`) becomes a `question`; `prompts` put it, `scorers` read the reply by the profile's `rules`,
-`summaries` make figures of scores. `exchange` reads and writes the two harnesses' files; `reference` holds what others
-published. `benchmarks` declares all of it, from the names in `tasks`. docs/spatial.md and docs/spatial-rules.md have it in words.
-
-The declarations of the twelve benchmarks, SITE being a suite of its images and its videos.
+A row of any layout (`sources`) becomes a `question`; `prompts` words it, `scorers` reads the reply by the profile's rules, and
+`metrics` aggregates scores. `interop` reads and writes the two harnesses' files; `reference` holds published results. The
+benchmarks are declared here, from the names in `tasks`; SITE is a suite of its images and its videos. docs/spatial.md and
+docs/spatial-rules.md describe all of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of each spatial benchmark, named as EASI's payload names them, each with its interval.
 
-The rules are functions over rows (`rows`, `groups`, `vsi`, `spar`, `site`); here they are given the columns of a run. A mean
-over rows has the interval of a mean; a mean of means, and the accuracy adjusted for chance, that of a cluster bootstrap.
+The rules are functions over rows (`scorers.rows`, `three_dsr`, `vsi`, `spar`, `site`); here they get the columns of a run. A
+mean over rows has the interval of a mean; a mean of means, and the accuracy adjusted for chance, that of a cluster bootstrap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One question of a spatial benchmark as its row has it, whichever layout the row is of, before a prompt is made of it.
 
-Readers of the official files (`official`), of VLMEvalKit's tables (`kit`) and of either harness's results make a `Question`
-of a row; prompts, scorers and figures know nothing of layouts.
+Readers of the official files (`official_rows`), of VLMEvalKit's tables (`vlmevalkit_rows`) and of either harness's results make
+a `SpatialQuestion` of a row; prompts, scorers and metrics do not depend on layouts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LETTERED = re.compile(r"^\s*\(?([A-Z])\s*[.):：]\s*", re.DOTALL)
 _HEAD = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+")
 
 
-class Question(Struct, frozen=True):
+class SpatialQuestion(Struct, frozen=True):
     """The question of a row.
 
     Attributes:
@@ -57,7 +57,7 @@ class Question(Struct, frozen=True):
     count: int = 0
 
 
-def sample(question: Question, prompt: Prompt = Prompt(())) -> Sample:
+def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
     """The sample of a question. Its meta has `gold`, the groups, `n` (options, 0 where unknown), `chance`, `row`, `index`.
 
     The target is what people compare an answer with: a letter, a float, or the gold text.
@@ -83,7 +83,7 @@ def sample(question: Question, prompt: Prompt = Prompt(())) -> Sample:
     )
 
 
-def target(question: Question) -> str | float | None:
+def target(question: SpatialQuestion) -> str | float | None:
     """Return the gold answer in the type of the sample's kind; None where it is no number though one is asked for."""
     if question.kind == "number":
         try:

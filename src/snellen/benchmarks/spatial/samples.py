@@ -15,7 +15,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.metrics import MADE_OF
-from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference import gold_revisions as revisions
 from snellen.benchmarks.spatial.sources import carried, locate
 from snellen.benchmarks.spatial.tasks import Task
@@ -87,7 +87,7 @@ def gold(task: Task, part: str = "") -> Callable[[Data, str], str]:
                 source = locate.source(task, part, data)
                 if source.content() in recorded:
                     revision = correction.by_rows(
-                        question for _, question in source.questions() if isinstance(question, Question)
+                        question for _, question in source.questions() if isinstance(question, SpatialQuestion)
                     )
         return "" if revision is None else correction.name(revision)
 
@@ -101,11 +101,11 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
 
     def data_notices(data: Data) -> list[str]:
         source = locate.source(task, part, data)
-        if isinstance(source, carried.KeptQuestions):
+        if isinstance(source, carried.CarriedQuestions):
             return source.remarks()  # what it lacks it lacks by nature
-        readable, forms, faults = 0, 0, _Seen()
+        readable, forms, faults = 0, 0, _RowFaults()
         corrected = revisions.corrections().get(task.name)
-        group_rows: list[Question] = []
+        group_rows: list[SpatialQuestion] = []
         for place, question in source.questions():
             if isinstance(question, DataError):
                 faults.add("rows cannot be read", place)
@@ -148,15 +148,17 @@ def both(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
 
     def size_notice(data: Data) -> list[str]:
         sources = [locate.source(task, part, data) for part in parts]
-        if any(isinstance(source, carried.KeptQuestions) for source in sources):
+        if any(isinstance(source, carried.CarriedQuestions) for source in sources):
             return []
-        readable = sum(1 for source in sources for _, question in source.questions() if isinstance(question, Question))
+        readable = sum(
+            1 for source in sources for _, question in source.questions() if isinstance(question, SpatialQuestion)
+        )
         return short(task, str(data.path), readable)
 
     return size_notice
 
 
-class _Seen:
+class _RowFaults:
     """Things that are amiss with several rows: how many, and the place of the first."""
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ def _known(task: Task, group: str) -> bool:
     return group in task.groups or any(group in made for made in MADE_OF.values())
 
 
-def _blobs(media: prompts.Shown) -> Iterator[Blob]:
+def _blobs(media: prompts.ShownMedia) -> Iterator[Blob]:
     yield from media.images
     yield from (frame for clip in media.segments for frame in clip)
     if media.video is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snellen.benchmarks.vlm2 import locate, parse_row
-from snellen.benchmarks.vlm2.locate import Questions
+from snellen.benchmarks.vlm2.locate import SubtaskQuestions
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
@@ -20,7 +20,7 @@ UNITS = {"pair": "pairs", "count": "questions", "group": "questions", "video": "
 
 
 @dataclass
-class Survey:
+class SubtaskSurvey:
     """The findings of one pass over the questions of a subtask.
 
     Attributes:
@@ -45,7 +45,7 @@ class Survey:
     unpaired: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
-    def lines(self, subtask: Subtask, questions: Questions) -> list[str]:
+    def lines(self, subtask: Subtask, questions: SubtaskQuestions) -> list[str]:
         """Return one line a warning."""
         complete = {pair for pair, halves in self.halves.items() if {"p", "n"} <= halves}
         broken = [pair for pair in self.halves if pair not in complete]
@@ -78,9 +78,9 @@ class Survey:
         return lines
 
 
-def survey(subtask: Subtask, questions: Questions) -> Survey:
+def survey(subtask: Subtask, questions: SubtaskQuestions) -> SubtaskSurvey:
     """Go over the questions once. Pictures are looked for and not read."""
-    about = Survey()
+    about = SubtaskSurvey()
     for line, row in questions.rows():
         about.rows += 1
         if isinstance(row, DataError):

@@ -34,7 +34,7 @@ JPEG_QUALITY = 95
 _SIZE = re.compile(r"(\d{1,2})x(\d{1,2})", re.IGNORECASE)
 
 
-class Grid(Struct, frozen=True):
+class DotGrid(Struct, frozen=True):
     """Columns, rows and colours (RGB): `colour` of dots and labels, `outline` around dots and under labels."""
 
     columns: int = 6
@@ -51,7 +51,7 @@ class Grid(Struct, frozen=True):
         )
 
 
-def grid_of(options: Mapping[str, str]) -> Grid:
+def grid_of(options: Mapping[str, str]) -> DotGrid:
     """`-o grid` and `-o grid-color`. Raises UsageError."""
     text = options.get("grid", "6x6")
     match = _SIZE.fullmatch(text.strip())
@@ -59,7 +59,7 @@ def grid_of(options: Mapping[str, str]) -> Grid:
         raise UsageError(
             f"grid={text!r}: columns x rows was expected, each from 1 to {MOST_DOTS}", "The default is 6x6."
         )
-    return Grid(int(match[1]), int(match[2]), *_colours(options.get("grid-color", "white/black")))
+    return DotGrid(int(match[1]), int(match[2]), *_colours(options.get("grid-color", "white/black")))
 
 
 def _colours(text: str) -> tuple[Colour, Colour]:
@@ -120,7 +120,7 @@ class Layout(Struct, frozen=True):
     places: tuple[tuple[int, int, int, int], ...]
 
 
-def layout(width: int, height: int, grid: Grid, number: int) -> Layout:
+def layout(width: int, height: int, grid: DotGrid, number: int) -> Layout:
     """Return the grid on a picture of this size.
 
     The font is a 45th of the root of the picture's area, at most what the cells hold, and at least `LEAST_TEXT`.
@@ -175,7 +175,7 @@ def _font(size: int) -> Any:
     return ImageFont.load_default(size)
 
 
-def _drawn(grid: Grid, blob: Blob, number: int) -> bytes:
+def _drawn(grid: DotGrid, blob: Blob, number: int) -> bytes:
     from PIL import Image as pillow
     from PIL import ImageDraw
 
@@ -199,7 +199,7 @@ def _drawn(grid: Grid, blob: Blob, number: int) -> bytes:
     return written(picture, jpeg)
 
 
-def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: Grid) -> None:
+def _write(brush: Any, label: str, x: int, y: int, lies: Layout, grid: DotGrid) -> None:
     """A label on its plate, whose upper edge has its middle at (x, y)."""
     font = _font(lies.text)
     left, upper, right, lower = (math.floor(edge) for edge in font.getbbox(label, anchor="mt"))

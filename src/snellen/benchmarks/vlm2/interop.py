@@ -1,15 +1,13 @@
-"""A run as the authors' scripts would have written it, so that their evaluators read it.
+"""Result files of the authors' scripts, written and read, and VLMEvalKit's tables of answers, read.
 
-`<cue>/<folder of the subtask>/<model>_<time stamp>_answers.jsonl`, and `vid_<model>_<time stamp>.jsonl` for videos: their
-evaluator takes the model's name up to the next underscore, so the name has hyphens there. A reply is written as the
-official profile reads it: stripped, and for the prompting variants what stands after the marker.
+The export is `<cue>/<folder of the subtask>/<model>_<time stamp>_answers.jsonl`, and `vid_<model>_<time stamp>.jsonl` for
+videos: their evaluator takes the model's name up to the next underscore, so the name has hyphens there. A reply is written as
+the official profile reads it: stripped, and for the prompting variants the text after the marker.
+
+Rows that are read bring question and gold answer along, and are scored as they stand; warnings name the line. The authors'
+counting evaluator takes the number of images from the question file, so that file is needed there (`--data`).
 
 Source: the released inference scripts of VLM2-Bench.
-
-Result files that bring question and gold answer along: the authors' rows of any subtask, and VLMEvalKit's tables.
-
-A row is scored as it stands; what is odd about it is reported by its line. The authors' counting evaluator takes the
-number of images from the question file, so that file is needed there (`--data`).
 """
 
 from __future__ import annotations

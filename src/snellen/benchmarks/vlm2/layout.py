@@ -28,7 +28,7 @@ HINT = (
 )
 
 
-class Pictures(Struct, frozen=True):
+class SubtaskImages(Struct, frozen=True):
     """The images or videos of one subtask.
 
     Attributes:
@@ -103,7 +103,7 @@ def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
     return min(names, key=lambda name: (name.count("/"), name), default=None)
 
 
-def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
+def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
     """Return the pictures that belong to a question file of the same folder or archive."""
     top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
     own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
@@ -111,24 +111,24 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
     if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
         others = {member[: member.index(inner)] + inner for member in tree.names() if f"/{inner}" in f"/{member}"}
         prefixes += [] if own in others else sorted(others)
-    return Pictures(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
+    return SubtaskImages(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
 
 
-def given_pictures(images: Path, subtask: Subtask) -> Pictures:
+def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
     """Pictures under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
     tree = kept_tree(images)
     inner = subtask.media.removeprefix("data/")
-    return Pictures(
+    return SubtaskImages(
         tree, (f"{subtask.media}/", f"{inner}/", ""), f"Is --images {images} the folder that holds {subtask.media}?"
     )
 
 
-def above_file(path: Path, subtask: Subtask) -> Pictures:
+def above_file(path: Path, subtask: Subtask) -> SubtaskImages:
     """Return the pictures for a question file that was given alone: `data/...` in a folder above it."""
     for folder in list(path.absolute().parents)[:LEVELS_UP]:
         if (folder / subtask.media).is_dir():
-            return Pictures(FolderTree(folder), (f"{subtask.media}/",), "Was the data fetched and unpacked whole?")
-    return Pictures(None, (), f"Give --images: the folder or zip that holds {subtask.media}.")
+            return SubtaskImages(FolderTree(folder), (f"{subtask.media}/",), "Was the data fetched and unpacked whole?")
+    return SubtaskImages(None, (), f"Give --images: the folder or zip that holds {subtask.media}.")
 
 
 def check_right_file(path: Path, subtask: Subtask) -> None:

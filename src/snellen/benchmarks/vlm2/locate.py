@@ -12,7 +12,7 @@ from typing import Any
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
-from snellen.benchmarks.vlm2.layout import Pictures
+from snellen.benchmarks.vlm2.layout import SubtaskImages
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
@@ -31,7 +31,7 @@ NAMED = 5
 
 
 @dataclass(frozen=True)
-class Questions:
+class SubtaskQuestions:
     """The questions of one subtask, wherever they lie.
 
     Attributes:
@@ -56,7 +56,7 @@ class Questions:
         return self.lines() if self.lines is not None else sum(1 for _ in self.rows())
 
 
-def questions(subtask: Subtask, data: Data) -> Questions:
+def questions(subtask: Subtask, data: Data) -> SubtaskQuestions:
     """Locate the questions of a subtask in the user's data.
 
     Raises:
@@ -81,7 +81,7 @@ def questions(subtask: Subtask, data: Data) -> Questions:
     )
 
 
-def _in_folder(folder: Path, subtask: Subtask, data: Data) -> Questions:
+def _in_folder(folder: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     tree = FolderTree(folder)
     if layout.question_file(tree, subtask) is not None:
         return _in_tree(tree, subtask, data)
@@ -92,7 +92,7 @@ def _in_folder(folder: Path, subtask: Subtask, data: Data) -> Questions:
     return _in_tree(tree, subtask, data)
 
 
-def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> Questions:
+def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> SubtaskQuestions:
     name = layout.question_file(tree, subtask)
     if name is None:
         raise DataError(
@@ -108,16 +108,16 @@ def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> Questions:
     return _of_rows(subtask, blob, pictures, tree if not isinstance(tree, FolderTree) else None)
 
 
-def _in_file(path: Path, subtask: Subtask, data: Data) -> Questions:
+def _in_file(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     regular_file(path)
     layout.check_right_file(path, subtask)
     pictures = layout.above_file(path, subtask) if data.images is None else layout.given_pictures(data.images, subtask)
     return _of_rows(subtask, FileBlob(path), pictures, None)
 
 
-def _of_rows(subtask: Subtask, blob: Blob, pictures: Pictures, archive: Tree | None) -> Questions:
+def _of_rows(subtask: Subtask, blob: Blob, pictures: SubtaskImages, archive: Tree | None) -> SubtaskQuestions:
     trees = {id(tree): tree for tree in (archive, pictures.tree) if tree is not None}
-    return Questions(
+    return SubtaskQuestions(
         blob.key,
         partial(_encodable, blob),
         partial(_shown, subtask, blob.key, pictures),
@@ -173,20 +173,20 @@ def names(subtask: Subtask, row: Row) -> list[str]:
     return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
 
 
-def _shown(subtask: Subtask, file: str, pictures: Pictures, line: int, row: Row) -> list[Blob]:
+def _shown(subtask: Subtask, file: str, pictures: SubtaskImages, line: int, row: Row) -> list[Blob]:
     endings = layout.VIDEO_ENDINGS if subtask.family == "video" else ("",)
     return [pictures.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
 
 
-def _in_table(path: Path, subtask: Subtask, data: Data) -> Questions:
+def _in_table(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     """VLMEvalKit's table; it has no videos, and so no rows of pc-vid."""
     if data.images is None:
-        pictures = Pictures(
+        pictures = SubtaskImages(
             FolderTree(path.absolute().parent), ("", "images/VLM2Bench/", "images/"), "Give their folder as --images."
         )
     else:
         pictures = layout.given_pictures(data.images, subtask)
-    return Questions(
+    return SubtaskQuestions(
         str(path),
         partial(vlmevalkit_tsv.rows, subtask, path),
         lambda line, row: vlmevalkit_tsv.shown(path, line, pictures),

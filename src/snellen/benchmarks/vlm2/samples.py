@@ -14,8 +14,8 @@ from typing import Any
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import locate, parse_row, prompts
 from snellen.benchmarks.vlm2.data_checks import row_fault, survey
-from snellen.benchmarks.vlm2.locate import Questions
-from snellen.benchmarks.vlm2.prompts import Prompting
+from snellen.benchmarks.vlm2.locate import SubtaskQuestions
+from snellen.benchmarks.vlm2.prompts import VariantPrompting
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
@@ -54,7 +54,7 @@ def size(subtask: Subtask) -> Callable[[Data], int | None]:
 
 
 def digest(subtask: Subtask) -> Callable[[Data], str]:
-    """The benchmark's `digest`: over questions and pictures, see `where.digest`, and over the boxes of vp-zoom."""
+    """The benchmark's `digest`: over questions and pictures, see `locate.digest`, and over the boxes of vp-zoom."""
     return lambda data: locate.digest(subtask, data) + prompts.digest(data)
 
 
@@ -108,12 +108,14 @@ def _lost(subtask: Subtask, file: str, line: int, error: DataError, turn: int) -
     )
 
 
-def _question_sample(subtask: Subtask, questions: Questions, how: Prompting, line: int, row: Row, turn: int) -> Sample:
+def _question_sample(
+    subtask: Subtask, questions: SubtaskQuestions, how: VariantPrompting, line: int, row: Row, turn: int
+) -> Sample:
     variant: dict[str, Any] = {} if how.variant == "vanilla" else {"prompting": how.variant}
     return parse_row.sample(subtask, row, _prompt(subtask, questions, how, line, row), turn, **variant)
 
 
-def _prompt(subtask: Subtask, questions: Questions, how: Prompting, line: int, row: Row) -> Prompt:
+def _prompt(subtask: Subtask, questions: SubtaskQuestions, how: VariantPrompting, line: int, row: Row) -> Prompt:
     question = row.get("question")
     fault = row_fault(subtask, row)
     if fault:

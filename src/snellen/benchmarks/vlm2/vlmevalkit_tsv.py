@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from snellen.benchmarks.vlm2.layout import Pictures
+from snellen.benchmarks.vlm2.layout import SubtaskImages
 from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
 from snellen.errors import DataError
 from snellen.sources import vlmevalkit_tsv
@@ -26,7 +26,7 @@ NEEDED = ("index", "question", "answer", "category")
 
 
 @dataclass(frozen=True)
-class Table:
+class SubtaskTable:
     """The table without its pictures: rows by subtask in the order of the file, by first line, and by index."""
 
     path: Path
@@ -37,7 +37,7 @@ class Table:
     strangers: dict[str, int] = field(default_factory=dict)
 
 
-def table(path: Path) -> Table:
+def table(path: Path) -> SubtaskTable:
     """Return the table at `path`, gone through once a process as long as the file stays the same.
 
     Raises:
@@ -48,9 +48,9 @@ def table(path: Path) -> Table:
 
 
 @lru_cache(maxsize=2)
-def _gone_through(path: Path, changed: int, size: int) -> Table:
+def _gone_through(path: Path, changed: int, size: int) -> SubtaskTable:
     opened = vlmevalkit_tsv.opened(path, NEEDED, ("image", "image_path"))
-    made = Table(path, opened.header)
+    made = SubtaskTable(path, opened.header)
     lost: list[KitRow] = []
     before = ""
     for row in opened.rows:
@@ -103,7 +103,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
         )
 
 
-def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
+def shown(path: Path, line: int, files: SubtaskImages) -> list[Blob]:
     """Return the pictures of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
     questions = table(path)
     at = f"{path}, line {line:,}"
@@ -131,7 +131,7 @@ def _paths(row: KitRow) -> list[str]:
     return [] if row.filled or isinstance(row.cells, DataError) else listed(row.cells.get("image_path", ""))
 
 
-def _names(questions: Table, row: KitRow) -> list[str]:
+def _names(questions: SubtaskTable, row: KitRow) -> list[str]:
     own = vlmevalkit_tsv.owner(row, questions.by_index)
     if own is None or isinstance(own.cells, DataError):
         return [row.reference]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from snellen.benchmarks.spatial.interop import harness_metrics, results
-from snellen.benchmarks.spatial.interop.harness_metrics import Theirs, read_all_lmms_results, read_kit_acc
+from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics, read_all_lmms_results, read_kit_acc
 from snellen.benchmarks.spatial.sources import lmms_eval_rows
 from snellen.easi.external import lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers
@@ -25,7 +25,7 @@ MRA = "MRA:.5:.95:.05"
 CHARACTERS = 80
 
 
-def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Problems) -> Theirs | None:
+def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Problems) -> HarnessMetrics | None:
     """lmms-eval's figures of a benchmark; SITE's from its rows, as EASI takes it. None: it has written none."""
     if job.task.name == "site":
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
@@ -36,7 +36,7 @@ def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Proble
 
 def of_kit(
     job: Job, written: Mapping[str, vlmevalkit.Written], problems: Problems, *, judged: bool = False
-) -> Theirs | None:
+) -> HarnessMetrics | None:
     """VLMEvalKit's figures of a benchmark, by rules or by a judge. None: it has written none."""
     if job.task.name == "site":
         scored = [one.judged if judged else one.scored for one in written.values()]
@@ -51,7 +51,7 @@ def of_kit(
 
 
 def differences(
-    run: Run, job: Job, theirs: Theirs | None, scored: Iterable[Answers], profile: str
+    run: Run, job: Job, theirs: HarnessMetrics | None, scored: Iterable[Answers], profile: str
 ) -> tuple[float | None, list[str]]:
     """Our overall figure in percent, and where ours and theirs part, one line each.
 

@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.interop import results
 from snellen.benchmarks.spatial.question import sample
 from snellen.benchmarks.spatial.sources import carried
-from snellen.benchmarks.spatial.sources.carried import Kept
+from snellen.benchmarks.spatial.sources.carried import CarriedQuestion
 from snellen.easi.external.settings import Job
 from snellen.engine import fingerprint
 from snellen.engine.data_paths import absolute_places
@@ -131,7 +131,9 @@ def keep(
             short = {part: max(0, (expected.get(part) or 0) - count) for part, count in read.rows.items()}
             if None in expected.values() and job.task.rows and not job.is_half:
                 short[job.parts[-1][0]] += max(0, job.task.rows[0] - read.total - sum(short.values()))
-            head = carried.Head(job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n})
+            head = carried.CarriedHead(
+                job.task.name, str(what["harness"]["name"]), {p: n for p, n in short.items() if n}
+            )
             asked.seek(0)
             asked.write(msgspec.json.encode(head))
             for file in (asked, said):
@@ -168,14 +170,14 @@ def aside(folder: Path) -> Path | None:
     return target
 
 
-def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[Kept, list[Record]]]:
+def _rows(job: Job, one: Answers, problems: Problems) -> Iterable[tuple[CarriedQuestion, list[Record]]]:
     suite = job.name == "site"
     inner = results.InFile(problems, one.path.name)
     for where, question, replies in results.question_rows(job.task, one.path, one.form, inner):
         asked = sample(question)
         named = structs.replace(asked, id=f"{one.part}/{asked.id}") if suite else asked
         records = [results.record_of(named, reply, repeat, where, inner) for repeat, reply in enumerate(replies)]
-        yield Kept(question, one.part), [_honest(record, where) for record in records]
+        yield CarriedQuestion(question, one.part), [_honest(record, where) for record in records]
 
 
 def _honest(record: Record, where: str) -> Record:

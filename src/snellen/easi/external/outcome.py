@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial.interop.harness_metrics import Theirs
+from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
 from snellen.easi.external import compare, import_run, lmms_eval, vlmevalkit
 from snellen.easi.external.import_run import Answers, Read
 from snellen.easi.external.settings import Job, Outcome, Settings
@@ -54,7 +54,7 @@ class Found(Struct, frozen=True):
     answers: Sequence[Answers]
     scored: Sequence[Answers]
     expected: Mapping[str, int | None]
-    figured: Callable[[], Theirs | None]
+    figured: Callable[[], HarnessMetrics | None]
 
 
 def asked(harness: Harness, job: Job) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from snellen.benchmarks.spatial.interop.harness_metrics import Theirs
+from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
 from snellen.easi.external import (
     compare,
     import_run,
@@ -254,7 +254,7 @@ class _Driver:
         _, work = self.kit_work(job)
         start, status, seconds, problems = _size(self.log), 0, 0.0, Problems()
         written: dict[str, kit.Written] = {}
-        theirs: Theirs | None = None
+        theirs: HarnessMetrics | None = None
         found: list[JudgeEvidence] = []
         for part, data in job.parts:
             argv = kit.command(self.settings, [data], work, self.settings.judge_model)

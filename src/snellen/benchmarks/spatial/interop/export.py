@@ -1,13 +1,12 @@
-"""A sample as a row of the authors' data, which lmms-eval logs as `doc`, and as a row of VLMEvalKit's tables.
+"""A run in the files of lmms-eval or VLMEvalKit, so that EASI and other readers of these files can use it.
 
-The inverse of `official.QUESTIONS` and `kit.QUESTIONS` as far as scoring reads a row: what a sample does not know, such as
-explanations and pictures, is not in its row. The question's text is the text that was asked.
+lmms-eval: `<time>_results.json` and `<time>_samples_<task>.jsonl`, whose `doc` is the sample as a row of the authors' data.
+VLMEvalKit: `<model>_<data>.xlsx` with the predictions, the table of its rule scorer, and `*_acc.csv`, separated by tabs except
+for BLINK and 3DSRBench. Scores are those of the harness's own profile. SPAR-Bench's metrics stand in one row, not in two of
+which the first is nearly empty.
 
-A run as lmms-eval or VLMEvalKit would have written it, so that EASI and whoever reads their files read it.
-
-lmms-eval: `<time>_results.json` and `<time>_samples_<task>.jsonl`. VLMEvalKit: `<model>_<data>.xlsx` with the predictions, the
-table of its rule scorer, and `*_acc.csv`, parted by tabulators but for BLINK and 3DSRBench. Scores are those of the harness's
-own profile. SPAR-Bench's figures stand in one row, not in two of which the first is nearly empty.
+Rows are the inverse of `official_rows.QUESTIONS` and `vlmevalkit_rows.QUESTIONS` as far as scoring reads a row: explanations
+and images, which a sample does not hold, are not in its row. The question's text is the text that was asked.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ FAILED: str = CONSTANTS["kit_choice"]["failure"]
 MATCHED = ("blink", "3dsrbench")
 
 
-class Answer(Struct, frozen=True):
+class ExportedAnswer(Struct, frozen=True):
     """One exported answer: `replies` are those of its repeats, None for one that failed."""
 
     sample: Sample
@@ -183,18 +182,18 @@ def exports(task: Task, part: str = "") -> Mapping[str, Writer]:
     return {"lmms-eval": lmms, "vlmevalkit": kit}
 
 
-def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> dict[str, list[Answer]]:
+def _halves(task: Task, part: str, answers: Iterator[tuple[Sample, Record]]) -> dict[str, list[ExportedAnswer]]:
     """Answers by half ("" where there are no halves), repeats of one sample together."""
-    halves: dict[str, list[Answer]] = {}
+    halves: dict[str, list[ExportedAnswer]] = {}
     for sample, record in answers:
         half = part or (str(sample.meta["task"]) if task.name == "site" else "")
         ok = record.status in ("ok", "refused") and record.response is not None
         reply = record.response.text if ok and record.response is not None else None
         some = halves.setdefault(half, [])
         if some and some[-1].sample.id == sample.id:
-            some[-1] = Answer(sample, (*some[-1].replies, reply))
+            some[-1] = ExportedAnswer(sample, (*some[-1].replies, reply))
         else:
-            some.append(Answer(sample, (reply,)))
+            some.append(ExportedAnswer(sample, (reply,)))
     return halves
 
 
@@ -212,7 +211,7 @@ def _row(task: Task, sample: Sample, value: float | None) -> ScoredRow:
     return ScoredRow(value, {task.by: group} if group else {}, options, str(sample.meta.get("qid") or ""))
 
 
-def _lmms(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str, stamp: str) -> Exported:
+def _lmms(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, model: str, stamp: str) -> Exported:
     files: list[Path] = []
     results: dict[str, dict[str, float]] = {}
     counts: dict[str, int] = {}
@@ -254,7 +253,7 @@ def _lmms_task(task: Task, half: str, sample: Sample) -> str:
     return task.lmms.split(", ")[half == "video"]
 
 
-def _logged(task: Task, answer: Answer, score: Score, number: int) -> dict[str, Any]:
+def _logged(task: Task, answer: ExportedAnswer, score: Score, number: int) -> dict[str, Any]:
     """Return one line of a samples file. SITE's has the two objects that EASI pools."""
     sample = answer.sample
     doc = doc_of(task, sample)
@@ -278,7 +277,7 @@ def _logged(task: Task, answer: Answer, score: Score, number: int) -> dict[str, 
     return line
 
 
-def _kit(task: Task, halves: dict[str, list[Answer]], folder: Path, model: str) -> Exported:
+def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, model: str) -> Exported:
     files: list[Path] = []
     notes: list[str] = []
     counted = {"lost": 0, "repeats": 0, "cut": 0, "stripped": 0}

@@ -1,6 +1,6 @@
-"""The figures of scored rows under the names and at the scale that the two harnesses write them in.
+"""Metrics of scored rows under the names and at the scale that the two harnesses write.
 
-The rules are `summaries`'; the names are those that EASI looks for (`aggregated` is the way back).
+`snellen.benchmarks.spatial.metrics` has the rules; the names are those that EASI looks for. `harness_metrics` is the way back.
 """
 
 from __future__ import annotations

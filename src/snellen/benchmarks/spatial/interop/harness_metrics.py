@@ -1,14 +1,10 @@
-"""Figures that the harnesses themselves made, under the keys of EASI's payload and in percent.
+"""Metrics that the harnesses computed themselves, under the keys of EASI's payload and in percent.
 
-`of_lmms` and `of_kit` take what `snellen.benchmarks.spatial.interop.harness_metrics` read. SITE's figure is in none of their aggregated files: EASI
-pools the scores of both halves' rows, as `pooled_site` does.
+`read_lmms_results` reads lmms-eval's `<time>_results.json` and `read_kit_acc` VLMEvalKit's `<model>_<data>*_acc.csv`, most of
+them separated by tabs, without scaling or renaming. `of_lmms` and `of_kit` turn these into `HarnessMetrics`. SITE's score is in
+none of the aggregated files: EASI pools the scores of both halves' rows, as `pooled_site` does.
 
-Source: the metric maps of EASI v0.2.2. Its faults are here by name (`FAULTS`), and off unless they are asked for.
-
-Aggregated figures of the two harnesses that EASI drives, as they stand in their files: nothing is scaled or renamed.
-
-lmms-eval: `<time>_results.json`. VLMEvalKit: `<model>_<data>*_acc.csv`, most of them parted by tabulators. What the figures
-mean, and which of them EASI's payload has, is the benchmarks' business.
+Source: the metric maps of EASI v0.2.2. Its faults are here by name (`FAULTS`), each off unless it is named.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ from snellen.sources.safe_paths import regular_file
 MRA = "MRA:.5:.95:.05"
 DIGITS = 4
 FAULTS: Mapping[str, str] = {name: named_faults.FAULTS[name].text for name in ("mmsi-video-times-100",)}
-"""What EASI does wrong with figures as it reads them, by name; those of figures that are known lie in faults.toml."""
+"""EASI's errors in reading metrics, by name; all known ones lie in reference/known_bugs.toml."""
 LMMS_OVERALL: Mapping[str, tuple[str, ...]] = {
     "vsi-bench": ("vsibench_overall", "vsibench_score.overall", "vsibench_score"),
     "mmsi-bench": ("average",),
@@ -56,7 +52,7 @@ IN_FRACTIONS = ("blink", "3dsrbench", "spar-bench")
 """Whose figures VLMEvalKit writes as fractions; its other tables are in percent."""
 
 
-class Theirs(Struct, frozen=True):
+class HarnessMetrics(Struct, frozen=True):
     """A benchmark's figures as another harness has them, in percent with four decimals; None is "not there", never 0.
 
     Attributes:
@@ -74,7 +70,9 @@ class Theirs(Struct, frozen=True):
     rows: int = 0
 
 
-def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()) -> Theirs | None:
+def of_lmms(
+    task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()
+) -> HarnessMetrics | None:
     """Return a benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
 
     The task may be a variant (`vsibench` for `vsibench_multiimage`): the one that EASI runs first, then the first in order
@@ -99,10 +97,10 @@ def of_lmms(task: Task, results: Mapping[str, Mapping[str, float]], faults: Coll
     parts = {key: _part(task, key, metrics, parts_scale, notes) for key in task.keys}
     if task.name == "3dsrbench":
         parts["circ_eval_overall"] = _scaled(metrics, ("circular_accuracy",), 100.0, "circ_eval_overall", notes)
-    return Theirs(task.id, overall, parts, tuple(notes))
+    return HarnessMetrics(task.id, overall, parts, tuple(notes))
 
 
-def of_kit(task: Task, acc: Mapping[str, float]) -> Theirs:
+def of_kit(task: Task, acc: Mapping[str, float]) -> HarnessMetrics:
     """Return a benchmark's figures out of VLMEvalKit's `*_acc.csv`, as `read_kit_acc` has it.
 
     3DSRBench's is `*_full_acc.csv`. SITE's table has the half's own figure, which is not the payload's: take `pooled_site`.
@@ -117,10 +115,10 @@ def of_kit(task: Task, acc: Mapping[str, float]) -> Theirs:
         parts["circ_eval_overall"] = _scaled(circular, ("Overall", "overall"), scale, "circ_eval_overall", notes)
         for key in task.keys:
             parts[f"circ_eval_{key}"] = _part(task, key, circular, scale, notes)
-    return Theirs(task.id, overall, parts, tuple(notes))
+    return HarnessMetrics(task.id, overall, parts, tuple(notes))
 
 
-def pooled_site(paths: Sequence[Path], problems: Problems) -> Theirs:
+def pooled_site(paths: Sequence[Path], problems: Problems) -> HarnessMetrics:
     """SITE's figures from the scores that the harness gave the rows of either half, or of both: CAA over all of them.
 
     lmms-eval's samples have `chance_adjusted_acc` in each line; VLMEvalKit's `*_extract_matching.xlsx` and `*_llm_*.xlsx` have
@@ -147,7 +145,7 @@ def pooled_site(paths: Sequence[Path], problems: Problems) -> Theirs:
         return _percent(won[name] / most[name] if most[name] > 0 else 0.0, 100.0, name, notes)
 
     parts = {key: figure(group) for group, key in task.groups.items()}
-    return Theirs(task.id, figure("overall"), parts, tuple(notes), count)
+    return HarnessMetrics(task.id, figure("overall"), parts, tuple(notes), count)
 
 
 def _lmms_site(path: Path, problems: Problems) -> Iterator[tuple[str, float, float]]:

@@ -1,14 +1,12 @@
 """Answers of lmms-eval and VLMEvalKit: their files in a folder, and their rows as samples and records.
 
 lmms-eval writes `<time>_samples_<task>.jsonl`, for BLINK one a subtask; of several runs in a folder the last by name counts,
-as for EASI. VLMEvalKit writes `<model>_<data>.xlsx` (or tsv, csv) and, beside it, tables that its scorers made of it, which
-are read where the first is not there.
+as for EASI. Its rows have the question's row as `doc`, or what `lmms_eval_rows` makes of the fields that newer versions log.
 
-Answers that another harness got, each row with its question and gold answer: lmms-eval's samples, VLMEvalKit's tables.
+VLMEvalKit writes `<model>_<data>.xlsx` (or tsv, csv) and, beside it, tables that its scorers made of it, which are read where
+the first is missing. Its rows have the question's columns beside `prediction`.
 
-lmms-eval's `*_samples_<task>.jsonl` have the question's row as `doc`, or what `lmms_rows` makes of what newer versions keep;
-VLMEvalKit's tables of predictions (xlsx, csv, TSV, and those that its scorers write) have the question's columns beside `prediction`. Files of both halves of SITE in one folder are
-one set of answers.
+Files of both halves of SITE in one folder are one set of answers.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data, ResultReader
-from snellen.benchmarks.spatial.question import Question, sample
+from snellen.benchmarks.spatial.question import SpatialQuestion, sample
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.constants import CONSTANTS
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, official_rows, vlmevalkit_rows
@@ -143,7 +141,7 @@ def _tables(data: str, files: list[Path]) -> list[Path]:
 
 TABLES = (*JSON_LINES, ".csv", ".tsv", ".xlsx", ".parquet")
 PEEKED = 20
-Row: TypeAlias = tuple[str, Question, list[Any]]
+Row: TypeAlias = tuple[str, SpatialQuestion, list[Any]]
 """(where, question, replies, one a repeat)."""
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
@@ -249,7 +247,7 @@ def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) ->
     if correction is None:
         yield from rows
         return
-    group: list[Question] = []
+    group: list[SpatialQuestion] = []
     for row in rows:
         if correction.group in row[1].groups.values():
             group.append(row[1])

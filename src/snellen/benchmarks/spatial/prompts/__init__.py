@@ -1,6 +1,6 @@
 """Prompts of the spatial benchmarks: words, order of words and media, and frames of a video, as each harness has them.
 
-The words lie in words/, one file a harness, and are our own: snellen.benchmarks.spatial.prompts.wordings. Where pictures stand is
+The wording lies in this package, one file a harness, and is our own: see `wordings`. The place of images is
 the harness's: at the front, or at the `<image>` and `<video>` marks of the question (MindCube, SITE, MMSI-Video).
 
 Source: the tasks of lmms-eval and the data sets of VLMEvalKit, as docs/spatial-prompts.md says for each benchmark.
@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import FORMS, Words, filled, listed, words_for
-from snellen.benchmarks.spatial.question import Question, options_in
+from snellen.benchmarks.spatial.prompts.wordings import FORMS, PromptWords, filled, listed, words_for
+from snellen.benchmarks.spatial.question import SpatialQuestion, options_in
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import UsageError
 from snellen.sources import Unreadable
@@ -41,7 +41,7 @@ _RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
 _MARK = re.compile(r"(<video>|<image>)")
 
 
-class Prompting(Struct, frozen=True):
+class SpatialPrompting(Struct, frozen=True):
     """The prompt settings of one benchmark.
 
     Attributes:
@@ -52,12 +52,12 @@ class Prompting(Struct, frozen=True):
     """
 
     form: str
-    words: Words
+    words: PromptWords
     count: int = 0
     rate: float = 0.0
 
 
-class Shown(Struct, frozen=True):
+class ShownMedia(Struct, frozen=True):
     """The media of a question, not read yet: images in order, or a video, or clips that are given as frames."""
 
     images: tuple[Blob, ...] = ()
@@ -65,7 +65,7 @@ class Shown(Struct, frozen=True):
     segments: tuple[tuple[Blob, ...], ...] = ()
 
 
-def of(data: Data, task: Task) -> Prompting:
+def of(data: Data, task: Task) -> SpatialPrompting:
     """Return the settings that the user's options ask for.
 
     Raises:
@@ -93,7 +93,7 @@ def of(data: Data, task: Task) -> Prompting:
         raise UsageError(
             f"sample-frames={sample_frames!r}: a number from 1 to {MOST_FRAMES:,}, or a rate such as 2fps, was expected"
         )
-    return Prompting(form, words, 0 if rate else int(sample_frames or 0), float(rate[1]) if rate else 0.0)
+    return SpatialPrompting(form, words, 0 if rate else int(sample_frames or 0), float(rate[1]) if rate else 0.0)
 
 
 def digest(data: Data, task: Task) -> str:
@@ -101,7 +101,7 @@ def digest(data: Data, task: Task) -> str:
     return sha256(msgspec.json.encode(of(data, task))).hexdigest()
 
 
-def compose(how: Prompting, task: Task, question: Question, media: Shown) -> Prompt:
+def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> Prompt:
     """Return the prompt of a question: what is shown and the text, in the harness's order.
 
     A row whose pictures are there while no mark says where, or whose marks VLMEvalKit would stop at, gets an `Unreadable`
@@ -115,7 +115,7 @@ def compose(how: Prompting, task: Task, question: Question, media: Shown) -> Pro
     return Prompt(tuple(_arranged(how, task, question, text, media)), generation=generation)
 
 
-def _template(words: Words, task: Task, question: Question, media: Shown) -> str:
+def _template(words: PromptWords, task: Task, question: SpatialQuestion, media: ShownMedia) -> str:
     if task.name == "site" and media.video is not None:
         return "video"
     if words.boxes and question.groups.get("question_type") in BOXED:
@@ -123,7 +123,7 @@ def _template(words: Words, task: Task, question: Question, media: Shown) -> str
     return question.kind if question.kind in ("number", "short") else "choice"
 
 
-def _values(words: Words, task: Task, question: Question) -> dict[str, str]:
+def _values(words: PromptWords, task: Task, question: SpatialQuestion) -> dict[str, str]:
     """Return the values of a template's places; question and options replace columns that a row lacks."""
     question_text = question.text.strip() if task.name in STRIPPED else question.text
     options = listed(words, question.options)
@@ -142,7 +142,7 @@ def _values(words: Words, task: Task, question: Question) -> dict[str, str]:
     }
 
 
-def _arranged(how: Prompting, task: Task, question: Question, text: str, media: Shown) -> list[Part]:
+def _arranged(how: SpatialPrompting, task: Task, question: SpatialQuestion, text: str, media: ShownMedia) -> list[Part]:
     if media.video is not None:
         return [Video(media.video, pick=_pick(how, task)), Text(text)]
     images: list[Part] = [Image(blob) for blob in media.images]
@@ -190,7 +190,7 @@ def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
     return [*parts, Text(last.strip())] if last.strip() else parts
 
 
-def _clips(how: Prompting, question: Question, text: str, media: Shown) -> list[Part]:
+def _clips(how: SpatialPrompting, question: SpatialQuestion, text: str, media: ShownMedia) -> list[Part]:
     """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
     `<image>` the next reference picture. Where marks and pictures differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
@@ -222,7 +222,7 @@ def _clips(how: Prompting, question: Question, text: str, media: Shown) -> list[
     return parts
 
 
-def _pick(how: Prompting, task: Task) -> Pick:
+def _pick(how: SpatialPrompting, task: Task) -> Pick:
     """Return the frames of a video by the harness's formula."""
     count = how.count or frames.VIDEO
     if how.form == "lmms-eval":

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import Words, ours
+from snellen.benchmarks.spatial.prompts.wordings import PromptWords, ours
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 
@@ -74,7 +74,7 @@ class Imported(Struct, frozen=True):
         source: lmms-eval and its version, or the folder's name.
     """
 
-    words: Mapping[str, Words]
+    words: Mapping[str, PromptWords]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
     source: str
@@ -108,7 +108,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     tasks = _tasks(package)
     files = _files(tasks)
     keyed = model_key == DEFAULT
-    words: dict[str, Words] = {}
+    words: dict[str, PromptWords] = {}
     missing: list[str] = []
     remarks: list[str] = []
     for name, parts in _TEXTS.items():
@@ -216,16 +216,16 @@ def _config(path: Path, tasks: Path, depth: int = 0) -> dict[str, Any]:
 def _yaml(path: Path) -> dict[str, Any]:
     import yaml
 
-    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+    class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         """Texts, numbers, lists and mappings; any other tag is nothing, and `<<` is refused, for it can grow without end."""
 
         def flatten_mapping(self, node: Any) -> None:
             if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
                 raise yaml.YAMLError("it merges mappings (<<), which is not read")
 
-    Plain.add_constructor(None, lambda loader, node: None)
+    PlainLoader.add_constructor(None, lambda loader, node: None)
     try:
-        settings = yaml.load(_text(path), Plain)  # a SafeLoader that knows even less
+        settings = yaml.load(_text(path), PlainLoader)  # a SafeLoader that knows even less
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(settings, dict):
@@ -234,8 +234,13 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def _with(
-    words: Words, texts: Mapping[str, str], config: Mapping[str, Any], model_key: str, place: str, remarks: list[str]
-) -> Words:
+    words: PromptWords,
+    texts: Mapping[str, str],
+    config: Mapping[str, Any],
+    model_key: str,
+    place: str,
+    remarks: list[str],
+) -> PromptWords:
     """Return the words with a task's texts in place of ours, and its limits."""
     settings = _settings(config, model_key, place)
     if settings.get("prompt_format"):
@@ -287,7 +292,7 @@ def toml(imported: Imported) -> str:
         *(f"# {line}" for line in imported.remarks),
         'prompting = "lmms-eval"',
     ]
-    empty = Words(choice="")
+    empty = PromptWords(choice="")
     for name in (name for name in TASKS if name in imported.words):
         lines += ["", f"[{name}]"]
         for field in empty.__struct_fields__:

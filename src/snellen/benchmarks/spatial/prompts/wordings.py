@@ -1,4 +1,4 @@
-"""The words of the spatial benchmarks' questions: the files in words/, one a harness, and files of a user's own.
+"""The wording of the spatial benchmarks: the TOML files of this package, one a harness, and files of a user's own.
 
 Such a file is TOML: `prompting` says whose order its templates are in, and then there is a table a benchmark. Templates have places: `{question}` is filled from the row, `{pre}` and
 `{post}` from the file itself. What stands in `[[...]]` goes where none of its places has anything to show.
@@ -38,7 +38,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 
 
-class Words(Struct, frozen=True, forbid_unknown_fields=True):
+class PromptWords(Struct, frozen=True, forbid_unknown_fields=True):
     """The wording of one benchmark's questions.
 
     Attributes:
@@ -66,15 +66,15 @@ class Words(Struct, frozen=True, forbid_unknown_fields=True):
     temperature: float | None = None
 
 
-class File(Struct, frozen=True):
+class WordsFile(Struct, frozen=True):
     """A file of words: whose order of text and pictures it is for, and the words by benchmark."""
 
     prompting: str
-    words: Mapping[str, Words]
+    words: Mapping[str, PromptWords]
 
 
-def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Words]:
-    """Return the form, and its words for a benchmark: of a user's file, else those in words/.
+def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, PromptWords]:
+    """Return the form, and its words for a benchmark: of a user's file, else the package's.
 
     VSI-Debiased has VSI-Bench's.
 
@@ -104,17 +104,17 @@ def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Wor
 _HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md says what it holds."
 
 
-def ours(form: str, name: str) -> Words:
+def ours(form: str, name: str) -> PromptWords:
     """Our words for a benchmark, as a harness lays them out."""
     return _ours(form).words["vsi-bench" if name == "vsi-debiased" else name]
 
 
 @cache
-def _ours(form: str) -> File:
+def _ours(form: str) -> WordsFile:
     return read(files(__package__).joinpath(f"{form}.toml").read_text("utf-8"), f"prompts/{form}.toml")
 
 
-def _of_file(path: Path) -> File:
+def _of_file(path: Path) -> WordsFile:
     try:
         with path.open("rb") as stream:
             raw = stream.read(LONGEST_FILE + 1)
@@ -126,7 +126,7 @@ def _of_file(path: Path) -> File:
     return read(text, str(path))
 
 
-def read(text: str, place: str) -> File:
+def read(text: str, place: str) -> WordsFile:
     """Return the words in the text of a file, which messages call `place`.
 
     Raises:
@@ -136,7 +136,7 @@ def read(text: str, place: str) -> File:
     try:
         document = tomllib.loads(text)
         form = document.pop("prompting", None)
-        table = msgspec.convert(document, dict[str, Words])
+        table = msgspec.convert(document, dict[str, PromptWords])
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}", _HINT) from error
     if form not in FORMS:
@@ -154,7 +154,7 @@ def read(text: str, place: str) -> File:
             raise DataError(f"{place}: {name}.max_tokens is {words.max_tokens}; 0 or more was expected", _HINT)
         if words.temperature is not None and not 0 <= words.temperature <= 100:
             raise DataError(f"{place}: {name}.temperature is {words.temperature}; 0 or more was expected", _HINT)
-    return File(form, table)
+    return WordsFile(form, table)
 
 
 def _check(template: str, place: str, *, needed: bool) -> None:
@@ -169,7 +169,7 @@ def _check(template: str, place: str, *, needed: bool) -> None:
         raise DataError(f"{place} shows no question: one of {', '.join(sorted(ASKED))} was expected in braces", _HINT)
 
 
-def filled(words: Words, kind: str, values: Mapping[str, str]) -> str:
+def filled(words: PromptWords, kind: str, values: Mapping[str, str]) -> str:
     """Return the text of a question. What is put into a place is put there as it is, whatever braces it has.
 
     Args:
@@ -190,7 +190,7 @@ def filled(words: Words, kind: str, values: Mapping[str, str]) -> str:
 _OWN = ("pre", "post", "post_number", "post_video")
 
 
-def listed(words: Words, options: Mapping[str, str]) -> str:
+def listed(words: PromptWords, options: Mapping[str, str]) -> str:
     """Return the options, letter to text, as the words write them."""
     return words.between.join(_option(words.options, letter, text) for letter, text in options.items())
 

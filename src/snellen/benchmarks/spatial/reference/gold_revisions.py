@@ -17,13 +17,13 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.question import SpatialQuestion
 
 Revision: TypeAlias = Literal["before", "after", "other"]
 _NUMBER = re.compile(r"(\d+)$")
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+class _TableDigests(Struct, frozen=True, forbid_unknown_fields=True):
     md5: str
     sha256: str
 
@@ -48,8 +48,8 @@ class Correction(Struct, frozen=True, forbid_unknown_fields=True):
     hub: dt.date
     vlmevalkit: dt.date
     first: str
-    before: _Table
-    after: _Table
+    before: _TableDigests
+    after: _TableDigests
 
     def name(self, revision: Revision) -> str:
         """Return the revision in words, for a reader of a figure."""
@@ -76,7 +76,7 @@ class Correction(Struct, frozen=True, forbid_unknown_fields=True):
                 return "before" if revision == "before" else "after"
         return None
 
-    def by_rows(self, questions: Iterable[Question]) -> Revision | None:
+    def by_rows(self, questions: Iterable[SpatialQuestion]) -> Revision | None:
         """Return "before" where the group's first answers are those from before the correction, else "other".
 
         Rows go by the number at the end of their ids where all of them have one, as those of the hub have, else by their
@@ -102,7 +102,7 @@ def corrections() -> Mapping[str, Correction]:
     return {correction.benchmark: correction for correction in several}
 
 
-def of_data(benchmark: str, digest: str, questions: Iterable[Question]) -> Revision | None:
+def of_data(benchmark: str, digest: str, questions: Iterable[SpatialQuestion]) -> Revision | None:
     """Return the revision of the gold answers in data: by the digest, else by the answers; None where neither tells."""
     correction = corrections().get(benchmark)
     if correction is None:

@@ -1,9 +1,9 @@
 """Known bugs of EASI: figures as EASI would have printed them, each bug off unless it is named.
 
 They explain a difference to a score that somebody else got; nothing that is submitted has them. The faults lie in
-faults.toml, with those of single answers, which scoring profiles have, and those of judging.
+known_bugs.toml, with those of single answers, which scoring profiles have, and those of judging.
 
-Source: EASI v0.2.2 and the two harnesses, as faults.toml says.
+Source: EASI v0.2.2 and the two harnesses, as known_bugs.toml says.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HALVES = ("site/image", "site/video")
 """The ids of figures over one half of SITE."""
 
 
-class Fault(Struct, frozen=True, forbid_unknown_fields=True):
+class KnownBug(Struct, frozen=True, forbid_unknown_fields=True):
     """One fault: what it is `of` (figures, answers, judging), whose it is, which benchmarks it touches, and in words."""
 
     of: Literal["figures", "answers", "judging"]
@@ -35,12 +35,12 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     profile: str = ""
 
 
-def _read() -> dict[str, Fault]:
+def _read() -> dict[str, KnownBug]:
     text = resources.files(__package__).joinpath("known_bugs.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Fault])
+    return msgspec.convert(tomllib.loads(text), dict[str, KnownBug])
 
 
-FAULTS: Mapping[str, Fault] = _read()
+FAULTS: Mapping[str, KnownBug] = _read()
 """By name."""
 OF_FIGURES: tuple[str, ...] = tuple(name for name, fault in FAULTS.items() if fault.of == "figures")
 

@@ -1,6 +1,6 @@
 """Published results on EASI-8: the whole table, the column of one benchmark, and means over benchmarks.
 
-The mean over benchmarks as the leaderboard takes it: over those that have a score, and here never without saying which.
+The mean is over the benchmarks that have a score, and always names them.
 
 Source: the leaderboard of EASI: the mean of the scores that are not null among the columns shown. EASI's own script has no
 mean over benchmarks.

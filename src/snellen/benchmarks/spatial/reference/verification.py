@@ -22,7 +22,7 @@ HARNESSES: Mapping[str, str] = {"easi": "vlmevalkit", "vlmevalkit": "vlmevalkit"
 _DIGITS = 6
 
 
-class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+class _ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     vlmevalkit: float
     lmms: float | None = msgspec.field(name="lmms-eval", default=None)
@@ -32,16 +32,16 @@ class _Row(Struct, frozen=True, forbid_unknown_fields=True):
     printed_delta: Mapping[str, float] = {}
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+class _DataTable(Struct, frozen=True, forbid_unknown_fields=True):
     data: str
-    rows: tuple[_Row, ...]
+    rows: tuple[_ModelRow, ...]
     benchmark: str = ""
     frames: int | None = None
     metric: str = "overall"
     gold: Mapping[str, str] = {}
 
 
-class Check(Struct, frozen=True):
+class VerificationRow(Struct, frozen=True):
     """One row of the table, in points.
 
     Attributes:
@@ -91,18 +91,18 @@ def status(delta: float) -> Status:
 
 
 @cache
-def checks() -> tuple[Check, ...]:
+def checks() -> tuple[VerificationRow, ...]:
     """Return the rows of the table, in its order."""
     text = resources.files(__package__).joinpath("verification.toml").read_text(encoding="utf-8")
-    tables = msgspec.convert(tomllib.loads(text)["table"], tuple[_Table, ...])
+    tables = msgspec.convert(tomllib.loads(text)["table"], tuple[_DataTable, ...])
     return tuple(_check(table, row) for table in tables for row in table.rows)
 
 
-def _check(table: _Table, row: _Row) -> Check:
+def _check(table: _DataTable, row: _ModelRow) -> VerificationRow:
     figures = {"vlmevalkit": row.vlmevalkit} | ({} if row.lmms is None else {"lmms-eval": row.lmms})
     judged = row.paper is not None or row.other is not None
     marks: dict[str, Status] = {name: row.marked.get(name, "strong") for name in figures} if judged else {}
-    return Check(
+    return VerificationRow(
         table.data,
         table.benchmark,
         table.frames,
@@ -117,7 +117,7 @@ def _check(table: _Table, row: _Row) -> Check:
     )
 
 
-def of_data(benchmark: str, frames: int | None) -> Sequence[Check]:
+def of_data(benchmark: str, frames: int | None) -> Sequence[VerificationRow]:
     """Return the rows about a benchmark, of videos those with as many frames."""
     return [
         check

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.prompts import Shown
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.prompts import ShownMedia
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, digest
@@ -23,7 +23,7 @@ NAME = "asked.jsonl"
 """What the file is called; a file of this name is read as one."""
 
 
-class Head(Struct, frozen=True, forbid_unknown_fields=True):
+class CarriedHead(Struct, frozen=True, forbid_unknown_fields=True):
     """The first line.
 
     Attributes:
@@ -38,14 +38,14 @@ class Head(Struct, frozen=True, forbid_unknown_fields=True):
     missing: Mapping[str, int] = {}
 
 
-class Kept(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class CarriedQuestion(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One line: a question, and of SITE the half that it is of."""
 
-    question: Question
+    question: SpatialQuestion
     part: str = ""
 
 
-def encode(head: Head, rows: Iterable[Kept]) -> Iterator[bytes]:
+def encode(head: CarriedHead, rows: Iterable[CarriedQuestion]) -> Iterator[bytes]:
     """Yield the lines of the file."""
     yield msgspec.json.encode(head) + b"\n"
     for row in rows:
@@ -53,8 +53,8 @@ def encode(head: Head, rows: Iterable[Kept]) -> Iterator[bytes]:
 
 
 @dataclass
-class KeptQuestions:
-    """The source (`where.Source`) over such a file. What was not answered counts as questions that cannot be read."""
+class CarriedQuestions:
+    """The source (`locate.Source`) over such a file. Questions without an answer count as unreadable."""
 
     task: Task
     part: str
@@ -64,7 +64,7 @@ class KeptQuestions:
     def file(self) -> str:
         return str(self.path)
 
-    def questions(self) -> Iterator[tuple[str, Question | DataError]]:
+    def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]:
         """(place, question); then one place for each question without an answer.
 
         Raises:
@@ -74,7 +74,7 @@ class KeptQuestions:
             head = self._head(file.readline())
             for number, line in enumerate(file, 2):
                 try:
-                    carried = msgspec.json.decode(line, type=Kept)
+                    carried = msgspec.json.decode(line, type=CarriedQuestion)
                 except (msgspec.DecodeError, RecursionError) as error:
                     raise DataError(f"{self.path}, line {number}: {error}", "Restore the file.") from error
                 if carried.part == self.part:
@@ -83,13 +83,13 @@ class KeptQuestions:
             why = f"{self.path}: {head.harness} left no answer to this question, and nothing tells what it is"
             yield f"unanswered {number + 1}", DataError(why, "Run the harness again.")
 
-    def shown(self, question: Question) -> Shown:
+    def shown(self, question: SpatialQuestion) -> ShownMedia:
         """Return a place without a picture, whose reading says why."""
         why = f"{self.path}: the pictures stayed with the harness that showed them"
         blob = Unreadable(
             f"{NAME}, {question.id}", why, "To ask the questions anew, give the benchmark's data: --data."
         )
-        return Shown(images=(blob,))
+        return ShownMedia(images=(blob,))
 
     def content(self) -> str:
         return digest(self.path)
@@ -100,9 +100,9 @@ class KeptQuestions:
         missing = head.missing.get(self.part, 0)
         return [f"{self.path}: {head.harness} left no answer to {missing:,} questions"] if missing else []
 
-    def _head(self, line: bytes) -> Head:
+    def _head(self, line: bytes) -> CarriedHead:
         try:
-            head = msgspec.json.decode(line, type=Head)
+            head = msgspec.json.decode(line, type=CarriedHead)
         except (msgspec.DecodeError, RecursionError) as error:
             raise DataError(
                 f"{self.path}, line 1: {error}", "Files of this name hold the questions of a harness's answers."

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.prompts import Shown
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.prompts import ShownMedia
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.sources import carried, vlmevalkit
 from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, is_archive, packed_table, patterns
 from snellen.benchmarks.spatial.sources.official import OfficialFiles
@@ -34,9 +34,9 @@ class Source(Protocol):
     @property
     def file(self) -> str: ...
 
-    def questions(self) -> Iterator[tuple[str, Question | DataError]]: ...
+    def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]: ...
 
-    def shown(self, question: Question) -> Shown: ...
+    def shown(self, question: SpatialQuestion) -> ShownMedia: ...
 
     def content(self) -> str: ...
 
@@ -62,7 +62,7 @@ def source(task: Task, part: str, data: Data) -> Source:
         return OfficialFiles(task, part, path, files, media, remarks)
     regular_file(path)
     if path.name == carried.NAME:
-        return carried.KeptQuestions(task, part, path)
+        return carried.CarriedQuestions(task, part, path)
     if path.suffix.lower() == ".tsv":
         return vlmevalkit.KitFile(task, part, path, media)
     if is_archive(path):

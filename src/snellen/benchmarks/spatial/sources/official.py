@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from snellen.benchmarks.spatial.prompts import Shown
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.prompts import ShownMedia
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official_rows import QUESTIONS, Row
 from snellen.benchmarks.spatial.tasks import Task
@@ -54,7 +54,7 @@ class OfficialFiles:
         """The name in messages: the file, or the folder of several."""
         return _name(self.files[0]) if len(self.files) == 1 else str(self.path)
 
-    def questions(self) -> Iterator[tuple[str, Question | DataError]]:
+    def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]:
         """(place, question), rows of an id that was there already left out where ids are the set's own."""
         at = -1
         ids: set[str] = set()
@@ -102,7 +102,7 @@ class OfficialFiles:
         hint = "Give test_debiased.parquet, or a file of the whole set with its column `pruned`."
         raise DataError(f"{_name(file)}: no column `pruned` says which rows are of the debiased set", hint)
 
-    def shown(self, question: Question) -> Shown:
+    def shown(self, question: SpatialQuestion) -> ShownMedia:
         """Return the media of the last question: images of cells, else files by their paths."""
         row, place, cells = self._last if self._last[0] == question.row else (question.row, "", ())
         self._last = (-1, "", ())
@@ -113,12 +113,12 @@ class OfficialFiles:
         images = cells or tuple(files.find(name, at) for name in question.media)
         if question.segments:
             clips = tuple(tuple(files.find(name, at) for name in clip) for clip in question.segments)
-            return Shown(images, None, clips)
+            return ShownMedia(images, None, clips)
         if not images:
-            return Shown(images=(_nothing(at),))
+            return ShownMedia(images=(_nothing(at),))
         if not cells and (self.part == "video" or question.media[0].lower().endswith(VIDEOS)):
-            return Shown(video=images[0])
-        return Shown(images=images)
+            return ShownMedia(video=images[0])
+        return ShownMedia(images=images)
 
     def content(self) -> str:
         """SHA-256 over the digests of the files."""

@@ -1,6 +1,6 @@
 """Rows of the authors' files, and of lmms-eval's copies of them, as questions. The `doc` of lmms-eval's samples is such a row.
 
-Columns are those of the hub's data sets; docs/spatial.md lists them. Pictures in cells are read by `where`, not here.
+Columns are those of the hub's data sets; docs/spatial.md lists them. Images in cells are read by `official`, not here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from snellen.benchmarks.spatial.question import LETTERS, Question, lettered, options_in
+from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers import spar, vsi
 from snellen.benchmarks.spatial.scorers.constants import listed
 from snellen.benchmarks.spatial.scorers.lmms_eval import embspatial_gold_letter, mindcube_type
@@ -17,7 +17,7 @@ from snellen.errors import DataError
 from snellen.types import Kind
 
 Row: TypeAlias = Mapping[str, Any]
-Reader: TypeAlias = Callable[[Row, int], Question]
+Reader: TypeAlias = Callable[[Row, int], SpatialQuestion]
 VSI_TYPES = (*vsi.CHOICE, *vsi.NUMBER)
 SPAR_TASKS = (*spar.CHOICE, *spar.NUMBER, *spar.VIEW_CHANGE)
 
@@ -91,10 +91,10 @@ def paths(value: Any) -> tuple[str, ...]:
     return tuple(texts(value))
 
 
-def _vsi(row: Row, at: int) -> Question:
+def _vsi(row: Row, at: int) -> SpatialQuestion:
     question_type, scene = one_of(row, "question_type", VSI_TYPES), maybe(row, "scene_name")
     source = maybe(row, "dataset")
-    return Question(
+    return SpatialQuestion(
         id=text(row, "id"),
         text=text(row, "question"),
         gold=text(row, "ground_truth"),
@@ -107,10 +107,10 @@ def _vsi(row: Row, at: int) -> Question:
     )
 
 
-def _mmsi(row: Row, at: int) -> Question:
+def _mmsi(row: Row, at: int) -> SpatialQuestion:
     question = text(row, "question")
     category = text(row, "question_type").replace(".-", ".–")
-    return Question(
+    return SpatialQuestion(
         id=text(row, "id"),
         text=question,
         gold=text(row, "answer"),
@@ -122,11 +122,11 @@ def _mmsi(row: Row, at: int) -> Question:
     )
 
 
-def _mindcube(row: Row, at: int) -> Question:
+def _mindcube(row: Row, at: int) -> SpatialQuestion:
     name = text(row, "id")
     prompt = maybe(row, "input_prompt")
     question = maybe(row, "question") or prompt
-    return Question(
+    return SpatialQuestion(
         id=name,
         text=question,
         gold=text(row, "gt_answer"),
@@ -140,9 +140,9 @@ def _mindcube(row: Row, at: int) -> Question:
     )
 
 
-def _viewspatial(row: Row, at: int) -> Question:
+def _viewspatial(row: Row, at: int) -> SpatialQuestion:
     choices, images = text(row, "choices"), paths(row.get("image_path"))
-    return Question(
+    return SpatialQuestion(
         id=str(at),
         text=text(row, "question"),
         gold=text(row, "answer"),
@@ -156,9 +156,9 @@ def _viewspatial(row: Row, at: int) -> Question:
     )
 
 
-def _site(row: Row, at: int) -> Question:
+def _site(row: Row, at: int) -> SpatialQuestion:
     media = paths(row.get("visual"))
-    return Question(
+    return SpatialQuestion(
         id=str(at),
         text=text(row, "question"),
         gold=text(row, "answer"),
@@ -171,9 +171,9 @@ def _site(row: Row, at: int) -> Question:
     )
 
 
-def _blink(row: Row, at: int) -> Question:
+def _blink(row: Row, at: int) -> SpatialQuestion:
     prompt = maybe(row, "prompt")
-    return Question(
+    return SpatialQuestion(
         id=text(row, "idx"),
         text=text(row, "question"),
         gold=text(row, "answer").strip().strip("()"),
@@ -185,9 +185,9 @@ def _blink(row: Row, at: int) -> Question:
     )
 
 
-def _three_dsr(row: Row, at: int) -> Question:
+def _three_dsr(row: Row, at: int) -> SpatialQuestion:
     name = text(row, "qid", "index")
-    return Question(
+    return SpatialQuestion(
         id=name,
         text=text(row, "question"),
         gold=text(row, "answer"),
@@ -205,9 +205,9 @@ def columns_as_options(row: Row, letters: str = "ABCD") -> dict[str, str]:
     return {letter: cell for letter, cell in cells.items() if cell and cell.lower() != "nan"}
 
 
-def _embspatial(row: Row, at: int) -> Question:
+def _embspatial(row: Row, at: int) -> SpatialQuestion:
     options = lettered(texts(row.get("answer_options")))
-    return Question(
+    return SpatialQuestion(
         id=text(row, "question_id"),
         text=text(row, "question"),
         gold=placed(row, "answer", len(options)),
@@ -218,12 +218,12 @@ def _embspatial(row: Row, at: int) -> Question:
     )
 
 
-def _mmsi_video(row: Row, at: int) -> Question:
+def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
     kind = text(row, "type")
     main, _, sub = kind.removeprefix("(").partition(") ") if kind.startswith("(") else (kind, "", kind)
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
     options = texts(row.get("options"))
-    return Question(
+    return SpatialQuestion(
         id=maybe(row, "id") or str(at),
         text=pieces["user_prompt"] or pieces["task_prompt"],
         gold=text(row, "ground_truth").strip().upper()[:1],
@@ -248,13 +248,13 @@ def segments(value: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(texts(clip)) for clip in value)
 
 
-def _omnispatial(row: Row, at: int) -> Question:
+def _omnispatial(row: Row, at: int) -> SpatialQuestion:
     gold = maybe(row, "gt")
     options = lettered(texts(row.get("options")))
     if not gold:
         gold = placed(row, "answer", len(options))
     image = maybe(row, "image_path")
-    return Question(
+    return SpatialQuestion(
         id=text(row, "id"),
         text=text(row, "question"),
         gold=gold,
@@ -267,10 +267,10 @@ def _omnispatial(row: Row, at: int) -> Question:
     )
 
 
-def _spar(row: Row, at: int) -> Question:
+def _spar(row: Row, at: int) -> SpatialQuestion:
     question, task = text(row, "question"), one_of(row, "task", SPAR_TASKS)
     kind = kind_of_spar(task)
-    return Question(
+    return SpatialQuestion(
         id=text(row, "id"),
         text=question,
         gold=text(row, "answer"),

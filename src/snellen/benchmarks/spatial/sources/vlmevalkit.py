@@ -4,7 +4,7 @@ Where a table has the column `image`, that column counts: rows in which it is em
 out, and paths beside it are only the names that the kit writes pictures to. A table without it has `image_path`, `video` or
 `video_path`, each one path or a list; those of MMSI-Video are lists of frames, one list a clip.
 
-Source: the kit's base classes of image and video data sets; kit_tables.toml for names, columns and MD5s.
+Source: the kit's base classes of image and video data sets; vlmevalkit_tables.toml for names, columns and MD5s.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial.prompts import Shown
-from snellen.benchmarks.spatial.question import Question
+from snellen.benchmarks.spatial.prompts import ShownMedia
+from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.sources import vlmevalkit_rows
 from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
@@ -42,15 +42,15 @@ NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"
 SITE_PARTS = ("image", "video")
 
 
-class _Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """kit_tables.toml."""
+class _KitTables(Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of vlmevalkit_tables.toml."""
 
     md5: Mapping[str, str]
     needed: Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True)
-class Rows:
+class KitQuestionTable:
     """A table without its pictures.
 
     Attributes:
@@ -91,7 +91,7 @@ class KitFile:
         """The name in messages."""
         return str(self.path)
 
-    def questions(self) -> Iterator[tuple[str, Question | DataError]]:
+    def questions(self) -> Iterator[tuple[str, SpatialQuestion | DataError]]:
         """(place, question) in the order of the file; rows that show the same row's pictures are one cluster."""
         whole = table(self.path, self.task, self.part)
         for at, row in enumerate(whole.rows):
@@ -110,30 +110,32 @@ class KitFile:
                 question = structs.replace(question, cluster=source)
             yield place, question
 
-    def shown(self, question: Question) -> Shown:
+    def shown(self, question: SpatialQuestion) -> ShownMedia:
         """Return the pictures of the table itself, else files by their paths."""
         whole = table(self.path, self.task, self.part)
         row = whole.rows[question.row]
         at = f"{self.path}, line {row.place.line:,}"
         if row.filled:
-            return Shown(images=self._own(whole, row, at))
+            return ShownMedia(images=self._own(whole, row, at))
         cells: Row = {} if isinstance(row.cells, DataError) else _filled(row.cells)
         if question.segments:
             clips = tuple(tuple(self._file(name, at) for name in clip) for clip in question.segments)
-            return Shown(tuple(self._file(name, at) for name in question.media), None, clips)
+            return ShownMedia(tuple(self._file(name, at) for name in question.media), None, clips)
         if self.task.name == "mmsi-video-bench" and cells.get("image_path"):
             fault = f"{at}: image_path is no list of lists of frames: {str(cells['image_path'])[:80]!r}"
-            return Shown(images=(Unreadable(f"{at}: image_path", fault, "Mend the row, or fetch the table again."),))
+            return ShownMedia(
+                images=(Unreadable(f"{at}: image_path", fault, "Mend the row, or fetch the table again."),)
+            )
         names = question.media or tuple(vlmevalkit_rows.listed(cells, *PATHS))
         if not names:
             columns = [column for column in SHOWN if column in whole.header]
             fault = f"{at}: there is nothing to show: {', '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
-            return Shown(images=(Unreadable(f"{at}: nothing to show", fault, "Mend the row, or leave it out."),))
+            return ShownMedia(images=(Unreadable(f"{at}: nothing to show", fault, "Mend the row, or leave it out."),))
         if self.part == "video" or names[0].lower().endswith(VIDEOS):
-            return Shown(video=self._file(names[0], at))
-        return Shown(images=tuple(self._file(name, at) for name in names))
+            return ShownMedia(video=self._file(names[0], at))
+        return ShownMedia(images=tuple(self._file(name, at) for name in names))
 
-    def _own(self, whole: Rows, row: KitRow, at: str) -> tuple[Blob, ...]:
+    def _own(self, whole: KitQuestionTable, row: KitRow, at: str) -> tuple[Blob, ...]:
         owner = vlmevalkit_tsv.owner(row, whole.by_index)
         if owner is None:
             return (vlmevalkit_tsv.no_owner(row, at),)
@@ -197,7 +199,7 @@ def beside(path: Path) -> tuple[str, ...]:
     return (f"{path.parent}: {path.name} is read; {some} beside it {'is' if len(others) == 1 else 'are'} not",)
 
 
-def table(path: Path, task: Task, part: str = "") -> Rows:
+def table(path: Path, task: Task, part: str = "") -> KitQuestionTable:
     """Return the table at `path`, gone through once a process as long as the file stays the same.
 
     Raises:
@@ -208,7 +210,7 @@ def table(path: Path, task: Task, part: str = "") -> Rows:
 
 
 @lru_cache(maxsize=2)
-def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> Rows:
+def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> KitQuestionTable:
     _check_name(path, name, part)
     opened = vlmevalkit_tsv.opened(path, ("index",), ())
     _check_columns(path, opened.header, name, part)
@@ -226,7 +228,7 @@ def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> 
         hint = "Take the column out where pictures or videos lie in files, or fetch the table again."
         raise DataError(f"{path}: the column 'image' is empty in all of {dropped:,} rows, so that none is asked", hint)
     shared = frozenset(row.reference for row in rows if row.reference)
-    return Rows(opened.header, tuple(rows), by_index, shared, dropped)
+    return KitQuestionTable(opened.header, tuple(rows), by_index, shared, dropped)
 
 
 def _check_name(path: Path, name: str, part: str) -> None:
@@ -259,6 +261,6 @@ def _filled(cells: Mapping[str, str]) -> Row:
 
 
 @cache
-def _known() -> _Known:
+def _known() -> _KitTables:
     text = files(__package__).joinpath("vlmevalkit_tables.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Known)
+    return msgspec.convert(tomllib.loads(text), _KitTables)

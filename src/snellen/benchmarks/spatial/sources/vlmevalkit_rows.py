@@ -1,6 +1,6 @@
 """Rows of VLMEvalKit's tables, of questions (TSV) and of answers (xlsx, csv, TSV), as questions.
 
-A row's name is its index. Lists stand as text in cells; pictures in base64 are read by `where`, not here.
+A row's name is its index. Lists stand as text in cells; images in base64 are read by `vlmevalkit`, not here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from snellen.benchmarks.spatial.question import LETTERS as ALPHABET
-from snellen.benchmarks.spatial.question import Question, lettered, options_in
+from snellen.benchmarks.spatial.question import SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers import constants, vsi
 from snellen.benchmarks.spatial.sources.official_rows import (
     SPAR_TASKS,
@@ -44,13 +44,15 @@ def listed(row: Row, *names: str) -> list[str]:
     return []
 
 
-def _common(row: Row, at: int) -> Question:
+def _common(row: Row, at: int) -> SpatialQuestion:
     """Read the columns that the rows of all benchmarks have; each reader adds its own."""
     index = text(row, "index")
-    return Question(id=index, text=maybe(row, "question"), gold=text(row, "answer"), kind="choice", row=at, index=index)
+    return SpatialQuestion(
+        id=index, text=maybe(row, "question"), gold=text(row, "answer"), kind="choice", row=at, index=index
+    )
 
 
-def _vsi(row: Row, at: int) -> Question:
+def _vsi(row: Row, at: int) -> SpatialQuestion:
     question_type, video = one_of(row, "question_type", VSI_TYPES), maybe(row, "video")
     return structs.replace(
         _common(row, at),
@@ -62,12 +64,12 @@ def _vsi(row: Row, at: int) -> Question:
     )
 
 
-def _mmsi(row: Row, at: int) -> Question:
+def _mmsi(row: Row, at: int) -> SpatialQuestion:
     question = _lettered_columns(row, at)
     return structs.replace(question, options=question.options or options_in(question.text), count=4)
 
 
-def _mindcube(row: Row, at: int) -> Question:
+def _mindcube(row: Row, at: int) -> SpatialQuestion:
     prompt = maybe(row, "input_prompt")
     question = maybe(row, "question") or prompt
     return structs.replace(
@@ -80,7 +82,7 @@ def _mindcube(row: Row, at: int) -> Question:
     )
 
 
-def _viewspatial(row: Row, at: int) -> Question:
+def _viewspatial(row: Row, at: int) -> SpatialQuestion:
     choices, images = maybe(row, "candidates") or maybe(row, "choices"), tuple(listed(row, "image_path"))
     return structs.replace(
         _common(row, at),
@@ -92,7 +94,7 @@ def _viewspatial(row: Row, at: int) -> Question:
     )
 
 
-def _site(row: Row, at: int) -> Question:
+def _site(row: Row, at: int) -> SpatialQuestion:
     media = tuple(listed(row, "image_path", "video_path", "video"))
     options = constants.listed(maybe(row, "options") or maybe(row, "candidates")) or texts(row.get("options"))
     return structs.replace(
@@ -104,7 +106,7 @@ def _site(row: Row, at: int) -> Question:
     )
 
 
-def _lettered_columns(row: Row, at: int) -> Question:
+def _lettered_columns(row: Row, at: int) -> SpatialQuestion:
     return structs.replace(
         _common(row, at),
         options=columns_as_options(row, LETTERS),
@@ -113,7 +115,7 @@ def _lettered_columns(row: Row, at: int) -> Question:
     )
 
 
-def _three_dsr(row: Row, at: int) -> Question:
+def _three_dsr(row: Row, at: int) -> SpatialQuestion:
     name = text(row, "qid", "index")
     return structs.replace(
         _common(row, at),
@@ -124,7 +126,7 @@ def _three_dsr(row: Row, at: int) -> Question:
     )
 
 
-def _embspatial(row: Row, at: int) -> Question:
+def _embspatial(row: Row, at: int) -> SpatialQuestion:
     return structs.replace(
         _common(row, at),
         options=lettered(listed(row, "options", "candidates")),
@@ -132,7 +134,7 @@ def _embspatial(row: Row, at: int) -> Question:
     )
 
 
-def _mmsi_video(row: Row, at: int) -> Question:
+def _mmsi_video(row: Row, at: int) -> SpatialQuestion:
     pieces = {name: maybe(row, name) for name in ("system_prompt", "task_prompt", "user_prompt", "format_prompt")}
     frames = constants.listed(maybe(row, "image_path")) or row.get("image_path")
     return structs.replace(
@@ -146,7 +148,7 @@ def _mmsi_video(row: Row, at: int) -> Question:
     )
 
 
-def _omnispatial(row: Row, at: int) -> Question:
+def _omnispatial(row: Row, at: int) -> SpatialQuestion:
     images = tuple(listed(row, "image_path"))
     return structs.replace(
         _common(row, at),
@@ -157,7 +159,7 @@ def _omnispatial(row: Row, at: int) -> Question:
     )
 
 
-def _spar(row: Row, at: int) -> Question:
+def _spar(row: Row, at: int) -> SpatialQuestion:
     question, task = maybe(row, "question"), one_of(row, "task" if maybe(row, "task") else "question_type", SPAR_TASKS)
     kind = kind_of_spar(task)
     return structs.replace(

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2.crops import Boxes, margin_of, read_boxes
-from snellen.benchmarks.vlm2.dot_grid import Grid, grid_of
+from snellen.benchmarks.vlm2.dot_grid import DotGrid, grid_of
 from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import UsageError
 from snellen.sources.blobs import FileBlob
@@ -42,7 +42,7 @@ _BELONGS = {"boxes": "vp-zoom", "grid": "vp-grid", "grid-color": "vp-grid", "cro
 _PLACE = re.compile(r"\{(question|marker|images|last|columns|rows)\}")
 
 
-class Wording(Struct, frozen=True, forbid_unknown_fields=True):
+class VariantWording(Struct, frozen=True, forbid_unknown_fields=True):
     """A variant's file in prompts/.
 
     Attributes:
@@ -61,7 +61,7 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: int = 0
 
 
-class Prompting(Struct, frozen=True):
+class VariantPrompting(Struct, frozen=True):
     """The prompt variant of one subtask, with its settings.
 
     Attributes:
@@ -72,19 +72,19 @@ class Prompting(Struct, frozen=True):
     """
 
     variant: str = "vanilla"
-    grid: Grid | None = None
+    grid: DotGrid | None = None
     boxes: Boxes | None = None
     margin: float = 0.0
 
 
 @cache
-def wording(variant: str) -> Wording:
+def wording(variant: str) -> VariantWording:
     """Read a variant's file in prompts/."""
     text = files(__package__).joinpath(f"{variant}.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Wording)
+    return msgspec.convert(tomllib.loads(text), VariantWording)
 
 
-def of(data: Data, subtask: Subtask) -> Prompting:
+def of(data: Data, subtask: Subtask) -> VariantPrompting:
     """Return the prompting that the user's options ask for.
 
     Raises:
@@ -109,7 +109,7 @@ def of(data: Data, subtask: Subtask) -> Prompting:
                 f"Leave it out, or add -o prompting={owner}.",
             )
     if known.pictures == "grid":
-        return Prompting(variant, grid=grid_of(data.options))
+        return VariantPrompting(variant, grid=grid_of(data.options))
     if known.pictures == "crop":
         path = _boxes_file(data)
         if path is None:
@@ -117,12 +117,12 @@ def of(data: Data, subtask: Subtask) -> Prompting:
                 "prompting=vp-zoom needs the box of every image, and no file with boxes was given",
                 "Give one with -o boxes=FILE; docs/vlm2-prompting.md says what it holds.",
             )
-        return Prompting(variant, boxes=read_boxes(path), margin=margin_of(data.options))
-    return Prompting(variant)
+        return VariantPrompting(variant, boxes=read_boxes(path), margin=margin_of(data.options))
+    return VariantPrompting(variant)
 
 
 def compose(
-    how: Prompting, subtask: Subtask, images: Sequence[Image | Video], names: Sequence[str], question: str
+    how: VariantPrompting, subtask: Subtask, images: Sequence[Image | Video], names: Sequence[str], question: str
 ) -> Prompt:
     """Build the prompt of one question: its images in order, then a line break and the text; no system text.
 
@@ -149,7 +149,7 @@ def compose(
     )
 
 
-def _shown(how: Prompting, part: Image | Video, number: int, name: str) -> Image | Video:
+def _shown(how: VariantPrompting, part: Image | Video, number: int, name: str) -> Image | Video:
     if isinstance(part, Image) and how.grid is not None:
         return Image(how.grid.over(part.blob, number))
     if isinstance(part, Image) and how.boxes is not None:
@@ -186,7 +186,7 @@ def _boxes_file(data: Data) -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def notices(how: Prompting, names: Iterable[str]) -> list[str]:
+def notices(how: VariantPrompting, names: Iterable[str]) -> list[str]:
     """Return warnings about the boxes, given the paths of all images that are asked about: counts of boxes for unknown
     images and of images without a box, one line each; nothing for the other variants.
     """
