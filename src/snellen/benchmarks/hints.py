@@ -38,7 +38,7 @@ def wanted(data: Data) -> bool:
     """
     hint = data.options.get("hint")
     if hint not in (None, "wrong"):
-        raise UsageError(f"-o hint={hint}: there is one kind of hint, wrong.", "Write --hint wrong, or leave it away.")
+        raise UsageError(f"-o hint={hint}: the only kind of hint is wrong.", "Write --hint wrong, or omit it.")
     return hint == "wrong"
 
 

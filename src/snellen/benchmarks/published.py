@@ -64,7 +64,7 @@ def read(text: str, place: str) -> tuple[Published, ...]:
     try:
         tables = msgspec.convert(tomllib.loads(text), _PublishedFile).table
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: {error}", "Put it right: see snellen.benchmarks.published.read.") from error
+        raise DataError(f"{place}: {error}", "Correct the file: see snellen.benchmarks.published.read.") from error
     faults = [f"{table.title}: {fault}" for table in tables for fault in _faults(table)]
     if faults:
         raise DataError(f"{place}: {'; '.join(faults)}", "Compare the file with the table that was published.")

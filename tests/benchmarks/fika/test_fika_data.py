@@ -158,7 +158,7 @@ def test_an_id_or_category_that_quotes_the_answer_is_not_used(tmp_path):
     ]
     found = list(FIKA.samples(Data(made.zipped(tmp_path / "x.zip", made.files(rows)))))
     assert [one.id for one in found] == ["row-1", "row-2"] and "subcategory" not in found[0].meta
-    assert any("go by their row" in line for line in fika_samples.notices(Data(tmp_path / "x.zip")))
+    assert any("named by their row" in line for line in fika_samples.notices(Data(tmp_path / "x.zip")))
 
 
 def test_what_is_not_there_is_an_error_that_says_what_to_give(tmp_path):

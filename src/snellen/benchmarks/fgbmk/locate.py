@@ -102,7 +102,7 @@ def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
                 f"{file.blob.key}: this is a pointer that Git LFS left in the file's place",
                 "Fetch the file itself: `git lfs pull`.",
             )
-    yield from encodable(salvaged(file.blob), file.blob.key, "Mend the line, or fetch the file again.")
+    yield from encodable(salvaged(file.blob), file.blob.key, "Fix the line, or fetch the file again.")
 
 
 def _searched(path: Path) -> Iterator[tuple[str, Blob]]:

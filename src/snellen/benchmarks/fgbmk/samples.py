@@ -23,7 +23,7 @@ from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
-MEND = "Mend the row, or fetch the file again."
+MEND = "Fix the row, or fetch the file again."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 GENERIC = "generic"
 KINDS: Mapping[str, Kind] = {"truth": "truth", "choice": "choice_text", "short": "short"}

@@ -88,7 +88,7 @@ def read(path: Path | None) -> FieldMap:
 @cache
 def _own(path: Path, changed: int, size: int) -> FieldMap:
     if size > FILE_BYTES:
-        raise UsageError(f"-o fields={path}: larger than {FILE_BYTES:,} bytes", "Give a file like fields.toml.")
+        raise UsageError(f"-o fields={path}: larger than {FILE_BYTES:,} bytes", "Give a file like columns.toml.")
     try:
         own = _parsed(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -111,7 +111,7 @@ def _parsed(text: str, name: str) -> FieldMap:
         raise UsageError(f"fields {name}: {error}", hint) from error
     unknown = sorted({*field_map.fields, *field_map.values} - set(KNOWN))
     if unknown:
-        raise UsageError(f"fields {name}: nothing is called {unknown[0]!r}; there is {', '.join(KNOWN)}", hint)
+        raise UsageError(f"fields {name}: {unknown[0]!r} is unknown; known are {', '.join(KNOWN)}", hint)
     return field_map
 
 

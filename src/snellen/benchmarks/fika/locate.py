@@ -29,7 +29,7 @@ HINT = (
     f"Give --data {ARCHIVE} (or the folder that it unpacks to), or --data hf:{REPOSITORY} once access to the gated data "
     "set was granted and HF_TOKEN is set; DATA_ZIP stands in for --data."
 )
-MEND = "Mend the row, or fetch the data again."
+MEND = "Fix the row, or fetch the data again."
 _SHA256 = re.compile(r"\b[0-9a-fA-F]{64}\b")
 
 

@@ -118,9 +118,11 @@ def notices(data: Data) -> list[str]:
     if damaged:
         lines.append(f"{damaged:,} samples have a damaged row or no picture; each is recorded as failed")
     if renamed:
-        lines.append(f"{renamed:,} samples have no id, or one that quotes the answer; they go by their row (row-N)")
+        lines.append(
+            f"{renamed:,} samples have no id, or one that quotes the answer; they are named by their row (row-N)"
+        )
     if source.others:
-        lines.append(f"{source.others:,} other manifests were passed over; -o manifest=NAME takes another one")
+        lines.append(f"{source.others:,} other manifests are ignored; -o manifest=NAME selects one")
     if source.tree.left_out:
         lines.append(f"{len(source.tree.left_out):,} members of the archive are not safe to read and were left out")
     if source.checked is not None:

@@ -157,9 +157,13 @@ def _row(row: Mapping[str, Any], where: str) -> tuple[str, Box, float]:
         raise ValueError(f"box is {box!r}; four numbers, x0, y0, x1, y1, were expected")
     x0, y0, x1, y1 = (_number(value, corner) for value, corner in zip(box, CORNERS, strict=True))
     if x1 <= x0 or y1 <= y0:
-        raise ValueError(f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} is empty (were width and height given?)")
+        raise ValueError(
+            f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} is empty; corners were expected, not width and height"
+        )
     if max(map(abs, (x0, y0, x1, y1))) <= 1:
-        raise ValueError(f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} lies in one pixel (are these fractions?)")
+        raise ValueError(
+            f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} lies in one pixel; pixels were expected, not fractions"
+        )
     score = row.get("score")
     return plain(name), Box(x0, y0, x1, y1, where), -math.inf if score in (None, "") else _number(score, "score")
 

@@ -85,7 +85,7 @@ def _colours(text: str) -> tuple[Colour, Colour]:
         raise UsageError(
             f"grid-color={text!r}: colour and outline have a contrast of {contrast(colour, outline):.1f} to 1; "
             f"at least {LEAST_CONTRAST:g} is needed, or the dots are lost where the picture has that colour",
-            "Give the outline away: black or white is taken, whichever stands out more.",
+            "Omit the outline: black or white is used, whichever has the higher contrast.",
         )
     return colour, outline
 

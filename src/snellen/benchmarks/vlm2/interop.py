@@ -304,7 +304,7 @@ def _report(subtask: Subtask, sample: Sample, row: Mapping[str, Any], where: str
         problems.add(where, "there is no gt_answer")
     elif subtask.family == "video":
         if row.get("vid") in (None, ""):
-            problems.add(where, "there is no vid, so that nobody can say which video was judged")
+            problems.add(where, "there is no vid; the judged video is unknown")
     elif subtask.cue == "gc" and row.get("q_id") is None:
         problems.add(where, "there is no q_id; such rows together count as one pair")
     elif subtask.family == "group" and not isinstance(gold, str):

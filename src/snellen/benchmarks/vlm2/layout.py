@@ -111,7 +111,7 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
     if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
         others = {member[: member.index(inner)] + inner for member in tree.names() if f"/{inner}" in f"/{member}"}
         prefixes += [] if own in others else sorted(others)
-    return SubtaskImages(tree, tuple(prefixes), "Was the data fetched and unpacked whole?")
+    return SubtaskImages(tree, tuple(prefixes), "Fetch or unpack the data again.")
 
 
 def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
@@ -119,7 +119,7 @@ def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
     tree = kept_tree(images)
     inner = subtask.media.removeprefix("data/")
     return SubtaskImages(
-        tree, (f"{subtask.media}/", f"{inner}/", ""), f"Is --images {images} the folder that holds {subtask.media}?"
+        tree, (f"{subtask.media}/", f"{inner}/", ""), f"Check --images {images}: it should hold {subtask.media}."
     )
 
 
@@ -127,7 +127,7 @@ def above_file(path: Path, subtask: Subtask) -> SubtaskImages:
     """Return the pictures for a question file that was given alone: `data/...` in a folder above it."""
     for folder in list(path.absolute().parents)[:LEVELS_UP]:
         if (folder / subtask.media).is_dir():
-            return SubtaskImages(FolderTree(folder), (f"{subtask.media}/",), "Was the data fetched and unpacked whole?")
+            return SubtaskImages(FolderTree(folder), (f"{subtask.media}/",), "Fetch or unpack the data again.")
     return SubtaskImages(None, (), f"Give --images: the folder or zip that holds {subtask.media}.")
 
 

@@ -141,7 +141,7 @@ def _left_out(tree: Tree) -> str:
 
 
 def _encodable(blob: Blob) -> Iterator[tuple[int, Row | DataError]]:
-    return encodable(salvaged(blob), blob.key, "Mend the line, or fetch the file again.")
+    return encodable(salvaged(blob), blob.key, "Fix the line, or fetch the file again.")
 
 
 def digest(subtask: Subtask, data: Data) -> str:

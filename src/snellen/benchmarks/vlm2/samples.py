@@ -22,7 +22,7 @@ from snellen.sources import Unreadable
 from snellen.sources.rows import Row
 from snellen.types import Image, Prompt, Sample, Text, Video
 
-MEND = "Mend the row, or fetch the data again."
+MEND = "Fix the row, or fetch the data again."
 
 
 def samples(subtask: Subtask) -> Callable[[Data], Iterator[Sample]]:

@@ -253,7 +253,7 @@ def read_lmms_results(path: Path) -> dict[str, dict[str, float]]:
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path}: not JSON: {str(error)[:200]}",
-            "lmms-eval's <time>_results.json was expected; is it whole?",
+            "Give a complete <time>_results.json of lmms-eval.",
         ) from error
     tables = document.get("results") if isinstance(document, dict) else None
     if not isinstance(tables, dict):
@@ -359,7 +359,7 @@ def _table(path: Path) -> tuple[list[str], list[list[str]]]:
     if len(rows) < 2:
         raise DataError(
             f"{path}: {len(rows)} rows; a line of names and at least one of figures were expected",
-            "VLMEvalKit's *_acc.csv was expected; is it whole?",
+            "Give a complete *_acc.csv of VLMEvalKit.",
         )
     header = rows[0]
     return header, [(row + [""] * len(header))[: len(header)] for row in rows[1:]]

@@ -82,7 +82,7 @@ def require_own(task: Task, path: Path) -> None:
         return
     raise DataError(
         f"{path}: by its name these are answers to {' or '.join(named)}, not to {task.name}",
-        f"Score it with --benchmark {named[0]}, or give it another name if that one is wrong.",
+        f"Score it with --benchmark {named[0]}, or rename the file.",
     )
 
 
@@ -234,7 +234,7 @@ def _of_files(task: Task, files: list[Path], problems: Problems) -> Answered:
             if form is None:
                 raise DataError(
                     f"{path}: no row with doc and resps, and none with index and prediction",
-                    "Take the file away, or give another one by its name.",
+                    "Remove the file, or name another one.",
                 )
             yield from _rows(task, path, form, InFile(problems, path.name) if len(files) > 1 else problems)
 
@@ -283,7 +283,7 @@ def part_of(path: Path, form: str) -> str:
 
 
 def _alone(part: str) -> str:
-    return f"there are answers to the {part}s alone; the figures are of this half"
+    return f"only the {part}s are answered; the metrics are of this half"
 
 
 def _stated_half(path: Path, form: str) -> str:
@@ -317,7 +317,7 @@ def unscorable(sample: Sample) -> str:
     if sample.kind == "number" and not (isinstance(sample.target, float) and math.isfinite(sample.target)):
         return f"the gold answer {gold!r} is no number; the row is not scored"
     if sample.kind == "choice" and not (isinstance(sample.target, str) and len(sample.target) == 1):
-        return f"the gold answer {gold!r} is no letter; what that is worth is the profile's business"
+        return f"the gold answer {gold!r} is no letter; its score depends on the profile"
     return ""
 
 

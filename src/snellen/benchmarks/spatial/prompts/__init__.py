@@ -160,7 +160,7 @@ def _arranged(how: SpatialPrompting, task: Task, question: SpatialQuestion, text
         return [*images, Text(text)]
     if all(isinstance(part, Text) for part in parts) and (images or any(media.segments)):
         fault = f"question {question.id}: it has pictures, and no mark in its text says where they belong"
-        return [Image(Unreadable(question.id, fault, "Mend the row, or leave it out.")), *parts]
+        return [Image(Unreadable(question.id, fault, "Fix or remove the row.")), *parts]
     return parts
 
 
@@ -210,7 +210,7 @@ def _clips(how: SpatialPrompting, question: SpatialQuestion, text: str, media: S
             f"question {question.id}: its text marks {marks[0]} clips and {marks[1]} pictures, and it has {len(clips)} and "
             f"{len(references)}; VLMEvalKit would stop here"
         )
-        hint = "Mend the row; or ask with --prompting lmms-eval, which leaves out what is too many."
+        hint = "Fix the row, or use --prompting lmms-eval, which drops the surplus."
         return [*parts, Image(Unreadable(question.id, fault, hint)), Text(text)]
     for piece in pieces:
         if piece == "<video>":

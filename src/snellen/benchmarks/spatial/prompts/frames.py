@@ -80,7 +80,9 @@ def _even(total: int, count: int) -> list[int]:
 
 def _frames(total: int) -> int:
     if total < 1:
-        raise DataError(f"A video of {total} frames has none to show; at least 1 was expected. Is the file whole?")
+        raise DataError(
+            f"A video of {total} frames has none to show; at least 1 was expected. Check that the file is complete."
+        )
     return total
 
 

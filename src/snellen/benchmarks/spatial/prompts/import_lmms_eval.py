@@ -127,7 +127,9 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     if not words:
         raise DataError(f"{tasks}: none of the tasks of the spatial benchmarks is there", HOW_TO_GET)
     if not keyed:
-        raise DataError(f"{tasks}: no task has settings for {model_key!r}", "Leave --model-key away for the default's.")
+        raise DataError(
+            f"{tasks}: no task has settings for {model_key!r}", "Omit --model-key to use the default settings."
+        )
     return Imported(words, tuple(missing), tuple(remarks), _source(package, path))
 
 
@@ -187,7 +189,7 @@ def _text(path: Path) -> str:
     with path.open("rb") as stream:
         raw = stream.read(LONGEST_YAML + 1)
     if len(raw) > LONGEST_YAML:
-        return ""  # no task file of lmms-eval's is nearly as long
+        return ""  # no task file of lmms-eval's is that long
     return raw.decode("utf-8", "replace")
 
 
@@ -208,7 +210,9 @@ def _config(path: Path, tasks: Path, depth: int = 0) -> dict[str, Any]:
         if not other.is_relative_to(os.path.normpath(tasks)):
             raise DataError(f"{path}: it includes {str(name)[:200]!r}, which lies outside {tasks}")
         if not other.is_file():
-            raise DataError(f"{path}: it includes {str(name)[:200]!r}, which is not there", "Is the copy whole?")
+            raise DataError(
+                f"{path}: it includes {str(name)[:200]!r}, which is not there", "Check that the copy is complete."
+            )
         merged.update(_config(other, tasks, depth + 1))
     return {**merged, **config}
 
@@ -246,7 +250,7 @@ def _with(
     if settings.get("prompt_format"):
         raise DataError(
             f"{place}: {model_key} has prompts laid out in another way ({settings['prompt_format']!r})",
-            "Only texts are imported; leave --model-key away.",
+            "Only texts are imported; omit --model-key.",
         )
     new: dict[str, Any] = {}
     for field, key in texts.items():

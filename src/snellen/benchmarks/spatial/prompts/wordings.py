@@ -91,7 +91,7 @@ def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Pro
     if form not in (None, loaded.prompting):
         raise DataError(
             f"prompts={file} has words as {loaded.prompting} puts questions, and prompting={form} was asked for",
-            "Leave prompting away, or give another file.",
+            "Omit --prompting, or give another file.",
         )
     for name in (task.name, "vsi-bench" if task.name == "vsi-debiased" else task.name):
         if name in loaded.words:
@@ -122,7 +122,7 @@ def _of_file(path: Path) -> WordsFile:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"prompts={path}: cannot be read: {error}", _HINT) from error
     if len(raw) > LONGEST_FILE:
-        raise DataError(f"prompts={path}: more than {LONGEST_FILE:,} bytes, which no file of words has", _HINT)
+        raise DataError(f"prompts={path}: more than {LONGEST_FILE:,} bytes, the limit for prompt files", _HINT)
     return read(text, str(path))
 
 

@@ -70,7 +70,9 @@ def _kind(task: str) -> str:
         if task in tasks:
             return kind
     expected = ", ".join((*CHOICE, *NUMBER, *VIEW_CHANGE))
-    raise DataError(f"SPAR-Bench has no task {task!r}; expected one of {expected}. Is this a file of SPAR-Bench?")
+    raise DataError(
+        f"SPAR-Bench has no task {task!r}; expected one of {expected}. Check that this is a file of SPAR-Bench."
+    )
 
 
 def _moves(text: str) -> dict[str, float] | None:

@@ -147,7 +147,7 @@ def _kind(question_type: str) -> str:
         return "number"
     raise DataError(
         f"VSI-Bench has no question type {question_type!r}; expected one of {', '.join((*CHOICE, *NUMBER))}. "
-        "Is this a file of VSI-Bench?"
+        "Check that this is a file of VSI-Bench."
     )
 
 

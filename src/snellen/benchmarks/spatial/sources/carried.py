@@ -86,9 +86,7 @@ class CarriedQuestions:
     def shown(self, question: SpatialQuestion) -> ShownMedia:
         """Return a place without a picture, whose reading says why."""
         why = f"{self.path}: the pictures stayed with the harness that showed them"
-        blob = Unreadable(
-            f"{NAME}, {question.id}", why, "To ask the questions anew, give the benchmark's data: --data."
-        )
+        blob = Unreadable(f"{NAME}, {question.id}", why, "Give the benchmark's data: --data.")
         return ShownMedia(images=(blob,))
 
     def content(self) -> str:

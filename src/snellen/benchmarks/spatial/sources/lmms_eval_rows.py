@@ -63,15 +63,13 @@ def _with(logged: Logged, *columns: str) -> dict[str, Any]:
     for metric in _metrics(logged):
         if all(column in metric for column in columns):
             return metric
-    raise DataError(
-        f"there is no doc, and no metric kept {' and '.join(columns)}, so that nobody can say what was asked"
-    )
+    raise DataError(f"there is no doc, and no metric holds {' and '.join(columns)}; the question is unknown")
 
 
 def _target(logged: Logged) -> str:
     target = logged.get("target")
     if not isinstance(target, (str, int, float)) or isinstance(target, bool):
-        raise DataError("there is no target, so that nobody can say what is right")
+        raise DataError("there is no target; the gold answer is unknown")
     return str(target)
 
 
@@ -106,8 +104,8 @@ def _mindcube(logged: Logged) -> dict[str, Any]:
     metric, target = _with(logged, "score", "type"), _target(logged).strip()
     if len(target) != 1 or target not in LETTERS:
         raise DataError(
-            "there is no doc, and the target is no letter (lmms-eval logs MindCube's grounded output there), so that "
-            "nobody can say what is right; give the data: --data"
+            "there is no doc, and the target is no letter (lmms-eval logs MindCube's grounded output there); the gold "
+            "answer is unknown. Give the data: --data"
         )
     return {"id": f"{metric['type']}_{logged.get('doc_id')}", "question": _input(logged), "gt_answer": target}
 

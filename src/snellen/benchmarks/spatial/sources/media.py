@@ -44,12 +44,12 @@ class MediaFiles:
             wanted = member_name(name.removeprefix("/").replace("\\", "/"), at)
             file = self._find(wanted)
         except DataError as error:
-            return Unreadable(f"{at}: {name[:200]!r}", error.message, "Mend the row, or leave it out.")
+            return Unreadable(f"{at}: {name[:200]!r}", error.message, "Fix or remove the row.")
         if file is not None:
             return file
         many = len(self._archives())
         looked = f"nor in {many} archive{'s' if many > 1 else ''} there" if many else "and no archive is there"
-        hint = "Was the data fetched whole? Give the folder of the media, or the archive, as --images."
+        hint = "Fetch the data again, or give the media's folder or archive as --images."
         return Unreadable(f"{at}: {wanted}", f"{at}: {wanted} is not under {self.root}, {looked}", hint)
 
     def _find(self, wanted: str) -> Blob | None:

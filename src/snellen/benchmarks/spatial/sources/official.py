@@ -74,7 +74,7 @@ class OfficialFiles:
                 try:
                     question = QUESTIONS[self.task.name](row, at)
                 except DataError as error:
-                    yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Is this its file?")
+                    yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Check --data.")
                     continue
                 if question.media and _other_half(self.part, question.media[0]):
                     other = "video" if self.part == "image" else "image"
@@ -148,7 +148,7 @@ def _name(file: Path | Blob) -> str:
 
 def _nothing(at: str) -> Unreadable:
     """Asked without its picture a question would be another one."""
-    hint = "Is the file whole? Its rows have pictures, or paths of files."
+    hint = "Check that the file is complete: its rows have images, or paths of files."
     return Unreadable(f"{at}: nothing to show", f"{at}: the row has no picture and names none", hint)
 
 

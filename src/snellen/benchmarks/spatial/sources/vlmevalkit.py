@@ -102,7 +102,7 @@ class KitFile:
             try:
                 question = vlmevalkit_rows.QUESTIONS[self.task.name](_filled(row.cells), at)
             except DataError as error:
-                hint = error.hint or "Mend the row, or leave it out."
+                hint = error.hint or "Fix or remove the row."
                 yield place, DataError(f"{self.path}, {place}: {error.message}", hint)
                 continue
             source = row.reference or row.cells["index"]
@@ -124,13 +124,13 @@ class KitFile:
         if self.task.name == "mmsi-video-bench" and cells.get("image_path"):
             fault = f"{at}: image_path is no list of lists of frames: {str(cells['image_path'])[:80]!r}"
             return ShownMedia(
-                images=(Unreadable(f"{at}: image_path", fault, "Mend the row, or fetch the table again."),)
+                images=(Unreadable(f"{at}: image_path", fault, "Fix the row, or fetch the table again."),)
             )
         names = question.media or tuple(vlmevalkit_rows.listed(cells, *PATHS))
         if not names:
             columns = [column for column in SHOWN if column in whole.header]
             fault = f"{at}: there is nothing to show: {', '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
-            return ShownMedia(images=(Unreadable(f"{at}: nothing to show", fault, "Mend the row, or leave it out."),))
+            return ShownMedia(images=(Unreadable(f"{at}: nothing to show", fault, "Fix or remove the row."),))
         if self.part == "video" or names[0].lower().endswith(VIDEOS):
             return ShownMedia(video=self._file(names[0], at))
         return ShownMedia(images=tuple(self._file(name, at) for name in names))

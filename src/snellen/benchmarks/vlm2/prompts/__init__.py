@@ -106,7 +106,7 @@ def of(data: Data, subtask: Subtask) -> VariantPrompting:
         if option in data.options and variant != owner:
             raise UsageError(
                 f"-o {option} belongs to prompting={owner}, and the questions are asked with {variant}",
-                f"Leave it out, or add -o prompting={owner}.",
+                f"Omit it, or add -o prompting={owner}.",
             )
     if known.pictures == "grid":
         return VariantPrompting(variant, grid=grid_of(data.options))
