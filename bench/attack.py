@@ -41,9 +41,9 @@ def classifier(scale: float) -> Any:
     """The embedded tower's patch mean with a ridge layer trained on the digits' training split."""
     import torch
 
-    from snellen.features.attacks.classifier import classifier as both
+    from snellen.features.attacks.classifier import build_classifier as both
     from snellen.features.encoders import open_encoder
-    from snellen.features.probes.head import Head, Scaling
+    from snellen.features.probes.head import ProbeHead, Scaling
 
     encoder = open_encoder("embedded", ["patch_mean"], device="cpu")
     shown, labels = pictures("train", 1198)
@@ -52,7 +52,7 @@ def classifier(scale: float) -> Any:
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     scaled = (rows - mean) / spread
     weights = np.linalg.solve(scaled.T @ scaled + 4 * np.eye(scaled.shape[1]), scaled.T @ (np.eye(10)[labels] - 0.1))
-    return both(encoder, Head(scale * weights, np.zeros(10), Scaling("standardise", mean, spread), np.arange(10)))
+    return both(encoder, ProbeHead(scale * weights, np.zeros(10), Scaling("standardise", mean, spread), np.arange(10)))
 
 
 def measure(who: str, eps: float, scale: float, count: int) -> dict[str, Any]:

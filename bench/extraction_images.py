@@ -32,7 +32,7 @@ import torch
 from PIL import Image as pillow
 from PIL import ImageDraw
 
-from snellen.features.extract.preprocess import Transform, normalised_into, read
+from snellen.features.extract.preprocess import Transform, normalise_into, read_pixels
 from snellen.features.ranking.blas import single_threaded
 from snellen.sources import FileBlob
 
@@ -109,8 +109,8 @@ PLACES = torch.empty(BATCH, 3, 224, 224, dtype=torch.uint8)
 
 def ours(files: Sequence[Path], transform: Transform) -> torch.Tensor:
     """What an extraction does to pictures."""
-    pictures = [read(FileBlob(file), transform, place) for file, place in zip(files, PLACES, strict=False)]
-    return normalised_into(ROOM, pictures, transform)
+    pictures = [read_pixels(FileBlob(file), transform, place) for file, place in zip(files, PLACES, strict=False)]
+    return normalise_into(ROOM, pictures, transform)
 
 
 def decode_only(files: Sequence[Path], transform: Transform) -> None:

@@ -83,12 +83,12 @@ def run(case: str) -> None:
         from snellen.features.probes import logistic
 
         start = time.process_time()
-        problem = logistic.prepare(train, y, CLASSES)
+        problem = logistic.prepare_problem(train, y, CLASSES)
         if case == "fit":
             found = logistic.fit(problem, C)
             told = f"{found.iterations} iterations, {found.evaluations} passes, converged {found.converged}"
         else:
-            fits = list(logistic.path(problem))
+            fits = list(logistic.fit_path(problem))
             found = fits[-1]
             told = f"{sum(one.evaluations for one in fits)} passes for {len(fits)} values, accuracy of the last"
         cpu = time.process_time() - start

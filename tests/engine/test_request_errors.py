@@ -118,8 +118,8 @@ def test_the_report_of_such_a_run_draws_no_eye_chart_and_names_the_error(snellen
     ask(snellen, server)
     assert snellen("report", "r", "--out", "r.html")[0] == 0
     page = Path("r.html").read_text()
-    assert "8 questions without an answer" in page and "answers that are not right" not in page and "one.." not in page
-    assert "as the model sees it" not in page and "none of 8 samples was answered" in page and "HTTP 404" in page
+    assert "8 samples without an answer" in page and "8 incorrect answers" not in page and "one.." not in page
+    assert "the more blurred a word" not in page and "none of 8 samples was answered" in page and "HTTP 404" in page
 
 
 def test_some_failures_stand_under_the_table_with_their_commonest_text(snellen, server):

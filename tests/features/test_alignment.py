@@ -17,8 +17,8 @@ from snellen.features.encoders.families import (
     by_data_scale,
     by_encoder_scale,
     by_paradigm,
+    find_tower,
     read_towers,
-    tower_of,
     untagged,
 )
 from snellen.features.store import Features, import_file
@@ -129,7 +129,7 @@ def test_merging_data_sets_keeps_their_classes_apart_and_tells_who_goes_astray()
     ],
 )
 def test_an_encoder_finds_the_tower_that_it_is(encoder, tower):
-    found = tower_of(encoder, read_towers())
+    found = find_tower(encoder, read_towers())
     assert (None if found is None else found.name) == tower
 
 
@@ -157,7 +157,7 @@ def test_tables_compare_groups_over_the_data_sets_that_all_have():
 def test_towers_of_ones_own_come_first_and_a_wrong_file_is_refused(tmp_path):
     own = tmp_path / "own.toml"
     own.write_text('[[tower]]\nname = "Mine"\nmatch = ["dinov2-large"]\nparadigms = ["Rec"]\n')
-    assert tower_of("hf:facebook/dinov2-large", read_towers(own)).name == "Mine"
+    assert find_tower("hf:facebook/dinov2-large", read_towers(own)).name == "Mine"
     own.write_text('[[tower]]\nname = "Mine"\nmatch = ["x"]\nparadigms = ["Foo"]\n')
     with pytest.raises(DataError, match="Foo"):
         read_towers(own)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snellen.features.store import import_file, open_store
-from snellen.reports.features.build import answers
+from snellen.reports.features.build import joinable_answers
 from snellen.runs.scoring import Scored
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, Prompt, Sample, Score, Text
@@ -41,7 +41,7 @@ class Asked:
 
 
 def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_are_left_out() -> None:
-    said = answers(
+    said = joinable_answers(
         Asked(
             question("1", chance="nan"),
             question("2", chance="7"),
@@ -60,15 +60,17 @@ def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_
 
 def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> None:
     run: Any = Asked(question("1", level="genus"), question("2", level="species"))
-    assert "Answers at several levels are taken together" in " ".join(answers(run).notes)
-    assert answers(run, level="genus").says.ids == ["1"]
+    assert "Answers at several levels are taken together" in " ".join(joinable_answers(run).notes)
+    assert joinable_answers(run, level="genus").says.ids == ["1"]
     deep: Any = Asked(question("1", level="genus", depth="1"), question("2", level="species", depth="2"))
-    assert answers(deep).says.ids == ["2"] and "1 answers are not at the level species" in " ".join(answers(deep).notes)
+    assert joinable_answers(deep).says.ids == ["2"] and "1 answers are not at the level species" in " ".join(
+        joinable_answers(deep).notes
+    )
 
 
 def test_two_classes_of_one_name_stay_two_classes(tmp_path: Path) -> None:
     from snellen.features.probes import probe
-    from snellen.reports.features.build import seen
+    from snellen.reports.features.build import probe_results
 
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 3
@@ -77,5 +79,5 @@ def test_two_classes_of_one_name_stay_two_classes(tmp_path: Path) -> None:
     values = np.eye(3, 5)[labels] + 0.1 * rng.standard_normal((60, 5))
     np.savez(file, features=values.astype(np.float32), labels=labels, class_names=names)
     features = open_store(import_file(file, tmp_path / "same"))
-    found = seen(features, probe(features.values, features.labels, method="ridge"))
+    found = probe_results(features, probe(features.values, features.labels, method="ridge"))
     assert set(found.classes) == {"crane (0)", "gull", "crane (2)"}

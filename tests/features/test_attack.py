@@ -16,10 +16,10 @@ from snellen.benchmarks.chart import digits  # noqa: E402
 from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, SnellenError, UsageError  # noqa: E402
 from snellen.features.attacks import classifier, pgd  # noqa: E402
-from snellen.features.attacks.lp_ball import Ball, starts  # noqa: E402
-from snellen.features.attacks.robust_accuracy import compare_sets, curve, joined, strength  # noqa: E402
+from snellen.features.attacks.lp_ball import Ball, random_starts  # noqa: E402
+from snellen.features.attacks.robust_accuracy import attack_curve, compare_sets, join_curves, parse_strength  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.probes.head import Head, Scaling  # noqa: E402
+from snellen.features.probes.head import ProbeHead, Scaling  # noqa: E402
 
 SHAPE = (3, 6, 6)
 
@@ -71,7 +71,7 @@ def embedded():
     mean, scale = known.mean(axis=0), known.std(axis=0)
     rows = (known - mean) / scale
     weights = np.linalg.solve(rows.T @ rows + 4 * np.eye(128), rows.T @ (np.eye(10)[labels] - 0.1))
-    head = Head(weights * 20, np.full(10, 0.1), Scaling("standardise", mean, scale), np.arange(10))
+    head = ProbeHead(weights * 20, np.full(10, 0.1), Scaling("standardise", mean, scale), np.arange(10))
     return encoder, head, shown["test"][0], torch.from_numpy(shown["test"][1].astype(np.int64))
 
 
@@ -79,7 +79,7 @@ def embedded():
 def test_the_embedded_model_falls_to_the_same_pictures_as_under_torchattacks(embedded, eps):
     torchattacks = pytest.importorskip("torchattacks", reason="pip install --no-deps torchattacks")
     encoder, head, images, labels = embedded
-    model = classifier.classifier(encoder, head)
+    model = classifier.build_classifier(encoder, head)
     mine = pgd.pgd(model, images, labels, eps=eps / 255, steps=5, alpha=1 / 255, random_start=False)
     peer = torchattacks.PGD(model, eps=eps / 255, alpha=1 / 255, steps=5, random_start=False)
     theirs = pgd.predictions(model, peer(images, labels))
@@ -92,7 +92,7 @@ def test_an_l2_attack_breaks_the_same_pictures_as_torchattacks(embedded):
     torchattacks = pytest.importorskip("torchattacks", reason="pip install --no-deps torchattacks")
     encoder, head, images, labels = embedded
     # torchattacks adds 1e-10 to a gradient's length, which cuts its steps short where a model is sure; this one is not.
-    model = classifier.classifier(encoder, replace(head, weights=head.weights / 20))
+    model = classifier.build_classifier(encoder, replace(head, weights=head.weights / 20))
     mine = pgd.pgd(model, images, labels, eps=0.7, steps=4, alpha=0.3, norm="l2", random_start=False)
     peer = torchattacks.PGDL2(model, eps=0.7, alpha=0.3, steps=4, random_start=False)
     assert (mine.predicted == pgd.predictions(model, peer(images, labels))).all()
@@ -187,14 +187,14 @@ def test_random_starts_follow_from_the_id_and_not_from_batch_or_order():
 
 
 def test_starts_fill_the_ball_and_differ_between_restarts():
-    box = starts(["a", "b"], (3, 50, 50), "linf", 0, 0)
+    box = random_starts(["a", "b"], (3, 50, 50), "linf", 0, 0)
     assert -1 < box.min() < -0.99
     assert 0.99 < box.max() < 1
     assert abs(box.mean()) < 0.02
     assert not np.allclose(box[0], box[1])
-    assert not np.allclose(box[0], starts(["a"], (3, 50, 50), "linf", 0, 1)[0])
-    assert np.array_equal(box[1], starts(["b"], (3, 50, 50), "linf", 0, 0)[0])
-    lengths = np.linalg.norm(starts([str(i) for i in range(400)], (7,), "l2", 0, 0), axis=1)
+    assert not np.allclose(box[0], random_starts(["a"], (3, 50, 50), "linf", 0, 1)[0])
+    assert np.array_equal(box[1], random_starts(["b"], (3, 50, 50), "linf", 0, 0)[0])
+    lengths = np.linalg.norm(random_starts([str(i) for i in range(400)], (7,), "l2", 0, 0), axis=1)
     assert lengths.max() <= 1
     assert abs(lengths.mean() - 0.5) < 0.05
 
@@ -212,7 +212,7 @@ def test_a_targeted_attack_leads_to_its_target():
     model, images = curved(), pictures(30)
     labels = torch.from_numpy(pgd.predictions(model, images))
     targets = (labels + 1) % 5
-    found = curve(model, images, labels, eps=["0", "0.4"], steps=20, targets=targets)
+    found = attack_curve(model, images, labels, eps=["0", "0.4"], steps=20, targets=targets)
     assert found.reached is not None
     assert found.reached[0].sum() == 0
     assert found.reached[1].mean() > 0.9
@@ -223,7 +223,7 @@ def test_fgsm_is_one_step_along_the_sign():
     model, images, labels = linear(), pictures(), torch.arange(24) % 4
     found = pgd.fgsm(model, images, labels, eps=0.01)
     assert torch.allclose(found.images, restated(model, images, labels, 0.01, 0.01, 1), atol=1e-7)
-    told = curve(model, images, labels, eps=[0.01], steps=1, alpha="eps", random_start=False)
+    told = attack_curve(model, images, labels, eps=[0.01], steps=1, alpha="eps", random_start=False)
     assert told.settings.attack == "FGSM"
     assert (told.correct[0] == found.correct).all()
 
@@ -263,7 +263,7 @@ def test_images_without_a_gradient_are_counted_and_told():
     def stuck(images: torch.Tensor) -> torch.Tensor:
         return torch.stack([images.flatten(1).sum(1).round(), torch.zeros(len(images))], dim=1)
 
-    found = curve(stuck, pictures(8), torch.zeros(8, dtype=torch.int64), eps=["1/255"], random_start=False)
+    found = attack_curve(stuck, pictures(8), torch.zeros(8, dtype=torch.int64), eps=["1/255"], random_start=False)
     assert found.blind.all()
     assert any("never attacked" in one for one in found.notes())
 
@@ -272,7 +272,7 @@ def test_accuracy_over_eps_has_the_clean_one_first_and_an_interval_each():
     model, images = curved(), pictures(30)
     labels = torch.from_numpy(pgd.predictions(model, images))
     labels[0] = (labels[0] + 1) % 5
-    found = curve(model, images, labels, eps=["0", "0.25/255", "8/255"], steps=4)
+    found = attack_curve(model, images, labels, eps=["0", "0.25/255", "8/255"], steps=4)
     metrics = {one.name: one for one in found.metrics()}
     assert list(metrics) == ["clean_accuracy", "accuracy@0", "accuracy@0.25/255", "accuracy@8/255"]
     assert metrics["clean_accuracy"].value == metrics["accuracy@0"].value == pytest.approx(29 / 30)
@@ -280,23 +280,23 @@ def test_accuracy_over_eps_has_the_clean_one_first_and_an_interval_each():
     assert metrics["clean_accuracy"].chance == pytest.approx(0.2)
     assert all(one.ci95 is not None and one.n == 30 for one in metrics.values())
     assert found.settings.alpha == pytest.approx((0.0, 2.5 * 0.25 / 255 / 4, 2.5 * 8 / 255 / 4))
-    parts = [curve(model, images[k], labels[k], eps=["8/255"], steps=4, ids=list(map(str, range(30)))[k]) for k in (slice(0, 11), slice(11, 30))]  # fmt: skip
-    assert (joined(parts).correct[0] == found.correct[2]).all()
+    parts = [attack_curve(model, images[k], labels[k], eps=["8/255"], steps=4, ids=list(map(str, range(30)))[k]) for k in (slice(0, 11), slice(11, 30))]  # fmt: skip
+    assert (join_curves(parts).correct[0] == found.correct[2]).all()
 
 
 def test_a_general_and_a_fine_grained_set_are_compared_by_what_they_keep():
     easy, hard = linear(2, 1.0), curved()
     images = pictures(60)
-    first = curve(easy, images, pgd.predictions(easy, images), eps=["1/255"])
-    second = curve(hard, images, pgd.predictions(hard, images), eps=["1/255"])
+    first = attack_curve(easy, images, pgd.predictions(easy, images), eps=["1/255"])
+    second = attack_curve(hard, images, pgd.predictions(hard, images), eps=["1/255"])
     (one,) = compare_sets(first, second)
     assert one.n == (60, 60)
-    assert one.difference == pytest.approx(one.kept[0] - one.kept[1])
+    assert one.difference == pytest.approx(one.kept_shares[0] - one.kept_shares[1])
     assert one.ci95[0] < one.difference < one.ci95[1]
     (swapped,) = compare_sets(second, first)
     assert swapped.ci95 == pytest.approx((-one.ci95[1], -one.ci95[0]))
     with pytest.raises(UsageError, match="different settings"):
-        compare_sets(first, curve(hard, images, [0] * 60, eps=["2/255"]))
+        compare_sets(first, attack_curve(hard, images, [0] * 60, eps=["2/255"]))
 
 
 @pytest.mark.parametrize(
@@ -326,14 +326,14 @@ def test_settings_that_mean_nothing_are_refused():
 
 
 def test_strengths_are_read_as_fractions():
-    assert strength("4/255") == 4 / 255
-    assert strength(" 0.25/255") == pytest.approx(0.25 / 255)
-    assert strength("0") == 0
-    assert strength("1e-3") == pytest.approx(0.001)
-    assert strength("0.25/255") == 0.25 / 255
+    assert parse_strength("4/255") == 4 / 255
+    assert parse_strength(" 0.25/255") == pytest.approx(0.25 / 255)
+    assert parse_strength("0") == 0
+    assert parse_strength("1e-3") == pytest.approx(0.001)
+    assert parse_strength("0.25/255") == 0.25 / 255
     for wrong in ("x", "1/0", "-1/255", "", "nan", "inf", "1e400", "1e999999999", "1/", "/2", "1_0", "٣"):
         with pytest.raises(UsageError):
-            strength(wrong)
+            parse_strength(wrong)
 
 
 @pytest.fixture(scope="module")

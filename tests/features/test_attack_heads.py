@@ -19,8 +19,8 @@ from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, UsageError  # noqa: E402
 from snellen.features.attacks import classifier  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
-from snellen.features.extract.threads import computing, threads_for  # noqa: E402
-from snellen.features.probes.head import Head, load_head, scaling  # noqa: E402
+from snellen.features.extract.threads import threads_for, torch_threads  # noqa: E402
+from snellen.features.probes.head import ProbeHead, load_head, scaling  # noqa: E402
 from snellen.features.store import open_store  # noqa: E402
 from snellen.features.store.labels import from_texts  # noqa: E402
 
@@ -72,10 +72,10 @@ def test_a_head_of_several_outputs_decides_behind_the_encoder_as_on_the_stored_f
     scaled = scaling("standardise", rows)
     weights = rng.standard_normal((rows.shape[1], 4))
     settings = {"output": "+".join(outputs), "store": str(world.store)}
-    head = Head(weights, np.zeros(4), scaled, np.arange(4), tuple(CLASSES), False, settings)
+    head = ProbeHead(weights, np.zeros(4), scaled, np.arange(4), tuple(CLASSES), False, settings)
     file = head.save(tmp_path / "joined.npz")
-    opened = open_encoder(f"hf:{world.encoder}", classifier.outputs_of(head))
-    model = classifier.classifier(opened, load_head(file))
+    opened = open_encoder(f"hf:{world.encoder}", classifier.head_outputs(head))
+    model = classifier.build_classifier(opened, load_head(file))
     (shown,) = classifier.read_pictures(world.files[1], world.images, opened.transform)
     tested = np.flatnonzero(parts[0].split == "test")
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_a_head_of_imported_features_takes_the_output_that_is_named_or_the_first
     plain = scaling("none", features.values)
     tested = features.split == "test"
     for output, more in (("features", ("--output", "patch_mean")), ("", ("--output", "patch_mean")), ("", ())):
-        head = Head(weights, np.zeros(4), plain, np.arange(4), None, False, {"output": output} if output else {})
+        head = ProbeHead(weights, np.zeros(4), plain, np.arange(4), None, False, {"output": output} if output else {})
         file = head.save(tmp_path / "imported.npz")
         told = world.attack(capsys, "--eps", "0", "--no-random-start", *more, head=file)
         assert told["settings"]["output"] == ("patch_mean" if more else "cls")
@@ -180,13 +180,15 @@ def test_classes_meet_by_name_where_a_split_lacks_some(world, capsys, tmp_path):
 
 
 def test_a_name_that_two_classes_share_is_told_apart_by_the_id():
-    head = Head(np.zeros((1, 3)), np.zeros(3), scaling("none", np.zeros((1, 1))), np.array([0, 4, 9]), ("a", "b", "a"))
+    head = ProbeHead(
+        np.zeros((1, 3)), np.zeros(3), scaling("none", np.zeros((1, 1))), np.array([0, 4, 9]), ("a", "b", "a")
+    )
     rows = from_texts(["9", "4", "0"], ["a", "x", "x", "x", "b", "x", "x", "x", "x", "a"], "here", str)
-    assert list(classifier.columns_of(rows, head)) == [2, 1, 0]
+    assert list(classifier.head_columns(rows, head)) == [2, 1, 0]
     with pytest.raises(DataError, match="the first is crow"):
-        classifier.columns_of(from_texts(["crow"], None, "here", str), head)
+        classifier.head_columns(from_texts(["crow"], None, "here", str), head)
     with pytest.raises(UsageError, match="several labels"):
-        classifier.columns_of(from_texts(["0 4"], None, "here", str), head)
+        classifier.head_columns(from_texts(["0 4"], None, "here", str), head)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +220,9 @@ def test_a_small_batch_gets_one_thread_a_large_one_all_and_they_are_put_back(wor
     assert [threads_for(work, 16) for work in (0.0, 1e9, 4e9, 1e15)] == [1, 1, 2, 16]
     opened = open_encoder(f"hf:{world.encoder}", ["cls"])
     before = torch.get_num_threads()
-    with computing(opened, 64) as chosen:
+    with torch_threads(opened, 64) as chosen:
         assert (chosen, torch.get_num_threads()) == (1, 1)
-    with computing(opened, 64, before + 2) as chosen:
+    with torch_threads(opened, 64, before + 2) as chosen:
         assert torch.get_num_threads() == chosen == before + 2
     assert torch.get_num_threads() == before
 

@@ -13,7 +13,14 @@ from tiny_encoders import build
 
 from snellen.errors import FingerprintError, MissingExtraError, PreflightError, UsageError
 from snellen.features.encoders import open_encoder
-from snellen.features.extract.preprocess import Transform, decode, fit, normalised, read, require_transform
+from snellen.features.extract.preprocess import (
+    Transform,
+    decode,
+    normalise,
+    read_pixels,
+    require_transform,
+    resize_and_crop,
+)
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")
@@ -123,7 +130,7 @@ def test_gradients_reach_the_pixels_and_a_picture_does_not_depend_on_its_neighbo
 def test_pixels_are_those_of_the_checkpoints_own_processor_to_one_level(folders, kind, size):
     encoder = open_encoder(folders(kind))
     data = jpeg(7, *size)
-    ours = normalised(read(BytesBlob("a", data), encoder.transform)[None], encoder.transform)
+    ours = normalise(read_pixels(BytesBlob("a", data), encoder.transform)[None], encoder.transform)
     processor = transformers.AutoImageProcessor.from_pretrained(folders(kind))
     theirs = processor(images=pillow.open(BytesIO(data)).convert("RGB"), return_tensors="pt")["pixel_values"]
     levels = (ours - theirs) * torch.tensor(encoder.transform.std).view(3, 1, 1) * 255
@@ -141,7 +148,7 @@ def test_resize_and_crop_are_pillows_to_one_level(interpolation, size):
     theirs = picture.resize((256, long) if height >= width else (long, 256), pillow.Resampling[interpolation.upper()])
     left, top = round((theirs.width - 224) / 2), round((theirs.height - 224) / 2)
     theirs = np.array(theirs.crop((left, top, left + 224, top + 224))).astype(int)
-    ours = fit(decode(BytesBlob("a", jpeg(1, *size))), transform).permute(1, 2, 0).numpy().astype(int)
+    ours = resize_and_crop(decode(BytesBlob("a", jpeg(1, *size))), transform).permute(1, 2, 0).numpy().astype(int)
     assert np.abs(ours - theirs).max() <= 1
 
 

@@ -26,7 +26,7 @@ from snellen.features import open_store
 from snellen.features.encoders import open_encoder
 from snellen.features.extract import extract
 from snellen.features.extract.loop import encode_rows
-from snellen.features.extract.preprocess import normalised, read
+from snellen.features.extract.preprocess import normalise, read_pixels
 from snellen.features.store.splits import read_splits, split_name
 from snellen.features.store.writer import COMMITS
 from snellen.sources import open_tree
@@ -58,7 +58,7 @@ def test_every_row_of_every_split_is_encoded_as_if_it_were_alone(tmp_path, encod
     assert store.ids[12] == "Less, More/test 0.jpg"
     tree = open_tree(tmp_path / "images")
     for row, name in enumerate(store.ids):
-        pixels = normalised(read(tree.blob(name), encoder.transform)[None], encoder.transform)
+        pixels = normalise(read_pixels(tree.blob(name), encoder.transform)[None], encoder.transform)
         assert np.allclose(store.values[row], encoder.encode(pixels)["aligned"][0].numpy(), atol=1e-5), name
     assert list(meta.outputs) == ["patch_mean", "aligned"]
     assert meta.identity["transform"]["mean"] == [0.5, 0.5, 0.5]

@@ -15,17 +15,16 @@ from PIL import Image as Picture
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.plot_data import Curve, plane, precision_recall, sheet
-from snellen.features.probes import ClassRow
+from snellen.features.plot_data import PrecisionRecallCurve, map_features, neighbour_sheet, precision_recall_curve
+from snellen.features.probes import ClassAccuracy
 from snellen.features.retrieval import retrieval
-from snellen.features.says_sees import Says, Sees, says_sees
+from snellen.features.says_sees import AnswerScores, ProbeResults, says_sees
 from snellen.features.store import Features, import_file, open_store
 from snellen.models.base import Model
-from snellen.reports.features.build import Choices, answers, write
-from snellen.reports.features.page import JoinedView, StoreView, render
-from snellen.reports.features.plots import says_against_sees
-from snellen.runs.evaluate import evaluate
-from snellen.runs.run import Run
+from snellen.reports.features.build import ReportSettings, joinable_answers, write_report
+from snellen.reports.features.page import JoinedView, StoreView, render_features
+from snellen.reports.features.plots import says_sees_plot
+from snellen.runs.evaluate import Run, evaluate
 from snellen.types import Prompt, Response
 
 NAMES = ("wren", "tern", "gull")
@@ -68,26 +67,26 @@ def page_of(path: Path) -> str:
 
 
 def test_a_page_loads_nothing_and_runs_nothing(tmp_path: Path, store: Path) -> None:
-    page = page_of(write([store], tmp_path / "page.html")[0])
+    page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert "default-src 'none'" in html.unescape(page)
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page)
     assert " style=" not in page and "<script" not in page
 
 
 def test_the_same_store_gives_the_same_page_byte_for_byte(tmp_path: Path, store: Path) -> None:
-    first, second = (write([store], tmp_path / name)[0].read_bytes() for name in ("one.html", "two.html"))
+    first, second = (write_report([store], tmp_path / name)[0].read_bytes() for name in ("one.html", "two.html"))
     assert first == second
 
 
 def test_names_of_classes_reach_the_page_as_text(tmp_path: Path) -> None:
-    page = page_of(write([save(tmp_path / "feats", hostile=True)], tmp_path / "page.html")[0])
+    page = page_of(write_report([save(tmp_path / "feats", hostile=True)], tmp_path / "page.html")[0])
     assert HOSTILE not in page
     assert "&lt;script&gt;window.owned" in page
 
 
 def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Path) -> None:
     other = save(tmp_path / "other", seed=1, noise=3.0)
-    path, told = write([store, other], tmp_path / "page.html")
+    path, told = write_report([store, other], tmp_path / "page.html")
     page = page_of(path)
     assert [(one["store"], one["measure"]) for one in told["stores"]] == [
         (str(folder), measure) for folder in (store, other) for measure in ("retrieval", "knn", "probe")
@@ -102,18 +101,18 @@ def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Pat
 def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tmp_path: Path) -> None:
     noisy = save(tmp_path / "noisy", noise=4.0)
     images = draw(tmp_path / "images", 6 * PER_CLASS)
-    page = page_of(write([noisy], tmp_path / "page.html", choices=Choices(images=images))[0])
+    page = page_of(write_report([noisy], tmp_path / "page.html", choices=ReportSettings(images=images))[0])
     right, wrong = page.count('class="shown-one right"'), page.count('class="shown-one wrong"')
     assert right and wrong and right + wrong == 8 * 10
     assert page.count('src="data:image/png') == 8 * 11
 
 
 def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, store: Path) -> None:
-    page = page_of(write([store], tmp_path / "page.html")[0])
+    page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert '<div class="frame">wren</div>' in page
     assert "name the folder of the pictures with --images" in page
     with pytest.raises(UsageError, match="there is nothing there"):
-        write([store], tmp_path / "page.html", choices=Choices(images=tmp_path / "nowhere"))
+        write_report([store], tmp_path / "page.html", choices=ReportSettings(images=tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("name", ["/data/{}.png", "../{}.png", "new\nline{}.png", "x" * 300 + "{}.png"])
@@ -125,10 +124,10 @@ def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path: Path
         labels=np.arange(24) % 3,
         ids=np.array(ids),
     )
-    found, _ = write(
+    found, _ = write_report(
         [import_file(tmp_path / "odd.npz", tmp_path / "odd")],
         tmp_path / "page.html",
-        choices=Choices(images=draw(tmp_path / "pictures", 1), method="ridge"),
+        choices=ReportSettings(images=draw(tmp_path / "pictures", 1), method="ridge"),
     )
     assert re.search(r"(\d+) of the (\d+) neighbours shown have no picture under pictures", page_of(found))
 
@@ -146,12 +145,12 @@ def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store:
     }
     file = tmp_path / "attack.json"
     file.write_text(json.dumps(told), encoding="utf-8")
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert "Accuracy under attack" in page and "4/255" in page
     assert "<bdi>PGD/accuracy@1/255</bdi>" in page
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match="its measure is another"):
-        write([store], tmp_path / "page.html", choices=Choices(measured=[file]))
+        write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))
 
 
 def attack_file(file: Path, store: Path, eps: dict[str, float], **settings: object) -> Path:
@@ -171,7 +170,7 @@ def attack_file(file: Path, store: Path, eps: dict[str, float], **settings: obje
 
 def test_strengths_of_decimals_over_255_are_read_and_a_files_notes_reach_the_page(tmp_path: Path, store: Path) -> None:
     file = attack_file(tmp_path / "attack.json", store, {"0.25/255": 0.8, "1/255": 0.4})
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert "0.25/255" in page
     assert "attack.json: 40 of the split&#39;s 80 pictures were attacked" in page
     assert "50.0 %" in page.split("<bdi>PGD/clean_accuracy</bdi>")[1].split("</tr>")[0]
@@ -185,7 +184,7 @@ def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_tw
         attack_file(tmp_path / "two.json", store, {"1/255": 0.3}, steps=40),
         attack_file(tmp_path / "round.json", store, {"0.5": 0.2}, norm="l2"),
     ]
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=files))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=files))[0])
     assert "<h3>Accuracy under attack · L∞</h3>" in page and "<h3>Accuracy under attack · L2</h3>" in page
     for row in ("PGD/accuracy@1/255", "PGD (two.json)/accuracy@1/255", "PGD L2/accuracy@0.5"):
         assert page.count(f"<bdi>{row}</bdi>") == 1
@@ -196,7 +195,7 @@ def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path
     told = json.loads(file.read_text("utf-8"))
     told["metrics"] += [{**one, "name": f"general/{one['name']}", "value": 0.7} for one in told["metrics"]]
     file.write_text(json.dumps(told), encoding="utf-8")
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     drawing = page.split("<h3>Accuracy under attack</h3>")[1].split("</figure>")[0]
     assert ">PGD<" in drawing and ">PGD on the general set<" in drawing
     assert len(re.findall('id="robustness-PathCollection_', drawing)) == 4
@@ -205,15 +204,15 @@ def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path
 def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_over(tmp_path: Path, store: Path) -> None:
     elsewhere = attack_file(tmp_path / "other.json", tmp_path / "other", {"1/255": 0.4})
     with pytest.raises(UsageError, match=r"other\.json is about the head .*other/probe\.npz over features"):
-        write([store], tmp_path / "page.html", choices=Choices(measured=[elsewhere]))
+        write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[elsewhere]))
     output = attack_file(tmp_path / "output.json", store, {"1/255": 0.4}, output="cls")
     with pytest.raises(UsageError, match="over cls, and nothing on the page is"):
-        write([store], tmp_path / "page.html", choices=Choices(measured=[output]))
+        write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[output]))
 
 
 def test_a_head_over_several_outputs_stands_at_the_first_of_them(tmp_path: Path, store: Path) -> None:
     file = attack_file(tmp_path / "joined.json", store, {"1/255": 0.4}, output="features+patch_mean")
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert page.count("<bdi>PGD (features+patch_mean)/accuracy@1/255</bdi>") == 1
 
 
@@ -225,11 +224,11 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
     ]
     told = {"store": str(store), "measure": "attack", "settings": {"corrupt": ["blur:5"]}, "metrics": metrics}
     file.write_text(json.dumps(told), encoding="utf-8")
-    page = page_of(write([store], tmp_path / "page.html", choices=Choices(measured=[file]))[0])
+    page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert "<h3>Accuracy on corrupted pictures</h3>" in page
     drawing = page.split("<h3>Accuracy on corrupted pictures</h3>")[1].split("</figure>")[0]
     assert "dotted is without one" in drawing and "stroke-dasharray" in drawing
-    assert "On corrupted pictures" in page and "Under attack" not in page
+    assert "On corrupted images" in page and "Under attack" not in page
     assert page.count("<bdi>drop@blur:5</bdi>") == 1
 
 
@@ -240,7 +239,7 @@ def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
 
     labels = from_array(np.array([0, 0, 1, 0, 1]), None, "labels", str)
     features = Features(values, labels, np.array(list("qabcd"), dtype=object), np.array([""] * 5, dtype=object))
-    curve = precision_recall(features, np.array([0]), np.arange(1, 5))
+    curve = precision_recall_curve(features, np.array([0]), np.arange(1, 5))
     assert curve.queries == 1
     assert curve.precision[:51] == pytest.approx(1.0)
     assert curve.precision[51:] == pytest.approx(2 / 3)
@@ -249,8 +248,10 @@ def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
 
 def test_a_seventh_store_has_the_first_ones_colour_and_another_line() -> None:
     levels = np.linspace(0.0, 1.0, 101)
-    stores = [StoreView(f"s{i}", {}, {}, curve=Curve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(7)]
-    drawing = render(stores).split("<h3>Precision and recall</h3>")[1].split("</figure>")[0]
+    stores = [
+        StoreView(f"s{i}", {}, {}, curve=PrecisionRecallCurve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(7)
+    ]
+    drawing = render_features(stores).split("<h3>Precision and recall</h3>")[1].split("</figure>")[0]
     lines = re.findall(r"<path d=\"M [^>]{2000,}>", drawing, re.DOTALL)
     assert len(lines) == 7
     assert ["stroke-dasharray" in one for one in lines] == [False] * 6 + [True]
@@ -260,13 +261,13 @@ def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query
     features = open_store(store)
     found = retrieval(features.values, features.labels)
     quality = found.values["map"]
-    asked = sheet(features, found.rows, np.arange(len(features)), quality, shown=5, neighbours=4)
+    asked = neighbour_sheet(features, found.rows, np.arange(len(features)), quality, count=5, neighbours=4)
     values = [quality[one.query.row] for one in asked]
     assert values == sorted(values) and len(asked) == 5
     assert values[0] == quality.min() and values[-1] == quality.max()
     for one in asked:
-        assert len(one.found) == 4 and one.query.row not in {near.row for near in one.found}
-        assert all(near.right == (near.name == one.query.name) for near in one.found)
+        assert len(one.neighbours) == 4 and one.query.row not in {near.row for near in one.neighbours}
+        assert all(near.right == (near.name == one.query.name) for near in one.neighbours)
 
 
 @pytest.mark.parametrize("sklearn", [True, False])
@@ -279,14 +280,14 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
             "snellen.features.plot_data.find_spec", lambda name: None if name == "sklearn" else real(name)
         )
     features = open_store(store)
-    flat = plane(features, np.arange(len(features)))
+    flat = map_features(features, np.arange(len(features)))
     assert flat.reducer == ("t-SNE" if sklearn else "PCA")
     assert (flat.explained is None) == sklearn
     labels = features.labels.single
     assert labels is not None
     distance = np.linalg.norm(flat.points[:, None] - flat.points[None], axis=2) + np.eye(len(labels)) * 1e9
     assert (labels[distance.argmin(axis=1)] == labels).mean() > 0.9
-    few = plane(features, np.arange(len(features)), most=20)
+    few = map_features(features, np.arange(len(features)), limit=20)
     assert (len(few.points), few.of) == (20, len(features))
 
 
@@ -306,7 +307,7 @@ def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes
     labels = from_array(np.arange(count) % 2, None, "labels", str)
     names = np.array([str(row) for row in range(count)], dtype=object)
     features = Features(values.astype(np.float32), labels, names, np.array([""] * count, dtype=object))
-    found = plane(features, np.arange(count))
+    found = map_features(features, np.arange(count))
     assert found.reducer == "PCA" and said in found.why
     assert np.isfinite(found.points).all()
 
@@ -351,8 +352,8 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) -> None:
-    path, told = write(
-        [digits_store(tmp_path / "digits")], tmp_path / "page.html", runs=[run], choices=Choices(method="lda")
+    path, told = write_report(
+        [digits_store(tmp_path / "digits")], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="lda")
     )
     (joined,) = told["says_sees"]
     assert joined["settings"]["matched"] == "file names without folder and ending"
@@ -373,9 +374,11 @@ def test_a_quadrant_that_might_be_another_is_in_italics_and_the_others_are_not()
     ids = [f"{name}{i}" for name in "ab" for i in range(100)]
     classes = [name for name in "ab" for _ in range(100)]
     right = np.array([float(i < (100 if name == "a" else 55)) for name in "ab" for i in range(100)])
-    found = says_sees(Sees(ids, classes, right, 0.1), Says(ids, classes, np.ones(200), np.full(200, 0.5)))
+    found = says_sees(
+        ProbeResults(ids, classes, right, 0.1), AnswerScores(ids, classes, np.ones(200), np.full(200, 0.5))
+    )
     assert {one.name: one.clear for one in found.classes} == {"a": True, "b": False}
-    page = render([StoreView("s", {}, {})], [JoinedView("s", "r", "m", found)])
+    page = render_features([StoreView("s", {}, {})], [JoinedView("s", "r", "m", found)])
     assert re.findall(r'data-label="quadrant"( class="unclear")?>', page) == [' class="unclear"', ""]
     assert "Joined by whole names." in page
 
@@ -384,34 +387,36 @@ def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plo
     ids = [str(i) for i in range(40)]
     classes = ["a"] * 20 + ["b"] * 20
     for chance, told in ((np.repeat([0.5, 0.1], 20), True), (np.full(40, 0.3), False)):
-        found = says_sees(Sees(ids, classes, np.ones(40), 0.5), Says(ids, classes, np.ones(40), chance))
-        assert ("colours follow each class's own" in says_against_sees(found, "", 0).caption) is told
+        found = says_sees(ProbeResults(ids, classes, np.ones(40), 0.5), AnswerScores(ids, classes, np.ones(40), chance))
+        assert ("colours follow each class's own" in says_sees_plot(found, "", 0).caption) is told
 
 
 def test_names_in_letters_that_matplotlib_lacks_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:
-    rows = [ClassRow(i, name, 5, 5, 0.5, None) for i, name in enumerate(["白鷺", "gull"])]
-    assert ">白鷺<" in render([StoreView("s", {}, {}, classes=rows)])
+    rows = [ClassAccuracy(i, name, 5, 5, 0.5, None) for i, name in enumerate(["白鷺", "gull"])]
+    assert ">白鷺<" in render_features([StoreView("s", {}, {}, classes=rows)])
     assert not [one for one in recwarn if "Glyph" in str(one.message)]
 
 
 def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path: Path, run: Run) -> None:
     digits, birds = digits_store(tmp_path / "digits"), save(tmp_path / "birds")
-    _, told = write([birds, digits], tmp_path / "page.html", runs=[run], choices=Choices(method="ridge"))
+    _, told = write_report([birds, digits], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
     (joined,) = told["says_sees"]
     assert joined["store"] == str(digits)
-    assert "birds is not set against this run: probe and answers have no picture in common" in " ".join(joined["notes"])
+    assert "birds is not compared with this run: probe and answers have no picture in common" in " ".join(
+        joined["notes"]
+    )
     with pytest.raises(UsageError, match="no picture in common"):
-        write([birds], tmp_path / "page.html", runs=[run], choices=Choices(method="ridge"))
+        write_report([birds], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
 
 
 def test_questions_are_chosen_by_level_and_profile(run: Run) -> None:
-    said = answers(run)
+    said = joinable_answers(run)
     assert (said.level, len(said.says.value)) == ("digit", 300) or said.level == "all"
     assert set(np.round(said.says.chance, 3)) == {0.1, 0.25, 0.5}
-    with pytest.raises(UsageError, match="asks nothing at level 'species'"):
-        answers(run, level="species")
+    with pytest.raises(UsageError, match="has no questions at level 'species'"):
+        joinable_answers(run, level="species")
     with pytest.raises(UsageError, match="takes one profile"):
-        answers(run, profile="all")
+        joinable_answers(run, profile="all")
 
 
 def test_the_command_prints_one_json_object(

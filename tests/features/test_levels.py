@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.features.ranking import radix
-from snellen.features.ranking.radix import by_levels, by_values, limits_around
+from snellen.features.ranking.radix import between_by_levels, between_by_values, limits_around
 
 
 @st.composite
@@ -51,8 +51,8 @@ def test_counts_and_pairs_are_those_of_comparing_every_score_with_every_limit(ro
             for r, (bottom, top) in zip(row, limits, strict=True)
         ]
         for found in (
-            by_levels(scores, row, limits, np.nonzero(out), 10**9),
-            by_values(scores, row, limits, np.nonzero(out), 10**9),
+            between_by_levels(scores, row, limits, np.nonzero(out), 10**9),
+            between_by_values(scores, row, limits, np.nonzero(out), 10**9),
         ):
             assert found is not None
             assert found.over.tolist() == over
@@ -67,8 +67,8 @@ def test_scores_that_crowd_on_the_level_of_a_limit_are_left_to_the_sort_of_float
     scores[0, :2] = 0.0, 1e6
     row, item = np.array([0, 0]), np.array([0, 1])
     limits = limits_around(scores[row, item].astype(np.float64), np.zeros(2), scores.dtype)
-    assert by_levels(scores, row, limits, (row, item), 300) is None
-    found = by_levels(scores, row, limits, (row, item), 400)
+    assert between_by_levels(scores, row, limits, (row, item), 300) is None
+    found = between_by_levels(scores, row, limits, (row, item), 400)
     assert found is not None
     assert found.over.tolist() == [398, 0]
 
@@ -77,5 +77,5 @@ def test_rows_with_limits_for_most_of_their_scores_are_left_to_the_sort_of_float
     scores = np.arange(64, dtype=np.float32)[None]
     row, item = np.zeros(5, dtype=np.int64), np.arange(5)
     limits = limits_around(scores[row, item].astype(np.float64), np.zeros(5), scores.dtype)
-    assert by_levels(scores, row, limits, (row, item), 10**9) is None
-    assert by_levels(scores, row[:4], limits[:4], (row, item), 10**9) is not None
+    assert between_by_levels(scores, row, limits, (row, item), 10**9) is None
+    assert between_by_levels(scores, row[:4], limits[:4], (row, item), 10**9) is not None

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import accuracies, closed_form, holdout, logistic, multilabel, probe
+from snellen.features.probes import accuracy_metrics, closed_form, holdout, logistic, multilabel, probe
 from snellen.features.probes.few_shot import few_shot
 from snellen.features.probes.head import load_head
 
@@ -40,7 +40,7 @@ def naive(c, x, y):
 def test_a_fit_ends_at_scikit_learns_minimum_for_the_same_c(classes, c):
     x, y = classes
     columns = np.unique(y, return_inverse=True)[1]
-    found = logistic.fit(logistic.prepare(x, columns, 6), c)
+    found = logistic.fit(logistic.prepare_problem(x, columns, 6), c)
     peer = naive(c, x, y)
     assert found.converged
     logits = x @ found.weights + found.bias
@@ -54,7 +54,7 @@ def test_a_fit_ends_at_scikit_learns_minimum_for_the_same_c(classes, c):
 def test_two_classes_have_scikit_learns_minimum_too(classes, c):
     x, y = classes
     columns = (y > 10).astype(int)
-    found = logistic.fit(logistic.prepare(x, columns, 2), c)
+    found = logistic.fit(logistic.prepare_problem(x, columns, 2), c)
     logits = x @ found.weights + found.bias
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], naive(c, x, columns).decision_function(x), atol=2e-3)
 
@@ -69,7 +69,7 @@ def test_an_empty_list_of_strengths_is_a_usage_error(tmp_path, capsys):
 def test_with_fewer_rows_than_features_the_minimum_is_the_same():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((30, 80)), np.arange(30) % 3
-    found = logistic.fit(logistic.prepare(x, y, 3), 0.5)
+    found = logistic.fit(logistic.prepare_problem(x, y, 3), 0.5)
     other = rng.standard_normal((50, 80))
     assert (other @ found.weights + found.bias).argmax(1).tolist() == naive(0.5, x, y).predict(other).tolist()
 
@@ -77,8 +77,8 @@ def test_with_fewer_rows_than_features_the_minimum_is_the_same():
 def test_a_point_of_the_path_is_the_fit_at_that_c(classes):
     x, y = classes
     columns = np.unique(y, return_inverse=True)[1]
-    problem = logistic.prepare(x, columns, 6)
-    for found in logistic.path(problem, (1e-3, 0.1, 10.0), tolerance=1e-10):
+    problem = logistic.prepare_problem(x, columns, 6)
+    for found in logistic.fit_path(problem, (1e-3, 0.1, 10.0), tolerance=1e-10):
         alone = logistic.fit(problem, found.c)
         assert found.objective == pytest.approx(alone.objective, rel=1e-8)
 
@@ -118,15 +118,15 @@ def test_a_held_out_part_never_takes_the_last_row_of_a_class():
 def test_the_closed_forms_solve_the_ridge_that_scikit_learn_solves(classes):
     x, y = classes
     columns = np.unique(y, return_inverse=True)[1]
-    sums = closed_form.moments(x, columns, 6)
+    sums = closed_form.compute_moments(x, columns, 6)
     weights, bias = closed_form.solve(sums, "ridge", 0.01)
     alpha = 0.01 * np.trace(sums.scatter) / 40
     peer = Ridge(alpha=alpha).fit(x, np.eye(6)[columns])
     np.testing.assert_allclose(x @ weights + bias, peer.predict(x), atol=1e-8)
-    (scores,) = closed_form.paths(sums, "ridge", (0.01,), x)
+    (scores,) = closed_form.score_path(sums, "ridge", (0.01,), x)
     np.testing.assert_allclose(scores, peer.predict(x), atol=1e-8)
-    half = closed_form.merged(
-        closed_form.moments(x[:250], columns[:250], 6), closed_form.moments(x[250:], columns[250:], 6)
+    half = closed_form.merge_moments(
+        closed_form.compute_moments(x[:250], columns[:250], 6), closed_form.compute_moments(x[250:], columns[250:], 6)
     )
     np.testing.assert_allclose(half.scatter, sums.scatter, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(half.sums, sums.sums, atol=1e-8)
@@ -265,7 +265,7 @@ def test_a_class_that_a_fold_lacks_is_not_among_its_first_five():
     found = probe(rng.standard_normal((8, 3)), y, folds=3, strengths=(1.0,))
     alone = found.targets > 0
     assert (found.rank[alone] > found.settings.classes).all()
-    top5 = next(m for m in accuracies(found.rank, found.targets, 6) if m.name == "accuracy/top5")
+    top5 = next(m for m in accuracy_metrics(found.rank, found.targets, 6) if m.name == "accuracy/top5")
     assert top5.value <= 3 / 8
     assert any("5 test rows are of 5 classes without a training row" in note for note in found.notes())
 

@@ -9,11 +9,11 @@ import pytest
 
 from snellen.cli import main
 from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY, train_grid
-from snellen.features.probes.few_shot import draw, few_shot
-from snellen.features.probes.grid_probe import grid_probe, inputs_of
+from snellen.features.probes.few_shot import draw_rows, few_shot
+from snellen.features.probes.grid_probe import find_inputs, grid_probe
 from snellen.features.probes.head import load_head
 from snellen.features.store import open_store
-from snellen.features.store.format import Output, StoreMeta, fingerprint, write_meta, write_table
+from snellen.features.store.format import StoreMeta, StoreOutput, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids
 
 
@@ -74,7 +74,7 @@ def test_heads_trained_together_are_those_that_torchs_optimiser_trains_alone(tok
 
 def test_few_shot_draws_n_rows_a_class_and_all_of_a_smaller_one(tokens):
     targets = np.array([0] * 10 + [1] * 2 + [2] * 7)
-    rows = draw(targets, 3, 0)
+    rows = draw_rows(targets, 3, 0)
     assert np.bincount(targets[rows]).tolist() == [3, 2, 3]
     cls, _, y = tokens
     found = few_shot(cls[0], y, np.arange(300), np.arange(300, 400), ns=(1, 20), tries=3)
@@ -97,7 +97,7 @@ def written(path, values, y):
     for name, array in values.items():
         np.save(path / f"{name}.npy", array)
     write_table(path / "rows.parquet", [str(i) for i in range(400)], split, labels)
-    outputs = {name: Output(f"{name}.npy", array.shape[1], "float32") for name, array in values.items()}
+    outputs = {name: StoreOutput(f"{name}.npy", array.shape[1], "float32") for name, array in values.items()}
     classes = tuple(int(one) for one in labels.classes)
     meta = StoreMeta("extracted", {}, fingerprint({}), 400, outputs, True, False, classes, None)
     write_meta(path, meta)
@@ -106,11 +106,11 @@ def written(path, values, y):
 
 def test_the_grids_inputs_are_found_among_a_stores_outputs(store, tokens):
     cls, mean, _ = tokens
-    found = inputs_of(store, DINOV2)
+    found = find_inputs(store, DINOV2)
     for mine, wanted in zip(found.cls, cls, strict=True):
         np.testing.assert_array_equal(mine, wanted)
     np.testing.assert_array_equal(found.patch_mean, mean)
-    assert len(inputs_of(store, FGBMK_LEGACY).cls) == 2
+    assert len(find_inputs(store, FGBMK_LEGACY).cls) == 2
 
 
 def test_the_command_trains_the_grid_and_saves_the_chosen_head(store, tokens, capsys):
@@ -133,7 +133,7 @@ def test_a_saved_head_reads_its_blocks_in_the_stores_order(store, tokens, blocks
     from msgspec.structs import replace
 
     recipe = replace(DINOV2, rates=(0.05,), blocks=(blocks,))
-    inputs = inputs_of(store, replace(recipe, blocks=(4,)))
+    inputs = find_inputs(store, replace(recipe, blocks=(4,)))
     inputs = inputs if pooled else replace(inputs, patch_mean=None)
     found = grid_probe(inputs, recipe, epochs=5)
     grid = train_grid(

@@ -10,8 +10,15 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
 
-from snellen.features.extract.preprocess import Transform, decode, fit, normalised, normalised_into, read
-from snellen.features.extract.resample import PRECISION, TIE, axis, coefficients, resampled, rows_first
+from snellen.features.extract.preprocess import (
+    Transform,
+    decode,
+    normalise,
+    normalise_into,
+    read_pixels,
+    resize_and_crop,
+)
+from snellen.features.extract.resample import PRECISION, TIE, build_axis, coefficients, resample_picture, rows_first
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")
@@ -52,7 +59,7 @@ def test_any_part_of_any_smaller_picture_is_pillows_to_one_level(seed, size, sha
     top, left = int(shares[2] * (height - 1)), int(shares[3] * (width - 1))
     box = (top, left, height - top, width - left)
     theirs = pillows(pixels, height, width, interpolation)[:, top:, left:]
-    ours = resampled(pixels, height, width, interpolation, box)
+    ours = resample_picture(pixels, height, width, interpolation, box)
     assert (ours.shape, ours.dtype) == (theirs.shape, np.uint8)
     assert np.abs(ours - theirs).max() <= 1
 
@@ -67,7 +74,7 @@ def test_the_way_of_a_picture_to_any_size_ends_within_one_level_of_pillow(
 ):
     pixels = picture(seed, rows, columns, "noise")
     transform = Transform((high, wide), interpolation, None, (0.5,) * 3, (0.5,) * 3)
-    assert np.abs(fit(pixels, transform).numpy() - pillows(pixels, high, wide, interpolation)).max() <= 1
+    assert np.abs(resize_and_crop(pixels, transform).numpy() - pillows(pixels, high, wide, interpolation)).max() <= 1
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
@@ -75,7 +82,7 @@ def test_the_way_of_a_picture_to_any_size_ends_within_one_level_of_pillow(
 def test_hardly_a_value_differs_at_all(interpolation, kind):
     pixels = picture(3, 375, 500, kind)
     theirs = pillows(pixels, 256, 341, interpolation)
-    differ = resampled(pixels, 256, 341, interpolation, (0, 0, 256, 341)) != theirs
+    differ = resample_picture(pixels, 256, 341, interpolation, (0, 0, 256, 341)) != theirs
     assert differ.mean() < 0.005
 
 
@@ -97,7 +104,7 @@ def test_float32_is_nearer_to_the_exact_sums_than_half_of_what_counts_as_a_tie(l
     taps = weights.shape[1]
     line = np.concatenate([rng.integers(0, 256, length), np.zeros(taps, dtype=int)])
     exact = np.array([weights[at] @ line[begin : begin + taps] for at, begin in enumerate(begins)]) / PRECISION
-    whole = axis(length, 341, "bicubic", 0, 341)
+    whole = build_axis(length, 341, "bicubic", 0, 341)
     ours = np.concatenate([line[begin : begin + len(band)].astype(np.float32) @ band for _, begin, band in whole.bands])
     assert whole.tie == TIE * taps
     assert np.abs(ours - exact).max() < whole.tie / 2
@@ -138,23 +145,23 @@ def test_from_the_file_to_the_crop_pixels_are_pillows_to_one_level(height, width
     free = size[0] - 28, size[1] - 29
     left, top = (one // 2 if middle == "down" else round(one / 2) for one in free)
     theirs = np.asarray(small.crop((left, top, left + 28, top + 29))).transpose(2, 0, 1).astype(int)
-    ours = read(BytesBlob("a", out.getvalue()), transform).numpy().astype(int)
+    ours = read_pixels(BytesBlob("a", out.getvalue()), transform).numpy().astype(int)
     assert np.abs(ours - theirs).max() <= 1
 
 
 def test_a_picture_of_the_right_size_is_only_cut():
     pixels = picture(1, 40, 50, "noise")
     transform = Transform((40, 50), "bicubic", (20, 30), (0.5,) * 3, (0.5,) * 3)
-    assert np.array_equal(fit(pixels, transform).numpy(), pixels[10:30, 10:40].transpose(2, 0, 1))
+    assert np.array_equal(resize_and_crop(pixels, transform).numpy(), pixels[10:30, 10:40].transpose(2, 0, 1))
 
 
 def test_normalising_into_a_batch_gives_the_values_of_normalising_a_batch():
     transform = Transform((4, 5), "bicubic", None, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 3, 4, 5), dtype=np.uint8))
     room = torch.full((8, 3, 4, 5), 7.0)
-    into = normalised_into(room, list(images), transform)
+    into = normalise_into(room, list(images), transform)
     assert into.data_ptr() == room.data_ptr()
-    assert torch.equal(into, normalised(images, transform))
+    assert torch.equal(into, normalise(images, transform))
     assert (room[3:] == 7).all()
     scaled = (images / 255 - torch.tensor(transform.mean).view(3, 1, 1)) / torch.tensor(transform.std).view(3, 1, 1)
     assert torch.allclose(into, scaled, atol=1e-5)

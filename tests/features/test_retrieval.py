@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from snellen.errors import DataError, UsageError
 from snellen.features.ranking import radix, ranks
 from snellen.features.ranking.blas import single_threaded
-from snellen.features.ranking.similarity import exact_block, float32_error, prepare
+from snellen.features.ranking.similarity import exact_block, float32_error, prepare_space
 from snellen.features.retrieval import retrieval
 
 TIES = ("pessimistic", "optimistic", "index")
@@ -126,7 +126,7 @@ def test_the_float32_bound_holds_for_every_pair_with_room_to_spare():
     for x in (rng.standard_normal((900, 300)), rng.exponential(1.0, (900, 300)), rng.standard_normal((900, 300)) + 5.0):
         rows = np.arange(900)
         with ThreadPoolExecutor(1) as pool:
-            space = prepare(x.astype(np.float32), rows, "cosine", pool)
+            space = prepare_space(x.astype(np.float32), rows, "cosine", pool)
         low = space.low(0, 900) @ space.low(0, 900).T + (space.bias - space.bias.mean()).astype(np.float32)
         true = exact_block(space, space, 0, 900)
         # What depends on the query alone is no part of the ranking score; the first column stands for it.

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from snellen.errors import DataError, UsageError
-from snellen.features.says_sees import QUADRANTS, ClassPoint, Says, SaysSees, Sees, class_key, says_sees
+from snellen.features.says_sees import QUADRANTS, AnswerScores, ClassPoint, ProbeResults, SaysSees, class_key, says_sees
 
 CHANCE = 0.25
 
 
 def data(
     sees: dict[str, float], says: dict[str, float], n: int = 40, chance: float = CHANCE
-) -> tuple[Sees, Says]:  # fmt: skip
+) -> tuple[ProbeResults, AnswerScores]:  # fmt: skip
     """n pictures a class, of which these shares are seen and said (the first ones of the class)."""
     names = [name for name in sees for _ in range(n)]
     ids = [f"{name}/{i}.jpg" for name in sees for i in range(n)]
     right = np.array([float(i < round(n * sees[name])) for name in sees for i in range(n)])
     value = np.array([float(i < round(n * says[name])) for name in sees for i in range(n)])
-    return Sees(ids, names, right, chance), Says(ids, names, value, np.full(len(ids), chance))
+    return ProbeResults(ids, names, right, chance), AnswerScores(ids, names, value, np.full(len(ids), chance))
 
 
 def by_name(found: SaysSees) -> dict[str, ClassPoint]:
@@ -74,23 +74,24 @@ def test_probe_and_questions_of_different_chance_are_compared_above_it() -> None
     sees, says = data({"a": 0.5}, {"a": 0.75})
     # Halfway from 0 to 1 in a probe of many classes is halfway from one half to 1 in true or false.
     found = says_sees(
-        Sees(sees.ids, sees.classes, sees.right, 0.0), Says(says.ids, says.classes, says.value, np.full(40, 0.5))
+        ProbeResults(sees.ids, sees.classes, sees.right, 0.0),
+        AnswerScores(says.ids, says.classes, says.value, np.full(40, 0.5)),
     )
     assert found.classes[0].gap == pytest.approx(0.0)
     assert found.classes[0].quadrant == "sees and says"
 
 
 def test_several_answers_about_a_picture_weigh_as_one() -> None:
-    sees = Sees(["x", "y"], ["a", "a"], np.array([1.0, 1.0]), 0.5)
-    says = Says(["x", "x", "x", "y"], ["a"] * 4, np.array([1.0, 1.0, 1.0, 0.0]), np.full(4, 0.5))
+    sees = ProbeResults(["x", "y"], ["a", "a"], np.array([1.0, 1.0]), 0.5)
+    says = AnswerScores(["x", "x", "x", "y"], ["a"] * 4, np.array([1.0, 1.0, 1.0, 0.0]), np.full(4, 0.5))
     point = says_sees(sees, says).classes[0]
     assert point.answer == 0.5
     assert (point.images, point.answers) == (2, 4)
 
 
 def test_pictures_that_one_side_has_alone_are_counted_and_said() -> None:
-    sees = Sees(["a.jpg", "b.jpg", "c.jpg"], ["k"] * 3, np.ones(3), 0.5)
-    says = Says(["b.jpg", "c.jpg", "d.jpg", "e.jpg"], [""] * 4, np.ones(4), np.full(4, 0.5))
+    sees = ProbeResults(["a.jpg", "b.jpg", "c.jpg"], ["k"] * 3, np.ones(3), 0.5)
+    says = AnswerScores(["b.jpg", "c.jpg", "d.jpg", "e.jpg"], [""] * 4, np.ones(4), np.full(4, 0.5))
     found = says_sees(sees, says)
     assert (found.only_probe, found.only_answers, found.classes[0].images) == (1, 2, 2)
     notes = " ".join(found.notes())
@@ -108,15 +109,16 @@ def test_pictures_that_one_side_has_alone_are_counted_and_said() -> None:
 )
 def test_pictures_meet_by_the_strictest_name_that_joins_most(mine: str, theirs: str, how: str) -> None:
     found = says_sees(
-        Sees([mine, "other"], ["k", "k"], np.ones(2), 0.5), Says([theirs], ["k"], np.ones(1), np.full(1, 0.5))
+        ProbeResults([mine, "other"], ["k", "k"], np.ones(2), 0.5),
+        AnswerScores([theirs], ["k"], np.ones(1), np.full(1, 0.5)),
     )
     assert found.settings.matched == how
     assert found.classes[0].images == 1
 
 
 def test_a_name_that_stands_for_two_rows_joins_neither() -> None:
-    sees = Sees(["x/1.jpg", "y/1.jpg", "y/2.jpg"], ["a", "b", "b"], np.ones(3), 0.5)
-    says = Says(["1", "2"], ["", ""], np.ones(2), np.full(2, 0.5))
+    sees = ProbeResults(["x/1.jpg", "y/1.jpg", "y/2.jpg"], ["a", "b", "b"], np.ones(3), 0.5)
+    says = AnswerScores(["1", "2"], ["", ""], np.ones(2), np.full(2, 0.5))
     found = says_sees(sees, says)
     assert [one.name for one in found.classes] == ["b"]
     assert found.ambiguous == 1
@@ -124,8 +126,8 @@ def test_a_name_that_stands_for_two_rows_joins_neither() -> None:
 
 
 def test_classes_join_by_names_written_in_two_ways() -> None:
-    sees = Sees(["1", "2", "3"], ["017.Northern_Cardinal"] * 2 + ["018.Wren"], np.array([1.0, 0.0, 1.0]), 0.5)
-    says = Says(
+    sees = ProbeResults(["1", "2", "3"], ["017.Northern_Cardinal"] * 2 + ["018.Wren"], np.array([1.0, 0.0, 1.0]), 0.5)
+    says = AnswerScores(
         ["p", "p", "q"], ["northern cardinal", "northern cardinal", "grebe"], np.array([1.0, 1.0, 0.0]), np.full(3, 0.5)
     )
     found = says_sees(sees, says, join="class")
@@ -136,7 +138,9 @@ def test_classes_join_by_names_written_in_two_ways() -> None:
 
 def test_nothing_in_common_is_an_error_that_shows_both_names() -> None:
     with pytest.raises(UsageError, match=r"'x\.jpg'.*'y\.jpg'") as error:
-        says_sees(Sees(["x.jpg"], ["a"], np.ones(1), 0.5), Says(["y.jpg"], ["a"], np.ones(1), np.full(1, 0.5)))
+        says_sees(
+            ProbeResults(["x.jpg"], ["a"], np.ones(1), 0.5), AnswerScores(["y.jpg"], ["a"], np.ones(1), np.full(1, 0.5))
+        )
     assert "--join class" in (error.value.hint or "")
 
 
@@ -145,7 +149,7 @@ def test_thresholds_and_lengths_are_checked() -> None:
     with pytest.raises(UsageError, match=r"threshold of sees is 1\.5"):
         says_sees(sees, says, sees_from=1.5)
     with pytest.raises(DataError, match="arrays of 39, 40"):
-        says_sees(Sees(sees.ids[1:], sees.classes, sees.right, 0.5), says)
+        says_sees(ProbeResults(sees.ids[1:], sees.classes, sees.right, 0.5), says)
 
 
 def test_the_correlation_over_classes_is_pearsons_and_holds_its_value() -> None:
@@ -168,7 +172,9 @@ def test_intervals_of_gaps_hold_the_true_gap_as_often_as_they_say() -> None:
         seen = (rng.random(60) < 0.8).astype(float)
         said = (rng.random(60) < np.where(seen > 0, 0.7, 0.5)).astype(float)
         ids = [str(i) for i in range(60)]
-        found = says_sees(Sees(ids, ["a"] * 60, seen, 0.2), Says(ids, [""] * 60, said, np.full(60, 0.5)))
+        found = says_sees(
+            ProbeResults(ids, ["a"] * 60, seen, 0.2), AnswerScores(ids, [""] * 60, said, np.full(60, 0.5))
+        )
         span = found.classes[0].gap_ci95
         assert span is not None
         held += span[0] <= 0.75 - (0.66 - 0.5) / 0.5 <= span[1]
@@ -182,31 +188,33 @@ def test_a_class_without_errors_has_a_gap_with_an_interval_of_its_size() -> None
 
 
 def test_two_asked_pictures_of_one_file_name_are_not_taken_for_one() -> None:
-    sees = Sees(["test/1.jpg", "test/2.jpg"], ["wren", "tern"], np.ones(2), 0.5)
-    says = Says(["wren/1.jpg", "tern/1.jpg", "tern/2.jpg"], [""] * 3, np.array([1.0, 0.0, 1.0]), np.full(3, 0.5))
+    sees = ProbeResults(["test/1.jpg", "test/2.jpg"], ["wren", "tern"], np.ones(2), 0.5)
+    says = AnswerScores(
+        ["wren/1.jpg", "tern/1.jpg", "tern/2.jpg"], [""] * 3, np.array([1.0, 0.0, 1.0]), np.full(3, 0.5)
+    )
     found = says_sees(sees, says)
     assert [one.name for one in found.classes] == ["tern"]
     assert (found.ambiguous, found.classes[0].answers) == (2, 1)
     assert "2 pictures were left out because several rows go by their name, or several" in " ".join(found.notes())
     with pytest.raises(UsageError, match="2 go by a name that several have"):
-        says_sees(sees, Says(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
+        says_sees(sees, AnswerScores(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
 
 
 def test_pictures_of_another_data_set_that_are_called_alike_are_told() -> None:
-    dogs = Sees([f"dogs/{i}.jpg" for i in range(20)], ["beagle"] * 10 + ["husky"] * 10, np.ones(20), 0.5)
-    birds = Says([f"birds/{i}" for i in range(20)], ["wren"] * 20, np.ones(20), np.full(20, 0.5))
+    dogs = ProbeResults([f"dogs/{i}.jpg" for i in range(20)], ["beagle"] * 10 + ["husky"] * 10, np.ones(20), 0.5)
+    birds = AnswerScores([f"birds/{i}" for i in range(20)], ["wren"] * 20, np.ones(20), np.full(20, 0.5))
     found = says_sees(dogs, birds)
     assert (found.unknown_class, found.other_class) == (20, 0)
     assert "nobody checked that the 20 joined pictures are the same ones" in " ".join(found.notes())
-    one_known = Says(birds.ids, ["beagle", *birds.classes[1:]], birds.value, birds.chance)
+    one_known = AnswerScores(birds.ids, ["beagle", *birds.classes[1:]], birds.value, birds.chance)
     assert "nobody checked" not in " ".join(says_sees(dogs, one_known).notes())
-    unnamed = Says(birds.ids, [""] * 20, birds.value, birds.chance)
+    unnamed = AnswerScores(birds.ids, [""] * 20, birds.value, birds.chance)
     assert says_sees(dogs, unnamed).unknown_class == 0
 
 
 def test_classes_that_differ_in_case_alone_are_not_joined_by_name() -> None:
-    sees = Sees(["1", "2", "3"], ["Wren", "wren", "Tern"], np.array([1.0, 0.0, 1.0]), 0.5)
-    says = Says(["p", "q"], ["wren", "tern"], np.array([1.0, 0.0]), np.full(2, 0.5))
+    sees = ProbeResults(["1", "2", "3"], ["Wren", "wren", "Tern"], np.array([1.0, 0.0, 1.0]), 0.5)
+    says = AnswerScores(["p", "q"], ["wren", "tern"], np.array([1.0, 0.0]), np.full(2, 0.5))
     found = says_sees(sees, says, join="class")
     assert [one.name for one in found.classes] == ["Tern"]
     assert (found.ambiguous, found.only_probe, found.only_answers) == (2, 0, 0)
@@ -214,8 +222,8 @@ def test_classes_that_differ_in_case_alone_are_not_joined_by_name() -> None:
 
 
 def test_pictures_that_questions_place_in_another_class_of_the_probe_are_told() -> None:
-    sees = Sees(["a/1.jpg", "a/2.jpg", "b/3.jpg"], ["Wren", "Wren", "Tern"], np.ones(3), 0.5)
-    says = Says(["x/1", "x/2", "x/3", "x/3"], ["tern", "wren", "bird", ""], np.ones(4), np.full(4, 0.5))
+    sees = ProbeResults(["a/1.jpg", "a/2.jpg", "b/3.jpg"], ["Wren", "Wren", "Tern"], np.ones(3), 0.5)
+    says = AnswerScores(["x/1", "x/2", "x/3", "x/3"], ["tern", "wren", "bird", ""], np.ones(4), np.full(4, 0.5))
     found = says_sees(sees, says)
     assert found.other_class == 1
     assert any(one.startswith("1 joined pictures are of another class") for one in found.notes())
@@ -225,17 +233,19 @@ def test_pictures_that_questions_place_in_another_class_of_the_probe_are_told() 
     ("value", "chance", "said"), [(np.nan, 0.5, "no numbers"), (2.0, 0.5, "no numbers"), (1.0, 1.0, "a chance that")]
 )
 def test_answers_that_are_no_scores_are_refused(value: float, chance: float, said: str) -> None:
-    sees = Sees(["x", "y"], ["a", "b"], np.ones(2), 0.5)
+    sees = ProbeResults(["x", "y"], ["a", "b"], np.ones(2), 0.5)
     with pytest.raises(DataError, match=said):
-        says_sees(sees, Says(["x", "y"], ["", ""], np.array([1.0, value]), np.array([0.5, chance])))
+        says_sees(sees, AnswerScores(["x", "y"], ["", ""], np.array([1.0, value]), np.array([0.5, chance])))
 
 
 def test_many_classes_are_told_apart_by_naive_code_as_well() -> None:
     rng = np.random.default_rng(2)
     names = [f"c{i}" for i in rng.integers(0, 40, 700)]
-    sees = Sees([str(i) for i in range(700)], names, (rng.random(700) < 0.6).astype(float), 0.1)
+    sees = ProbeResults([str(i) for i in range(700)], names, (rng.random(700) < 0.6).astype(float), 0.1)
     of = rng.integers(0, 700, 1500)
-    says = Says([str(i) for i in of], [""] * 1500, rng.random(1500), np.where(rng.random(1500) < 0.5, 0.25, 0.5))
+    says = AnswerScores(
+        [str(i) for i in of], [""] * 1500, rng.random(1500), np.where(rng.random(1500) < 0.5, 0.25, 0.5)
+    )
     found = by_name(says_sees(sees, says))
     for name in sorted(set(names)):
         pictures = [i for i in sorted(set(of.tolist())) if names[i] == name]

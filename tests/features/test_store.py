@@ -20,7 +20,7 @@ from snellen.errors import DataError, FingerprintError, RunLockedError, StorageE
 from snellen.features import import_file, open_store
 from snellen.features.store.format import read_meta
 from snellen.features.store.labels import from_ids
-from snellen.features.store.writer import COMMITS, Rows, Writer
+from snellen.features.store.writer import COMMITS, StoreRows, StoreWriter
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -221,23 +221,23 @@ def test_too_large_for_float16_is_refused_and_not_made_infinite(tmp_path):
         import_file(npz(tmp_path, features=X + np.arange(6)[:, None] * 3e4, labels=Y), tmp_path / "s", dtype="float16")
 
 
-def rows(count: int) -> Rows:
-    return Rows([f"{i}.jpg" for i in range(count)], ["train"] * count, from_ids(np.arange(count) % 3, None, ""))
+def rows(count: int) -> StoreRows:
+    return StoreRows([f"{i}.jpg" for i in range(count)], ["train"] * count, from_ids(np.arange(count) % 3, None, ""))
 
 
 def test_two_writers_are_not_let_in(tmp_path):
-    one = Writer(tmp_path / "s", {"a": 1}, rows(4), {"cls": 2}, "float32")
+    one = StoreWriter(tmp_path / "s", {"a": 1}, rows(4), {"cls": 2}, "float32")
     with (
         one,
         pytest.raises(RunLockedError, match="another process"),
-        Writer(tmp_path / "s", {"a": 1}, rows(4), {"cls": 2}, "float32"),
+        StoreWriter(tmp_path / "s", {"a": 1}, rows(4), {"cls": 2}, "float32"),
     ):
         pass
 
 
 def test_a_cut_off_commit_is_written_again(tmp_path):
-    def writer() -> Writer:
-        return Writer(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
+    def writer() -> StoreWriter:
+        return StoreWriter(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
 
     with writer() as open_:
         open_.stage([0, 1, 2], {"cls": np.ones((3, 2))}, {})
@@ -261,8 +261,8 @@ def test_a_cut_off_commit_is_written_again(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files are reserved by posix_fallocate")
 def test_a_disk_without_room_for_the_rows_that_are_kept_is_an_error_and_the_store_goes_on(tmp_path, monkeypatch):
-    def writer() -> Writer:
-        return Writer(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
+    def writer() -> StoreWriter:
+        return StoreWriter(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
 
     def full(file: int, start: int, length: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -19,8 +19,8 @@ from snellen import evaluate
 from snellen.benchmarks.base import Benchmark
 from snellen.cli import main
 from snellen.reports.runs import report
-from snellen.reports.thumbnails import Album
-from snellen.reports.views import Limits
+from snellen.reports.thumbnails import ThumbnailAlbum
+from snellen.reports.views import PageLimits
 from snellen.scoring import metrics
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, MediaSettings, Prompt, Sample, Score, Text, Video
@@ -151,7 +151,7 @@ def test_of_many_frames_some_are_shown_and_the_number_that_was_sent_is_said(aske
     parts = data["questions"][0]["parts"]
     shown = [part for part in parts if "p" in part]
     assert len(received) == 20 and len(shown) == 12
-    assert {"note": "12 of the 20 frames that were sent"} in parts
+    assert {"note": "12 of the 20 frames sent"} in parts
     for part, at in ((shown[0], 0), (shown[-1], 19)):
         assert far(pixels(pictures[part["p"]]), pixels(received[at])) < 4
 
@@ -184,7 +184,7 @@ def test_pages_of_single_answers_show_what_was_sent_too(asked, tmp_path, monkeyp
 
 
 def test_what_a_picture_went_through_leaves_no_path_on_the_page(tmp_path):
-    album = Album(Limits())
+    album = ThumbnailAlbum(PageLimits())
     (part,) = album.add(
         Image(BytesBlob("/home/someone/secret.png", b"\x89PNG\r\n\x1a\n" + bytes(20))), MediaSettings(blank=True)
     )

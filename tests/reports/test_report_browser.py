@@ -105,7 +105,7 @@ def test_bars_and_cells_of_plots_lead_to_their_answers(browser, report, run):
         page.locator("figure", has_text="Answers that failed").locator("svg a").first.click()
         wait_for_cards(page, 1)
         assert verdicts(page) == {"error"}
-        cell = page.locator("figure", has_text="Mistaken for what: truth").locator(
+        cell = page.locator("figure", has_text="Confusion matrix: true or false").locator(
             "svg a[href*='target=false&read=true']"
         )
         cell.click()
@@ -161,7 +161,7 @@ def test_the_gallery_can_be_used_from_the_keyboard(browser, report):
     with opened(browser, report) as page:
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "search"
-        page.locator("select[name=sort]").select_option("as asked")
+        page.locator("select[name=sort]").select_option("run order")
         page.locator(".card").first.focus()
         page.keyboard.press("Enter")
         page.wait_for_selector("dialog[open]")
@@ -190,7 +190,7 @@ def test_a_hostile_reply_is_shown_as_text_and_runs_nothing(browser, report, host
         assert page.evaluate("window.owned") is None
         assert page.title() == "chart/test · Snellen"
         assert page.locator("img[src=x]").count() == 0
-        assert "picture not shown" in page.locator("dialog .shown").inner_text()
+        assert "image not shown" in page.locator("dialog .shown").inner_text()
 
 
 def test_the_policy_stops_a_script_even_if_one_got_into_the_page(browser, report):
@@ -273,7 +273,7 @@ def test_a_suite_is_filtered_by_its_members_and_true_for_T_is_no_mistake(browser
         page.locator("figure.eye a", has_text="NEAR").first.click()
         sync_api.expect(page.locator("select[name='by.task']")).to_have_value("near")
         page.locator("#clear").click()
-        figure = page.locator("figure", has_text="Mistaken for what: truth, near").first
+        figure = page.locator("figure", has_text="Confusion matrix: true or false, near").first
         figure.locator("svg a[href*='target=true&read=true']").click()
         assert verdicts(page) == {"correct"}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image as Picture
 
-from snellen.features.plot_data import Asked, Neighbour
-from snellen.features.says_sees import Says, Sees, says_sees
-from snellen.reports.features.page import JoinedView, StoreView, render
+from snellen.features.plot_data import Neighbour, QueryNeighbours
+from snellen.features.says_sees import AnswerScores, ProbeResults, says_sees
+from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.sources.blobs import FileBlob
 from snellen.types import Metric
 
@@ -24,8 +24,8 @@ def address(tmp_path_factory):
     rng = np.random.default_rng(0)
     classes = [f"{LONG} {i % 12}" for i in range(240)]
     ids = [str(i) for i in range(240)]
-    sees = Sees(ids, classes, (rng.random(240) < 0.8).astype(float), 1 / 12)
-    says = Says(ids, classes, (rng.random(240) < 0.6).astype(float), np.full(240, 0.5))
+    sees = ProbeResults(ids, classes, (rng.random(240) < 0.8).astype(float), 1 / 12)
+    says = AnswerScores(ids, classes, (rng.random(240) < 0.6).astype(float), np.full(240, 0.5))
     near = [Neighbour(row, f"{row}.png", LONG, row % 2 == 0) for row in range(4)]
     found = says_sees(sees, says)
     stores = [
@@ -33,14 +33,14 @@ def address(tmp_path_factory):
             f"store-{number}-of-a-rather-long-name",
             {"encoder": "hf:facebook/dinov2-large", "rows": "train 5,994, test 5,794"},
             {"Linear probe": [Metric("balanced_accuracy", 0.7, 240, (0.6, 0.8), chance=1 / 12)]},
-            sheet=[Asked(near[0], tuple(near[1:]))],
+            sheet=[QueryNeighbours(near[0], tuple(near[1:]))],
             pictures={row: FileBlob(folder / f"{row}.png") for row in range(4)},
         )
         for number in range(2)
     ]
     joined = [JoinedView(one.name, "a-run", "a-model", found, found.notes()) for one in stores]
     file = folder / "page.html"
-    file.write_text(render(stores, joined), encoding="utf-8")
+    file.write_text(render_features(stores, joined), encoding="utf-8")
     return file.as_uri()
 
 

@@ -15,8 +15,8 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.errors import StorageError, UsageError
-from snellen.reports import AnswerView, Limits, PairedView, RunView, answer_view, render, write_report
-from snellen.reports.escape import clipped, json_for_page, plain, visible
+from snellen.reports import AnswerView, PageLimits, PairedView, RunView, answer_view, render, write_report
+from snellen.reports.escape import clip, escape_invisible, json_for_page, text_of_value
 from snellen.scoring import statistics
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Failure, Image, Metric, Prompt, Record, Response, Sample, Score, Text
@@ -108,15 +108,15 @@ def test_embedded_json_reads_back_and_cannot_end_its_element(value):
 
 @given(st.text(st.characters(), max_size=60))
 def test_nothing_that_hides_or_turns_text_survives(text):
-    shown = visible(text)
+    shown = escape_invisible(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800-\udfff]", shown)
-    assert visible(shown) == shown
+    assert escape_invisible(shown) == shown
     shown.encode()
 
 
 def test_long_text_is_cut_and_says_how_long_it_was():
-    assert clipped("x" * 10_000_000, 100) == "x" * 100 + " ⟦… 10,000,000 characters in all⟧"
-    assert [plain(v) for v in (None, True, 3, 0.5, ("a", "b"), {"b", "a"})] == [
+    assert clip("x" * 10_000_000, 100) == "x" * 100 + " ⟦… 10,000,000 characters in all⟧"
+    assert [text_of_value(v) for v in (None, True, 3, 0.5, ("a", "b"), {"b", "a"})] == [
         None,
         "true",
         "3",
@@ -128,13 +128,13 @@ def test_long_text_is_cut_and_says_how_long_it_was():
 
 def test_wrong_answers_come_first_and_the_page_says_what_is_left_out():
     many = [answer(i, "wrong" if i % 4 == 0 else "correct") for i in range(400)]
-    page = render([answers_run(many)], limits=Limits(answers=150))
+    page = render([answers_run(many)], limits=PageLimits(answers=150))
     verdicts = [a["v"][0][0] for a in data(page)["answers"]]
     assert (verdicts.count("wrong"), verdicts.count("correct")) == (100, 50)
-    assert "holds 100 of the 100 answers that are not right and 50 of the other 300" in page
+    assert "Showing 100 of 100 incorrect answers and 50 of 300 correct ones" in page
     ids = [data(page)["questions"][a["q"]]["id"] for a in data(page)["answers"]]
     assert ids == sorted(ids, key=lambda name: int(name[1:]))
-    assert len(data(render([answers_run(many)], limits=Limits(answers=30)))["answers"]) == 30
+    assert len(data(render([answers_run(many)], limits=PageLimits(answers=30)))["answers"]) == 30
 
 
 def test_answers_are_read_once_and_never_all_held():
@@ -156,7 +156,7 @@ def test_answers_are_read_once_and_never_all_held():
             yield Counted(f"q{i}", "short", (Text("?"),), {"strict": Score(1.0, "x", "correct")}, reply="x")
 
     run = RunView("r", "b", "m", {"strict": [Metric("accuracy", 1.0, 3000)]}, stream)
-    render([run], limits=Limits(answers=20))
+    render([run], limits=PageLimits(answers=20))
     assert passes == 1
     assert peak < 30
 
@@ -171,7 +171,7 @@ def test_a_picture_that_many_questions_share_is_stored_once(draw_picture):
 
 def test_large_pictures_are_made_small_and_the_budget_holds(draw_picture):
     answers = [answer(i, parts=(draw_picture(i, 900),)) for i in range(6)]
-    page = render([answers_run(answers)], limits=Limits(picture_bytes=8_000))
+    page = render([answers_run(answers)], limits=PageLimits(picture_bytes=8_000))
     pictures = [b64decode(uri.partition(",")[2]) for uri in data(page, "pictures").values()]
     assert 0 < len(pictures) < 6
     assert sum(map(len, pictures)) <= 8_000
@@ -183,7 +183,7 @@ def test_a_picture_that_cannot_be_read_is_a_note_without_its_path():
     parts = (Image(BytesBlob("/home/me/a.png", b"junk")), Image(BytesBlob("/home/me/b.png", bomb)), Text("?"))
     page = render([answers_run([answer(1, parts=parts)])])
     notes = [part["note"] for part in data(page)["questions"][0]["parts"] if "note" in part]
-    assert len(notes) == 2 and all(note.startswith("picture not shown") for note in notes)
+    assert len(notes) == 2 and all(note.startswith("image not shown") for note in notes)
     assert "at most" in notes[1]
     assert "/home/me" not in page
 
@@ -279,7 +279,7 @@ def test_a_run_without_an_answer_still_has_a_page():
 
 
 def test_a_headline_without_a_value_says_why():
-    reason = "No value: the metric, or a part of it, has no answer that it counts."
+    reason = "No value: no answer counts towards this metric or one of its parts."
     none = {"strict": [Metric("overall", None, 0), Metric("usable_rate", 0.0, 1, (0.0, 0.8))]}
     assert reason in render([answers_run([answer(1)], metrics=none)])
     zero = {"strict": [Metric("overall", 0.0, 1, (0.0, 0.8))]}

@@ -138,7 +138,7 @@ def test_published_tables_stand_beside_a_run_that_has_their_profile_with_how_it_
         "max_long_side = 64",
     ]
     page = runs.report([run], tmp_path / "report.html").read_text("utf-8")
-    assert "Beside published figures" in page and "Lights, elsewhere" not in page and "/home/me" not in page
+    assert "Published scores" in page and "Lights, elsewhere" not in page and "/home/me" not in page
 
 
 def test_a_run_that_asked_as_the_benchmark_asks_has_no_conditions(lights, tmp_path):

@@ -7,17 +7,17 @@ from urllib.parse import parse_qs
 import pytest
 
 from snellen.reports import RunView, tables
-from snellen.reports.collect import Tally, as_target
-from snellen.reports.links import filters_for, metric_link
+from snellen.reports.collect import RunTally, convert_like_target
+from snellen.reports.links import metric_filters, metric_link
 from snellen.reports.plots import _chosen
 from snellen.reports.plots.base import Series
 from snellen.reports.plots.eye_chart import eye_chart
-from snellen.reports.plots.level_curves import falls, level_curves, level_order
+from snellen.reports.plots.level_curves import curves_by_level, level_curves, level_order
 from snellen.types import Metric
 
 
 def tally(**meta):
-    return Tally(meta={name: dict.fromkeys(values) for name, values in meta.items()})
+    return RunTally(meta={name: dict.fromkeys(values) for name, values in meta.items()})
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,15 @@ def tally(**meta):
     [(0.8312, "83.1 %"), (1.0, "100.0 %"), (0.9999, "> 99.9 %"), (0.0, "0.0 %"), (0.0001, "< 0.1 %")],
 )
 def test_percentages_never_round_to_all_or_nothing_what_is_not(share, text):
-    assert tables.percent(share) == text
+    assert tables.format_percent(share) == text
 
 
 def test_a_metrics_name_says_which_answers_stand_behind_it():
     known = tally(kind=["short", "truth"], level=["class", "species"], colour=["red"])
-    assert filters_for("accuracy/short/species", known) == {"kind": "short", "level": "species"}
-    assert filters_for("accuracy/red", known) == {"colour": "red"}
-    assert filters_for("accuracy/nowhere", known) == {}
-    assert filters_for("accuracy/red", known, {"kind": "truth"}) == {"kind": "truth"}
+    assert metric_filters("accuracy/short/species", known) == {"kind": "short", "level": "species"}
+    assert metric_filters("accuracy/red", known) == {"colour": "red"}
+    assert metric_filters("accuracy/nowhere", known) == {}
+    assert metric_filters("accuracy/red", known, {"kind": "truth"}) == {"kind": "truth"}
 
 
 def test_a_metric_links_to_the_answers_that_count_against_it():
@@ -61,7 +61,7 @@ def test_levels_run_from_coarse_to_fine_whatever_order_they_came_in():
     assert level_order(Series("s", "r", "p", [], tally(level=names), 1)) == ["class", "genus", "species", "easy"]
     metrics = [Metric(f"accuracy/{level}", 0.5, 10) for level in ("species", "class")]
     one = Series("s", "r", "p", metrics, tally(level=["species", "class"]), 1)
-    assert [m.name for _, m in falls(one)["accuracy"]] == ["accuracy/class", "accuracy/species"]
+    assert [m.name for _, m in curves_by_level(one)["accuracy"]] == ["accuracy/class", "accuracy/species"]
 
 
 def test_a_level_curve_is_found_wherever_the_level_stands_in_a_name_and_no_diagnosis_is_one():
@@ -72,7 +72,7 @@ def test_a_level_curve_is_found_wherever_the_level_stands_in_a_name_and_no_diagn
     ]  # fmt: skip
     metrics = [Metric(name, 0.5, 10) for name in names] + [Metric("accuracy/genus/short", None, 0)]
     known = tally(level=["species", "class", "genus"], task=["birds/class/truth", "birds/species/truth"])
-    found = falls(Series("s", "r", "p", metrics, known, 1))
+    found = curves_by_level(Series("s", "r", "p", metrics, known, 1))
     assert {name: [level for level, _ in points] for name, points in found.items()} == {
         "accuracy/short": ["class", "species"],
         "birds/truth/accuracy": ["class", "species"],
@@ -88,22 +88,22 @@ def test_levels_of_a_taxonomy_of_its_own_stand_by_the_depth_that_answers_tell():
 
 def test_a_diagnosis_leads_to_the_answers_of_its_data_set_and_level():
     known = tally(kind=["truth"], level=["genus", "sub-species"], dataset=["birds"], ask=["bias", "hierarchy"])
-    assert filters_for("birds/drop/genus-sub-species/truth", known) == {
+    assert metric_filters("birds/drop/genus-sub-species/truth", known) == {
         "dataset": "birds", "level": "sub-species", "kind": "truth",
     }  # fmt: skip
-    assert filters_for("consistency/genus-sub-species/truth", known) == {"level": "genus", "kind": "truth"}
-    assert filters_for("class_worst/bias/genus/truth", known) == {"ask": "bias", "level": "genus", "kind": "truth"}
+    assert metric_filters("consistency/genus-sub-species/truth", known) == {"level": "genus", "kind": "truth"}
+    assert metric_filters("class_worst/bias/genus/truth", known) == {"ask": "bias", "level": "genus", "kind": "truth"}
 
 
 def test_a_member_whose_name_has_slashes_is_found_whole():
     known = tally(task=["birds/genus/truth", "birds"], kind=["truth"], level=["genus"])
-    assert filters_for("birds/genus/truth/accuracy", known) == {"task": "birds/genus/truth"}
+    assert metric_filters("birds/genus/truth/accuracy", known) == {"task": "birds/genus/truth"}
     names = ["accuracy", "birds/genus/truth/accuracy", "birds/genus/truth/invalid"]
-    assert tables.wholes(names, known.meta["task"]) == {
+    assert tables.find_parents(names, known.meta["task"]) == {
         names[0]: "", names[1]: "", names[2]: "birds/genus/truth/accuracy",
     }  # fmt: skip
     one = Series("s", "r", "p", [Metric(name, 0.5, 10) for name in names], known, 1)
-    row = tables.rows([one], [RunView("r", "b", "m", {}, lambda: iter(()))])[2]
+    row = tables.metric_rows([one], [RunView("r", "b", "m", {}, lambda: iter(()))])[2]
     assert (row.path, row.label, row.depth) == ("birds · genus · truth · ", "invalid", 1)
 
 
@@ -125,9 +125,9 @@ def suite_series(metrics, profile="official", run="r"):
 
 def test_a_members_metric_leads_to_the_answers_of_that_member():
     known = tally(task=["near", "far"], kind=["truth"], level=["species"])
-    assert filters_for("near/pair_accuracy", known) == {"task": "near"}
-    assert filters_for("near/accuracy/truth/species", known) == {"task": "near", "kind": "truth", "level": "species"}
-    assert filters_for("overall_8", known) == {}
+    assert metric_filters("near/pair_accuracy", known) == {"task": "near"}
+    assert metric_filters("near/accuracy/truth/species", known) == {"task": "near", "kind": "truth", "level": "species"}
+    assert metric_filters("overall_8", known) == {}
     assert "verdict=invalid&by.task=near" in metric_link("near/invalid", known, "r", "p")
     assert "verdict=invalid%2Cerror&by.task=far" in metric_link("far/usable_rate", known, "r", "p")
 
@@ -140,7 +140,7 @@ def test_a_members_metrics_stand_together_under_its_headline():
     assert list(tables.tree_order(names)) == names
     one = suite_series([Metric(name, 0.5, 10) for name in names])
     run = RunView("r", "b", "m", {}, lambda: iter(()))
-    assert [(row.path, row.label, row.depth) for row in tables.rows([one], [run])] == [
+    assert [(row.path, row.label, row.depth) for row in tables.metric_rows([one], [run])] == [
         ("", "overall", 0),
         ("", "near · pairs", 0),
         ("near · ", "right", 1),
@@ -177,7 +177,7 @@ def test_a_plot_with_too_many_parts_shows_each_members_headline_and_never_a_less
 
 def beside_of(published, metrics, **changes):
     run = RunView("r", "b", "my model", {"official": metrics}, lambda: iter(()), published=[published], **changes)
-    return tables.beside([suite_series(metrics)], [run])
+    return tables.published_tables([suite_series(metrics)], [run])
 
 
 def test_a_run_stands_above_the_published_rows_with_its_interval_and_dashes(published_table):
@@ -199,7 +199,7 @@ def test_a_run_stands_above_the_published_rows_with_its_interval_and_dashes(publ
     assert [c and c.text for c in human.cells] == ["95.06", "98.11", "100.00", "97.73"]
     assert [line.name for line in (chance, human, small, large)] == ["chance", "human", "Small-7B", "Large-70B"]
     assert all(line.colour == 0 and line.remarks == () for line in (chance, human, small, large))
-    assert all(not isinstance(cell, tables.Measured) for line in table.lines[1:] for cell in line.cells)
+    assert all(not isinstance(cell, tables.MeasuredScore) for line in table.lines[1:] for cell in line.cells)
 
 
 def test_the_best_published_model_of_a_column_is_marked_and_neither_people_nor_chance_nor_runs_are(published_table):
@@ -215,10 +215,10 @@ def test_a_published_table_stands_once_for_all_runs_and_only_under_its_own_profi
         for name in ("a", "b")
     ]
     series = [suite_series(metrics, profile, run.name) for run in runs for profile in run.metrics]
-    (table,) = tables.beside(series, runs)
+    (table,) = tables.published_tables(series, runs)
     measured = [line for line in table.lines if line.colour]
     assert [(line.name, line.remarks) for line in measured] == [("model a", ("a",)), ("model b", ("b",))]
-    assert tables.beside([one for one in series if one.profile == "strict"], runs) == []
+    assert tables.published_tables([one for one in series if one.profile == "strict"], runs) == []
 
 
 def test_data_sets_of_a_suite_have_level_curves_of_their_own_and_no_mixture():
@@ -228,14 +228,17 @@ def test_data_sets_of_a_suite_have_level_curves_of_their_own_and_no_mixture():
         metrics += [Metric(f"accuracy/{level}", 0.5, 10), Metric(f"birds/{level}/truth/accuracy", 0.5, 10)]
     metrics.append(Metric("cars/species/truth/accuracy", 0.5, 10))
     one = Series("s", "r", "p", metrics, known, 1)
-    assert [plot.title for plot in level_curves([one])] == ["From coarse to fine: birds"]
+    assert [plot.title for plot in level_curves([one])] == ["Accuracy from coarse to fine: birds"]
     del known.meta["dataset"]["cars"]
-    assert [plot.title for plot in level_curves([one])] == ["From coarse to fine", "From coarse to fine: birds"]
+    assert [plot.title for plot in level_curves([one])] == [
+        "Accuracy from coarse to fine",
+        "Accuracy from coarse to fine: birds",
+    ]
 
 
 @pytest.mark.parametrize(
     ("read", "shown"), [("yes", True), ("No", False), ("T", True), ("maybe", "maybe"), (True, True)]
 )
 def test_a_profile_that_reads_words_or_letters_stands_beside_truth_values(read, shown):
-    assert as_target(read, True) is shown or as_target(read, True) == shown
-    assert as_target("yes", "yes") == "yes"
+    assert convert_like_target(read, True) is shown or convert_like_target(read, True) == shown
+    assert convert_like_target("yes", "yes") == "yes"

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from test_report_browser import opened
 
 from snellen.reports import AnswerView, RunView, collect, render, write_report
-from snellen.reports.collect import Asked, ClassTally, Seen, Tally
+from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, RunTally
 from snellen.reports.plots.base import Series
-from snellen.reports.plots.class_ranking import alike, ranked
-from snellen.reports.plots.icicle import SMALLEST, TALLEST, icicles, together, tree
+from snellen.reports.plots.class_ranking import equal_difficulty_quantiles, rank_classes
+from snellen.reports.plots.icicle import SMALLEST, TALLEST, build_tree, icicles, join_small_nodes
 from snellen.types import Metric, Score, Text
 
-SPECIES = Asked("", "hierarchy", "species", "truth")
+SPECIES = QuestionGroup("", "hierarchy", "species", "truth")
 
 
 def titles(page):
@@ -44,19 +44,19 @@ def page(make_taxonomy_run):
 
 def test_a_run_over_a_taxonomy_has_a_level_curve_a_ranking_a_tree_and_kinship(page):
     assert titles(page)[:7] == [
-        "Scores and their intervals",
-        "From coarse to fine",
-        "Class by class: species · choice_text",
-        "Class by class: species · truth",
-        "The tree, coloured by accuracy: choice_text",
-        "How far off wrong answers are",
-        "Mistaken for what: choice_text, order",
+        "Scores with intervals",
+        "Accuracy from coarse to fine",
+        "Accuracy by class: species · choice_text",
+        "Accuracy by class: species · truth",
+        "Taxonomy coloured, coloured by accuracy: choice_text",
+        "Taxonomic distance of incorrect answers",
+        "Confusion matrix: multiple choice by text, order",
     ]
 
 
 def test_a_run_without_a_taxonomy_has_none_of_these_and_no_diagnosis(make_run):
     page = render([make_run()])
-    assert "Class by class" not in page and "The tree" not in page and "How far off" not in page
+    assert "Accuracy by class" not in page and "Taxonomy coloured" not in page and "Taxonomic distance" not in page
     assert 'id="diagnosis"' not in page
 
 
@@ -64,9 +64,15 @@ def test_several_runs_share_level_curves_and_rankings(make_taxonomy_run):
     skill = {"order": 0.9, "genus": 0.6, "species": 0.3}
     page = render([make_taxonomy_run(images=1), make_taxonomy_run("tree-b", "other", images=1, skill=skill, seed=1)])
     found = titles(page)
-    assert found.count("From coarse to fine: choice_text") == found.count("From coarse to fine: truth") == 1
-    assert found.count("Class by class: species · truth") == 1
-    curve = next(f for f in re.findall(r"<figure>.*?</figure>", page, re.S) if "From coarse to fine: truth" in f)
+    assert (
+        found.count("Accuracy from coarse to fine: choice_text")
+        == found.count("Accuracy from coarse to fine: truth")
+        == 1
+    )
+    assert found.count("Accuracy by class: species · truth") == 1
+    curve = next(
+        f for f in re.findall(r"<figure>.*?</figure>", page, re.S) if "Accuracy from coarse to fine: truth" in f
+    )
     assert "tree-a" in curve and "tree-b" in curve
 
 
@@ -79,7 +85,7 @@ def test_the_diagnosis_is_a_table_of_its_own_in_points(page):
 
 def test_classes_are_counted_by_their_path_under_the_first_profile(make_taxonomy_run):
     run = make_taxonomy_run(images=2)
-    tally = Tally()
+    tally = RunTally()
     wanted = defaultdict(list)
     for answer in run.answers():
         tally.add(answer)
@@ -100,7 +106,7 @@ def test_more_classes_than_there_is_room_for_are_left_out_part_by_part(monkeypat
     assert [asked.level for asked, _ in tally.of("hierarchy")] == ["genus"]
     tally.add("short", {"level": "genus", "label": "x"}, Score(1.0, "x", "correct"))
     assert (
-        len(tally.parts[Asked("", "hierarchy", "genus", "short")]) == 1
+        len(tally.parts[QuestionGroup("", "hierarchy", "genus", "short")]) == 1
     )  # the room of what was left out is free again
     assert collect.CLASSES >= 60_000  # three kinds of iNaturalist's 10,000 species and what is above them
 
@@ -115,8 +121,8 @@ def test_answers_without_a_score_a_level_or_a_class_are_in_no_part():
 
 
 def test_the_worst_class_stands_first_and_of_equal_ones_that_with_more_answers():
-    part = {"a": Seen(2, 1.0), "b": Seen(4, 2.0), "c": Seen(1, 0.0), "d": Seen(3, 3.0)}
-    assert [name for name, _ in ranked(part)] == ["c", "b", "a", "d"]
+    part = {"a": ClassAnswers(2, 1.0), "b": ClassAnswers(4, 2.0), "c": ClassAnswers(1, 0.0), "d": ClassAnswers(3, 3.0)}
+    assert [name for name, _ in rank_classes(part)] == ["c", "b", "a", "d"]
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.floats(0.05, 0.95), st.floats(0.01, 0.99))
@@ -125,7 +131,7 @@ def test_what_chance_makes_of_equal_classes_is_the_quantile_of_their_binomial_sh
     for n in counts:
         for k in range(n + 1):
             mass[round(k / n, 12)] += comb(n, k) * share**k * (1 - share) ** (n - k) / len(counts)
-    (found,) = alike(counts, share, np.array([rank]))
+    (found,) = equal_difficulty_quantiles(counts, share, np.array([rank]))
     below = sum(m for value, m in mass.items() if value < round(found, 12))
     upto = sum(m for value, m in mass.items() if value <= round(found, 12))
     assert below <= rank + 1e-9 and upto >= rank - 1e-9
@@ -133,7 +139,7 @@ def test_what_chance_makes_of_equal_classes_is_the_quantile_of_their_binomial_sh
 
 def big_part(orders=40, genera=25, species=10):
     return {
-        f"order {o} > genus {o}.{g} > species {o}.{g}.{s}": Seen(10, float((o * g * s) % 11))
+        f"order {o} > genus {o}.{g} > species {o}.{g}.{s}": ClassAnswers(10, float((o * g * s) % 11))
         for o in range(orders)
         for g in range(genera)
         for s in range(species)
@@ -141,32 +147,34 @@ def big_part(orders=40, genera=25, species=10):
 
 
 def series(parts):
-    tally = Tally(classes=ClassTally(parts=parts))
+    tally = RunTally(classes=ClassTally(parts=parts))
     return Series("s", "r", "strict", [Metric("accuracy", 0.5, 1)], tally, 1)
 
 
 def test_the_tree_adds_up_what_is_below_every_class():
-    root = tree(
+    root = build_tree(
         {
-            SPECIES: {"a > b > c": Seen(2, 1.0), "a > b > d": Seen(3, 3.0)},
-            SPECIES._replace(level="o"): {"a": Seen(4, 0.0)},
+            SPECIES: {"a > b > c": ClassAnswers(2, 1.0), "a > b > d": ClassAnswers(3, 3.0)},
+            SPECIES._replace(level="o"): {"a": ClassAnswers(4, 0.0)},
         }
     )
     (a,) = root.children
     (b,) = a.children
     assert (a.own.n, a.below.n, a.below.total, a.leaves) == (4, 5, 4.0, 2)
-    assert (a.seen.share, b.seen.share) == (0.0, 0.8)
+    assert (a.answers.share, b.answers.share) == (0.0, 0.8)
     assert sorted(child.name for child in b.children) == ["c", "d"]
 
 
 def test_small_classes_are_drawn_together_and_none_is_lost():
-    root = tree({SPECIES: big_part(orders=3, genera=40, species=1)})
+    root = build_tree({SPECIES: big_part(orders=3, genera=40, species=1)})
     (order, *_) = root.children
-    joined = together(order.children, 0.4)
+    joined = join_small_nodes(order.children, 0.4)
     assert sum(node.members for node in joined) == 40 == sum(node.leaves for node in joined)
     assert all(node.leaves * 0.4 >= SMALLEST for node in joined[:-1])
     assert sum(node.seen.n for node in joined) == 400
-    assert together(order.children, 2.0) == sorted(order.children, key=lambda node: (node.seen.share, node.name))
+    assert join_small_nodes(order.children, 2.0) == sorted(
+        order.children, key=lambda node: (node.seen.share, node.name)
+    )
 
 
 def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_frame():
@@ -188,15 +196,15 @@ def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_fram
 
 
 def test_an_icicle_needs_a_taxonomy():
-    assert icicles(series({SPECIES: {"a": Seen(1, 1.0), "b": Seen(1, 0.0)}}), "i") == []
-    assert icicles(series({SPECIES: {"a > b": Seen(1, 1.0)}}), "i") == []  # one class is no tree
+    assert icicles(series({SPECIES: {"a": ClassAnswers(1, 1.0), "b": ClassAnswers(1, 0.0)}}), "i") == []
+    assert icicles(series({SPECIES: {"a > b": ClassAnswers(1, 1.0)}}), "i") == []  # one class is no tree
 
 
 def test_hostile_names_of_classes_levels_and_data_sets_stay_text(hostile_text):
     answers = hostile_answer(hostile_text)
     run = RunView("r", "b", "m", {"strict": [Metric("accuracy", 0.0, 2)]}, lambda: iter(answers))
     page = render([run])
-    assert "The tree" in page and "Class by class" in page
+    assert "Taxonomy coloured" in page and "Accuracy by class" in page
     assert "<img src=x" not in page and hostile_text not in page
     assert page.count("<script") == 3 and page.count("</script>") == 3
     assert 'style="' not in page

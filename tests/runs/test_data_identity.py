@@ -150,7 +150,7 @@ def test_a_run_with_relative_paths_is_used_from_every_folder(birds, tmp_path, mo
     for words in (("score",), ("report",), ("failures",), ("rerun",)):
         assert main([words[0], str(run)]) == 0
     assert main(["report", str(run), "--out", "page.html"]) == 0
-    assert "picture not shown" not in Path("page.html").read_text()
+    assert "image not shown" not in Path("page.html").read_text()
 
 
 def test_data_that_moved_with_its_run_is_looked_for_beside_the_run(birds, tmp_path, monkeypatch):

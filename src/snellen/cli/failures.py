@@ -12,7 +12,7 @@ from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.reports.failures.pages import Told
+    from snellen.reports.failures.pages import LabelledRun
     from snellen.runs.run import Run
 
 JUDGE, PAGES = "A judge (--judge)", "Pages (--pages)"
@@ -88,8 +88,8 @@ def failures(
     from snellen.cli.console import note
     from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
-    from snellen.reports.failures.counts import view
-    from snellen.reports.failures.pages import Told
+    from snellen.reports.failures.counts import count_labels
+    from snellen.reports.failures.pages import LabelledRun
     from snellen.runs import failures as room
     from snellen.runs.answer_view import run_names
     from snellen.runs.failures import judge as judging
@@ -147,12 +147,12 @@ def failures(
         lost_requests = run.request_errors()
         unanswered = [lost_requests.text] if lost_requests.nothing_answered else []
         notes = [*unanswered, *remarks[name], *([] if judged is None else [_by(judged)]), *filter(None, [whose, away])]
-        told.append(Told(run, found, view(found, notes), judged, away))
+        told.append(LabelledRun(run, found, count_labels(found, notes), judged, away))
     index = None
     if pages is not None:
         from snellen.reports.failures import pages as site
 
-        index = site.write(told, pages, show_gold=show_gold)
+        index = site.write_pages(told, pages, show_gold=show_gold)
     if as_json:
         _print_json(told, index)
     else:
@@ -167,7 +167,7 @@ def _by(judged: Any) -> str:
     return f"{len(judged.by_name):,} labels by {judged.by}{lost}."
 
 
-def _print_json(told: list[Told], index: Path | None) -> None:
+def _print_json(told: list[LabelledRun], index: Path | None) -> None:
     from msgspec import structs
 
     from snellen.cli.console import show_json
@@ -188,12 +188,12 @@ def _print_json(told: list[Told], index: Path | None) -> None:
     show_json({"runs": shown, **({} if index is None else {"pages": str(index)})})
 
 
-def _print(told: list[Told], names: list[str], index: Path | None) -> None:
+def _print(told: list[LabelledRun], names: list[str], index: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from snellen.cli.console import show
-    from snellen.reports.failures.table import Labelled, label_rows, spoken
+    from snellen.reports.failures.table import RunLabels, label_rows, label_text
 
     held = [(name, one) for name, one in zip(names, told, strict=True) if one.labelled]
     for name, one in zip(names, told, strict=True):
@@ -203,7 +203,7 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
         table = Table("label", box=None, header_style="bold")
         for name, one in held:
             table.add_column(Text(_line(name if len(held) > 1 else one.run.meta.spec.model)), overflow="fold")
-        for row in label_rows([Labelled(name, 1, one.view) for name, one in held]):
+        for row in label_rows([RunLabels(name, 1, one.view) for name, one in held]):
             cells = [_cell(cell) for cell in row["cells"]]
             table.add_row(Text(row["name"]), *map(Text, cells))
         show(table)
@@ -212,10 +212,10 @@ def _print(told: list[Told], names: list[str], index: Path | None) -> None:
             print(_line(f"{name}: {line}" if len(held) > 1 else line))
         for answer in sorted(one.labelled, key=lambda each: (each.sample_id, each.repeat)):
             if answer.review:
-                people = "".join(f", {by}: {spoken(label)}" for by, label in answer.people.items())
+                people = "".join(f", {by}: {label_text(label)}" for by, label in answer.people.items())
                 again = f" (asked again, {answer.repeat})" if answer.repeat else ""
-                judge = "none" if answer.judge is None else spoken(answer.judge)
-                proposed = f"rule: {spoken(answer.rule)}, judge: {judge}{people}"
+                judge = "none" if answer.judge is None else label_text(answer.judge)
+                proposed = f"rule: {label_text(answer.rule)}, judge: {judge}{people}"
                 print(_line(f"review {name} {answer.sample_id}{again}: {answer.review}; {proposed}"))
     if index is not None:
         print(index)
@@ -230,9 +230,9 @@ def _cell(cell: dict[str, str]) -> str:
 
 def _line(text: str) -> str:
     """One line, whatever stands in it: ids and names are other people's."""
-    from snellen.reports.escape import visible
+    from snellen.reports.escape import escape_invisible
 
-    return visible(text).replace("\n", " ")
+    return escape_invisible(text).replace("\n", " ")
 
 
 def _unscored(run: Run) -> str:

@@ -100,17 +100,17 @@ class Looks:
     def _encoded(self, views: Sequence[Sequence[NDArray[np.uint8]]]) -> Vectors:
         import torch
 
-        from snellen.features.extract.preprocess import fit, normalised
-        from snellen.features.extract.threads import computing
+        from snellen.features.extract.preprocess import normalise, resize_and_crop
+        from snellen.features.extract.threads import torch_threads
 
         flat = [view for one in views for view in one]
         found: list[Vectors] = []
-        with computing(self._encoder, min(BATCH, len(flat))):
+        with torch_threads(self._encoder, min(BATCH, len(flat))):
             for start in range(0, len(flat), BATCH):
                 part = [np.ascontiguousarray(view) for view in flat[start : start + BATCH]]
-                pixels = torch.stack([fit(view, self._encoder.transform) for view in part])
+                pixels = torch.stack([resize_and_crop(view, self._encoder.transform) for view in part])
                 with torch.inference_mode():
-                    seen = self._encoder.encode(normalised(pixels, self._encoder.transform))
+                    seen = self._encoder.encode(normalise(pixels, self._encoder.transform))
                 vectors = np.concatenate([seen[name].cpu().numpy() for name in self._encoder.outputs], axis=1)
                 vectors[[float(view.std()) < FLAT for view in part]] = 0
                 found.append(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
 from snellen.features.encoder_identity import require_one_encoder, require_stages
-from snellen.features.probes import Settings, probe
+from snellen.features.probes import ProbeSettings, probe
 from snellen.features.store import TEST, TRAIN, Features
 from snellen.scoring.statistics import Comparison, compare, interval
 from snellen.types import Metric
@@ -45,7 +45,7 @@ class Alignment(Struct, frozen=True, eq=False):
     correct: dict[str, np.ndarray]
     ids: np.ndarray
     differences: dict[str, Comparison]
-    settings: dict[str, Settings]
+    settings: dict[str, ProbeSettings]
     probe_notes: dict[str, list[str]]
     compared: tuple[str, ...]
     left_out: int
@@ -84,7 +84,7 @@ class Alignment(Struct, frozen=True, eq=False):
         return notes
 
 
-class Merged(Struct, frozen=True, eq=False):
+class CrossMeta(Struct, frozen=True, eq=False):
     """One probe over the classes of several data sets, tested on each.
 
     Attributes:
@@ -107,16 +107,16 @@ class Merged(Struct, frozen=True, eq=False):
 
     def metrics(self) -> list[Metric]:
         """accuracy/alone, accuracy/merged, difference/merged-alone and astray of each data set."""
-        found = []
+        metrics = []
         for i, name in enumerate(self.names):
-            found.append(_accuracy(f"{name}/accuracy/alone", self.alone[i], self.classes[i]))
-            found.append(_accuracy(f"{name}/accuracy/merged", self.merged[i], sum(self.classes)))
+            metrics.append(_accuracy(f"{name}/accuracy/alone", self.alone[i], self.classes[i]))
+            metrics.append(_accuracy(f"{name}/accuracy/merged", self.merged[i], sum(self.classes)))
             pair = self.differences[i]
-            found.append(
+            metrics.append(
                 Metric(f"{name}/difference/merged-alone", pair.difference, pair.n, pair.ci95, interval=pair.interval)
             )
-            found.append(_accuracy(f"{name}/astray", self.astray[i], None))
-        return found
+            metrics.append(_accuracy(f"{name}/astray", self.astray[i], None))
+        return metrics
 
 
 def alignment(
@@ -147,7 +147,7 @@ def alignment(
     compared = require_stages(stages, anyway=anyway)
     rows = _same_rows(stages)
     correct: dict[str, np.ndarray] = {}
-    settings: dict[str, Settings] = {}
+    settings: dict[str, ProbeSettings] = {}
     notes: dict[str, list[str]] = {}
     for stage, features in stages.items():
         part = features.take(rows[stage])
@@ -173,7 +173,7 @@ def alignment(
     )
 
 
-def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, **how: Any) -> Merged:
+def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, **how: Any) -> CrossMeta:
     """One probe over the classes of several data sets at once, beside each one's own.
 
     Every class of every data set is a class of its own, also where two data sets use the same id.
@@ -187,7 +187,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         UsageError: fewer than two data sets, two of one name, rows with several labels.
         DataError: features of different widths, or that were extracted with different encoders or as different outputs.
     """
-    store_names = tuple(names) if names is not None else called_apart(stores)
+    store_names = tuple(names) if names is not None else distinct_names(stores)
     if len(stores) < 2 or len(set(store_names)) < len(stores):
         raise UsageError(
             f"{len(stores)} data sets ({', '.join(store_names)}); two or more of different names were expected.",
@@ -229,10 +229,10 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
         compare(first.astype(float), second.astype(float), np.arange(len(first), dtype=np.int64))
         for first, second in zip(merged, alone, strict=True)
     )
-    return Merged(store_names, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes), tuple(notes))
+    return CrossMeta(store_names, tuple(alone), tuple(merged), tuple(astray), differences, tuple(classes), tuple(notes))
 
 
-def called_apart(stores: Sequence[Features]) -> tuple[str, ...]:
+def distinct_names(stores: Sequence[Features]) -> tuple[str, ...]:
     """What stores are called: their folders' names, or whole paths where two folders have one name."""
     short = [store.path.resolve().name if store.path else store.name for store in stores]
     return tuple(

@@ -31,19 +31,19 @@ def encoder_name(features: Features) -> str:
     return "" if features.meta is None else str(features.meta.origin.get("encoder") or "")
 
 
-def called(features: Features) -> str:
+def describe_features(features: Features) -> str:
     """The output and the encoder, for messages: `aligned of hf:llava-hf/llava-1.5-7b-hf, 4,096 wide`."""
     of = encoder_name(features) or (IMPORTED if encoder_of(features) is None else "an encoder without a name")
     return f"{features.name} of {of}, {features.values.shape[1]:,} wide"
 
 
-def stage_faults(raw: Features, aligned: Features, matched: Features | None = None) -> list[str]:
+def find_stage_faults(raw: Features, aligned: Features, matched: Features | None = None) -> list[str]:
     """What speaks against comparing these as stages of one model, a sentence each; empty where nothing does.
 
     Raw and aligned features are of one checkpoint. Those of a matched projector are of another checkpoint of the same
     kind and widths.
     """
-    faults = list(_pair("raw", raw, "aligned", aligned))
+    faults = list(_pair_faults("raw", raw, "aligned", aligned))
     if matched is None:
         return faults
     encoders = [encoder_of(features) for features in (aligned, matched)]
@@ -55,7 +55,7 @@ def stage_faults(raw: Features, aligned: Features, matched: Features | None = No
     if aligned.values.shape[1] != matched.values.shape[1]:
         widths = f"{aligned.values.shape[1]:,} and {matched.values.shape[1]:,}"
         faults.append(f"aligned and matched have different widths, {widths}: they are not of one language model.")
-    faults += _prepared("aligned", aligned, "matched", matched)
+    faults += _transform_faults("aligned", aligned, "matched", matched)
     return faults
 
 
@@ -65,8 +65,8 @@ def require_stages(stages: Mapping[str, Features], *, anyway: bool = False) -> l
     Raises:
         DataError: the stages are of different encoders, and `anyway` is False; the message names both.
     """
-    compared = [f"{stage}: {called(features)}" for stage, features in stages.items()]
-    faults = stage_faults(*stages.values())
+    compared = [f"{stage}: {describe_features(features)}" for stage, features in stages.items()]
+    faults = find_stage_faults(*stages.values())
     if faults and not anyway:
         lines = "\n".join(f"  {line}" for line in (*compared, *faults))
         raise DataError(
@@ -98,7 +98,7 @@ def require_one_encoder(stores: Sequence[Features], names: Sequence[str]) -> Non
             )
 
 
-def identity_of(features: Features) -> dict[str, Any]:
+def training_identity(features: Features) -> dict[str, Any]:
     """What a layer trained on these features has to record, so that it is not put behind another encoder."""
     if encoder_of(features) is None or features.meta is None:
         return {}
@@ -106,16 +106,16 @@ def identity_of(features: Features) -> dict[str, Any]:
     return {key: features.meta.identity[key] for key in wanted if key in features.meta.identity}
 
 
-def _pair(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
+def _pair_faults(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
     encoders = [encoder_of(first), encoder_of(second)]
     if None not in encoders and encoders[0] != encoders[1]:
         return [f"{first_name} and {second_name} are of different encoders."]
     if first.path is not None and second.path is not None and first.name == second.name and encoders[0] is not None:
         return [f"{first_name} and {second_name} are the same output, {first.name!r}, of the same encoder."]
-    return _prepared(first_name, first, second_name, second)
+    return _transform_faults(first_name, first, second_name, second)
 
 
-def _prepared(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
+def _transform_faults(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
     """One sentence where the two stores prepared their pictures differently."""
     if encoder_of(first) is None or encoder_of(second) is None or first.meta is None or second.meta is None:
         return []

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from snellen.errors import UsageError
 from snellen.features.probes.holdout import generator
-from snellen.features.ranking.neighbours import nearest
-from snellen.features.ranking.ranks import Ties, check_ties, workers
-from snellen.features.ranking.relevance import RowsOf, labels_of, rows_of, single
-from snellen.features.ranking.similarity import Measure, check_values, prepare
+from snellen.features.ranking.neighbours import find_nearest
+from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
+from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
+from snellen.features.ranking.similarity import Measure, check_values, prepare_space
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
 Vote: TypeAlias = Literal["weighted", "majority"]
 
 
-class Settings(Struct, frozen=True):
+class KnnSettings(Struct, frozen=True):
     """What a k-NN result depends on beside features and labels.
 
     Attributes:
@@ -63,7 +63,7 @@ class Knn(Struct, frozen=True, eq=False):
         unseen: queries whose class has no training row; they count as wrong.
     """
 
-    settings: Settings
+    settings: KnnSettings
     values: dict[str, NDArray[np.float64]]
     used: dict[int, int]
     rows: NDArray[np.int64]
@@ -154,11 +154,11 @@ def knn(
     if not seeds:
         raise UsageError("no seeds", "Give at least one.")
     values = check_values(features)
-    known = labels_of(labels, len(values))
-    classes_of = single(known)
+    known = as_labels(labels, len(values))
+    classes_of = single_labels(known)
     train_rows, query_rows = (
-        rows_of(train, split, len(values), "train"),
-        rows_of(queries, split, len(values), "queries"),
+        select_rows(train, split, len(values), "train"),
+        select_rows(queries, split, len(values), "queries"),
     )
     both = np.intersect1d(train_rows, query_rows)
     if len(both):
@@ -176,20 +176,20 @@ def knn(
     sums: dict[str, NDArray[np.float64]] = {}
     rows = train_rows
     classes, codes = np.unique(classes_of[train_rows], return_inverse=True)
-    with workers(threads) as pool:
+    with ranking_pool(threads) as pool:
         for seed in draws or (0,):
             if n_per_class is not None:
-                rows = _drawn(train_rows, codes, n_per_class, seed)
-            gallery_space = prepare(values, rows, similarity, pool)
-            query_space = prepare(values, query_rows, similarity, pool, like=gallery_space)
-            places, scores = nearest(query_space, gallery_space, max(ks), pool)
+                rows = _draw(train_rows, codes, n_per_class, seed)
+            gallery_space = prepare_space(values, rows, similarity, pool)
+            query_space = prepare_space(values, query_rows, similarity, pool, like=gallery_space)
+            places, scores = find_nearest(query_space, gallery_space, max(ks), pool)
             if similarity == "l2":
                 scores = -np.sqrt(np.maximum(0.0, -2.0 * scores)) / float(gallery_space.factor[0])
             voters = np.searchsorted(classes, classes_of[rows])[places]
-            for name, hit in _voted(voters, scores, classes, classes_of[query_rows], ks, temperatures, vote, ties):
+            for name, hit in _vote(voters, scores, classes, classes_of[query_rows], ks, temperatures, vote, ties):
                 sums[name] = sums.get(name, 0.0) + hit / max(1, len(draws))
     return Knn(
-        settings=Settings(similarity, vote, float(temperatures[0]), ties, n_per_class, draws),
+        settings=KnnSettings(similarity, vote, float(temperatures[0]), ties, n_per_class, draws),
         values=sums,
         used={k: min(k, len(rows)) for k in ks},
         rows=query_rows,
@@ -200,7 +200,7 @@ def knn(
     )
 
 
-def _drawn(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
+def _draw(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
     """Up to n training rows of each class, in the order of rows."""
     rng = generator(seed)
     shuffled = rng.permutation(len(train_rows))
@@ -210,7 +210,7 @@ def _drawn(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed
     return np.asarray(np.sort(train_rows[order[within < n]]))
 
 
-def _voted(
+def _vote(
     voters: NDArray[np.int64],
     scores: NDArray[np.float64],
     classes: NDArray[np.int64],

@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.features.ranking.neighbours import nearest
-from snellen.features.ranking.ranks import ranked, workers
-from snellen.features.ranking.relevance import relevance
-from snellen.features.ranking.similarity import Measure, prepare
+from snellen.features.ranking.neighbours import find_nearest
+from snellen.features.ranking.ranks import rank_relevant, ranking_pool
+from snellen.features.ranking.relevance import find_relevant
+from snellen.features.ranking.similarity import Measure, prepare_space
 from snellen.features.store import Features
 
 LEVELS = 101
@@ -26,7 +26,7 @@ _FLAT = 1e-6
 """Spread of an axis, beside the largest and beside rows of length 1, that is rounding."""
 
 
-class Curve(Struct, frozen=True, eq=False):
+class PrecisionRecallCurve(Struct, frozen=True, eq=False):
     """Precision at recall 0 to 1 in steps of 1 %, [101] each, and at what precision guessing lies."""
 
     recall: NDArray[np.float64]
@@ -44,14 +44,14 @@ class Neighbour(Struct, frozen=True):
     right: bool
 
 
-class Asked(Struct, frozen=True):
+class QueryNeighbours(Struct, frozen=True):
     """One query of a sheet with its nearest items, nearest first."""
 
     query: Neighbour
-    found: tuple[Neighbour, ...]
+    neighbours: tuple[Neighbour, ...]
 
 
-class Map(Struct, frozen=True, eq=False):
+class FeatureMap(Struct, frozen=True, eq=False):
     """Rows in the plane.
 
     Attributes:
@@ -71,9 +71,9 @@ class Map(Struct, frozen=True, eq=False):
     why: str = ""
 
 
-def precision_recall(
+def precision_recall_curve(
     features: Features, queries: NDArray[np.int64], gallery: NDArray[np.int64], similarity: Measure = "cosine"
-) -> Curve:
+) -> PrecisionRecallCurve:
     """The mean over queries of interpolated precision: at each recall the best precision at that recall or beyond.
 
     Queries without a relevant item are left out. Ties count against the relevant item, as in `retrieval`. The area
@@ -83,12 +83,14 @@ def precision_recall(
     """
     levels = np.linspace(0.0, 1.0, LEVELS)
     total, count = np.zeros(LEVELS), 0
-    pairs = relevance(features.labels, queries, gallery)
+    pairs = find_relevant(features.labels, queries, gallery)
     same = len(queries) == len(gallery) and bool((queries == gallery).all())
-    with workers(None) as pool:
-        gallery_space = prepare(features.values, gallery, similarity, pool)
-        query_space = gallery_space if same else prepare(features.values, queries, similarity, pool, like=gallery_space)
-        for block in ranked(query_space, gallery_space, pairs, "pessimistic", pool, same):
+    with ranking_pool(None) as pool:
+        gallery_space = prepare_space(features.values, gallery, similarity, pool)
+        query_space = (
+            gallery_space if same else prepare_space(features.values, queries, similarity, pool, like=gallery_space)
+        )
+        for block in rank_relevant(query_space, gallery_space, pairs, "pessimistic", pool, same):
             for ranks in np.split(block.ranks, np.cumsum(block.counts)[:-1]):
                 if not len(ranks):
                     continue
@@ -100,10 +102,10 @@ def precision_recall(
     scored = pairs.counts > 0
     others = len(gallery) - (pairs.selves >= 0)
     chance = float((pairs.counts[scored] / np.maximum(others[scored], 1)).mean()) if scored.any() else 0.0
-    return Curve(levels, total / max(count, 1), chance, count)
+    return PrecisionRecallCurve(levels, total / max(count, 1), chance, count)
 
 
-def sheet(
+def neighbour_sheet(
     features: Features,
     queries: NDArray[np.int64],
     gallery: NDArray[np.int64],
@@ -112,7 +114,7 @@ def sheet(
     *,
     count: int = SHEET_QUERIES,
     neighbours: int = SHEET_NEIGHBOURS,
-) -> list[Asked]:
+) -> list[QueryNeighbours]:
     """Queries from the worst to the best, evenly spaced, each with its nearest items.
 
     Args:
@@ -124,20 +126,23 @@ def sheet(
     order = usable[np.argsort(quality[usable], kind="stable")]
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))]
     picked = queries[chosen]
-    with workers(None) as pool:
-        gallery_space = prepare(features.values, gallery, similarity, pool)
-        query_space = prepare(features.values, picked, similarity, pool, like=gallery_space)
-        places, _ = nearest(query_space, gallery_space, min(neighbours + 1, len(gallery)), pool)
+    with ranking_pool(None) as pool:
+        gallery_space = prepare_space(features.values, gallery, similarity, pool)
+        query_space = prepare_space(features.values, picked, similarity, pool, like=gallery_space)
+        places, _ = find_nearest(query_space, gallery_space, min(neighbours + 1, len(gallery)), pool)
     sheets = []
     for query, neighbour_rows in zip(picked, gallery[places], strict=True):
         rows = [int(row) for row in neighbour_rows if row != query][:neighbours]
         sheets.append(
-            Asked(_shown(features, int(query), int(query)), tuple(_shown(features, row, int(query)) for row in rows))
+            QueryNeighbours(
+                _neighbour(features, int(query), int(query)),
+                tuple(_neighbour(features, row, int(query)) for row in rows),
+            )
         )
     return sheets
 
 
-def _shown(features: Features, row: int, query: int) -> Neighbour:
+def _neighbour(features: Features, row: int, query: int) -> Neighbour:
     labels = features.labels
     if labels.many is not None:
         own_classes = labels.many[row]
@@ -149,7 +154,7 @@ def _shown(features: Features, row: int, query: int) -> Neighbour:
     return Neighbour(row, str(features.ids[row]), name, right)
 
 
-def plane(features: Features, rows: NDArray[np.int64], *, limit: int = MAP_ROWS, seed: int = 0) -> Map:
+def map_features(features: Features, rows: NDArray[np.int64], *, limit: int = MAP_ROWS, seed: int = 0) -> FeatureMap:
     """Features in two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
 
     Where scikit-learn is not installed, for fewer than 12 rows, and for features that vary in one direction at most (from
@@ -176,11 +181,13 @@ def plane(features: Features, rows: NDArray[np.int64], *, limit: int = MAP_ROWS,
         variance = float((strength**2).sum())
         flat = np.zeros((len(rows), 2))
         flat[:, : min(2, axes.shape[1])] = axes[:, :2]
-        return Map(flat, rows, "PCA", float((strength[:2] ** 2).sum()) / variance if variance > 0 else 0.0, count, why)
+        return FeatureMap(
+            flat, rows, "PCA", float((strength[:2] ** 2).sum()) / variance if variance > 0 else 0.0, count, why
+        )
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
     reducer = TSNE(perplexity=min(_PERPLEXITY, (len(rows) - 1) / 3), init="pca", random_state=seed, n_jobs=1)
     with threadpool_limits(1):  # its threads wait for each other by spinning, and that costs more than they gain
         points = reducer.fit_transform(axes[:, :_WIDE].astype(np.float32))
-    return Map(np.asarray(points, dtype=np.float64), rows, "t-SNE", None, count)
+    return FeatureMap(np.asarray(points, dtype=np.float64), rows, "t-SNE", None, count)

@@ -9,7 +9,7 @@ from typing import Any
 from snellen.types import Metric
 
 
-def told(
+def json_result(
     store: Path, measure: str, settings: Mapping[str, Any], metrics: Iterable[Metric], notes: Iterable[str]
 ) -> dict[str, Any]:
     """What `snellen features MEASURE --json` prints, and what a report holds of each measure."""

@@ -14,9 +14,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranking.ranks import Ranked, Ties, check_ties, ranked, workers
-from snellen.features.ranking.relevance import RowsOf, labels_of, relevance, rows_of
-from snellen.features.ranking.similarity import Measure, check_values, prepare
+from snellen.features.ranking.ranks import RelevantRanks, Ties, check_ties, rank_relevant, ranking_pool
+from snellen.features.ranking.relevance import RowsOf, as_labels, find_relevant, select_rows
+from snellen.features.ranking.similarity import Measure, check_values, prepare_space
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
@@ -24,7 +24,7 @@ Precision: TypeAlias = Literal["step", "trapezoid"]
 Denominator: TypeAlias = Literal["R", "min(R,k)", "retrieved", "hits"]
 
 
-class Settings(Struct, frozen=True):
+class RetrievalSettings(Struct, frozen=True):
     """What a retrieval result depends on beside features and labels.
 
     Attributes:
@@ -66,7 +66,7 @@ class Retrieval(Struct, frozen=True, eq=False):
         skipped_classes: classes (or sets of labels) all of whose queries were skipped.
     """
 
-    settings: Settings
+    settings: RetrievalSettings
     values: dict[str, NDArray[np.float64]]
     chance: dict[str, NDArray[np.float64]]
     rows: NDArray[np.int64]
@@ -169,23 +169,23 @@ def retrieval(
         raise UsageError(f"depths {list(ks)}", "Depths are whole numbers from 1.")
     ks = tuple(sorted({int(k) for k in ks}))
     values = check_values(features)
-    known = labels_of(labels, len(values))
-    query_rows = rows_of(queries, split, len(values), "queries")
-    gallery_rows = rows_of(gallery, split, len(values), "gallery")
+    known = as_labels(labels, len(values))
+    query_rows = select_rows(queries, split, len(values), "queries")
+    gallery_rows = select_rows(gallery, split, len(values), "gallery")
     same = len(query_rows) == len(gallery_rows) and bool((query_rows == gallery_rows).all())
-    pairs = relevance(known, query_rows, gallery_rows)
+    pairs = find_relevant(known, query_rows, gallery_rows)
     items_of = len(gallery_rows) - (pairs.selves >= 0)
     measured = _Measured(items_of, ks, ap, denominator)
-    with workers(threads) as pool:
-        gallery_space = prepare(values, gallery_rows, similarity, pool)
-        query_space = gallery_space if same else prepare(values, query_rows, similarity, pool, like=gallery_space)
-        for block in ranked(query_space, gallery_space, pairs, ties, pool, same):
+    with ranking_pool(threads) as pool:
+        gallery_space = prepare_space(values, gallery_rows, similarity, pool)
+        query_space = gallery_space if same else prepare_space(values, query_rows, similarity, pool, like=gallery_space)
+        for block in rank_relevant(query_space, gallery_space, pairs, ties, pool, same):
             measured.add(block)
     counts = pairs.counts
     skipped = counts == 0
     lost = len(np.unique(pairs.cluster)) - len(np.unique(pairs.cluster[~skipped]))
     return Retrieval(
-        settings=Settings(
+        settings=RetrievalSettings(
             similarity,
             ties,
             ap,
@@ -214,7 +214,7 @@ class _Measured:
         names += [f"{kind}@{k}" for kind in ("recall", "precision", "map") for k in ks]
         self.values = {name: np.full(len(items), np.nan) for name in names}
 
-    def add(self, block: Ranked) -> None:
+    def add(self, block: RelevantRanks) -> None:
         """Measure the queries of one block."""
         rank, count = block.ranks.astype(np.float64), block.counts
         first = np.cumsum(count) - count

@@ -36,7 +36,7 @@ def _keys(ids: Sequence[str], way: int) -> list[str]:
     return [str(path.with_suffix("")) if way == 1 and path.name else path.stem for path in paths]
 
 
-def by_image(
+def join_by_image(
     rows_of: Sequence[str], image_of_answer: Sequence[str]
 ) -> tuple[str, NDArray[np.int64], NDArray[np.int64], int, int, int]:  # fmt: skip
     """Join by names of pictures: of three ways of comparing them the strictest that joins the most.
@@ -78,7 +78,7 @@ def class_key(name: str) -> str:
     return " ".join(text.replace("_", " ").replace("-", " ").split())
 
 
-def placed_elsewhere(
+def count_misplaced(
     rows_of: Sequence[str], class_of_answer: Sequence[str], rows: NDArray[np.int64], of: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Joined pictures that a question places in another of the probe's classes; and those whose questions name no class
@@ -102,7 +102,7 @@ class NothingInCommon(UsageError):
     """These two cannot be joined; either may be joined with others."""
 
 
-class Sees(Struct, frozen=True, eq=False):
+class ProbeResults(Struct, frozen=True, eq=False):
     """What a probe did on its test rows.
 
     Attributes:
@@ -118,7 +118,7 @@ class Sees(Struct, frozen=True, eq=False):
     chance: float
 
 
-class Says(Struct, frozen=True, eq=False):
+class AnswerScores(Struct, frozen=True, eq=False):
     """Scored answers of a question run.
 
     Attributes:
@@ -134,7 +134,7 @@ class Says(Struct, frozen=True, eq=False):
     chance: NDArray[np.float64]
 
 
-class Settings(Struct, frozen=True):
+class SaysSeesSettings(Struct, frozen=True):
     """What the comparison depends on.
 
     Attributes:
@@ -196,7 +196,7 @@ class SaysSees(Struct, frozen=True):
         unknown_class: joined pictures that the questions place in a class that the probe has not, as it is written.
     """
 
-    settings: Settings
+    settings: SaysSeesSettings
     classes: tuple[ClassPoint, ...]
     overall: tuple[Metric, ...]
     only_probe: int
@@ -254,8 +254,8 @@ class SaysSees(Struct, frozen=True):
 
 
 def says_sees(
-    sees: Sees,
-    says: Says,
+    sees: ProbeResults,
+    says: AnswerScores,
     *,
     join: Join = "image",
     sees_from: float = HALFWAY,
@@ -284,20 +284,20 @@ def says_sees(
             raise UsageError(f"the threshold of {name} is {level}", "Give a number above 0, up to 1 (0.5 is halfway).")
     if join not in get_args(Join):
         raise UsageError(f"there is no join {join!r}", "Choose image or class.")
-    _same("probe", len(sees.ids), len(sees.classes), len(sees.right))
-    _same("answers", len(says.ids), len(says.classes), len(says.value), len(says.chance))
-    _finite("probe", np.asarray(sees.right), np.array([sees.chance]))
-    _finite("answers", np.asarray(says.value), np.asarray(says.chance))
+    _require_same_length("probe", len(sees.ids), len(sees.classes), len(sees.right))
+    _require_same_length("answers", len(says.ids), len(says.classes), len(says.value), len(says.chance))
+    _require_finite("probe", np.asarray(sees.right), np.array([sees.chance]))
+    _require_finite("answers", np.asarray(says.value), np.asarray(says.chance))
     own_chance = np.full(len(sees.right), sees.chance)
     other_class = unknown_class = 0
     if join == "image":
-        matched, rows, of, only_probe, only_answers, ambiguous = by_image(sees.ids, says.ids)
+        matched, rows, of, only_probe, only_answers, ambiguous = join_by_image(sees.ids, says.ids)
         images, index = np.unique(rows, return_inverse=True)
         counts = np.bincount(index)
         value = np.bincount(index, weights=says.value[of]) / counts
         chance = np.bincount(index, weights=says.chance[of]) / counts
         names = np.asarray(sees.classes, dtype=object)[images]
-        other_class, unknown_class = placed_elsewhere(sees.classes, says.classes, rows, of)
+        other_class, unknown_class = count_misplaced(sees.classes, says.classes, rows, of)
         probe_side = _Side(names, np.asarray(sees.right)[images], own_chance[images], images)
         answer_side = _Side(names, value, chance, images, counts)
         average = "pictures of the class, each the mean of its answers"
@@ -333,7 +333,7 @@ def says_sees(
         for name in probe_by_class
     ]
     points.sort(key=lambda point: (-point.gap, point.name))
-    settings = Settings(
+    settings = SaysSeesSettings(
         join, matched, sees_from, says_from, sees.chance, float(answer_side.chance.mean()), average
     )  # fmt: skip
     overall = (*_overall(probe_side, answer_side, paired), *_correlations(points))
@@ -407,13 +407,13 @@ def _quadrant(sees: bool, says: bool) -> str:
     return QUADRANTS[(0 if says else 1) if sees else (2 if says else 3)]
 
 
-def threshold(chance: float, level: float) -> float:
+def accuracy_threshold(chance: float, level: float) -> float:
     """The accuracy that lies `level` of the way from chance to 1."""
     return chance + level * (1.0 - chance)
 
 
 def _clear(span: tuple[float, float] | None, side: _Side, level: float) -> bool:
-    edge = threshold(float(side.chance.mean()), level)
+    edge = accuracy_threshold(float(side.chance.mean()), level)
     return span is not None and not span[0] < edge <= span[1]
 
 
@@ -529,7 +529,7 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(((ends - counts + 1 + ends) / 2.0)[index.reshape(-1)])
 
 
-def _finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
+def _require_finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
     if not np.isfinite(value).all() or (value.size and not (value.min() >= 0.0 and value.max() <= 1.0)):
         raise DataError(f"{side}: values that are no numbers from 0 to 1", "Leave out what has no score, and say so.")
     if not ((chance >= 0.0) & (chance < 1.0)).all():
@@ -539,12 +539,12 @@ def _finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) 
         )
 
 
-def _same(side: str, *lengths: int) -> None:
+def _require_same_length(side: str, *lengths: int) -> None:
     if len(set(lengths)) > 1:
         raise DataError(f"{side}: arrays of {', '.join(map(str, lengths))} entries", "Give one entry a row.")
 
 
-def _nothing_in_common(sees: Sees, says: Says, join: Join, ambiguous: int) -> str:
+def _nothing_in_common(sees: ProbeResults, says: AnswerScores, join: Join, ambiguous: int) -> str:
     noun = "picture" if join == "image" else "class"
     probe_names = sees.ids if join == "image" else sees.classes
     answer_names = says.ids if join == "image" else says.classes

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from snellen.reports.escape import clipped, plain, visible
-from snellen.reports.views import Limits, RunView
+from snellen.reports.escape import clip, escape_invisible, text_of_value
+from snellen.reports.views import PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
@@ -27,7 +27,7 @@ KINDS = ("choice_text", "choice", "short", "count", "number", "open", "truth")
 """Kinds of question, those first whose wrong answers say the most."""
 
 
-class Asked(NamedTuple):
+class QuestionGroup(NamedTuple):
     """What classes can be compared within: one data set, one way of asking, one level, one kind of question."""
 
     dataset: str
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
 
 @dataclass
-class Seen:
+class ClassAnswers:
     """Answers about one class: how many, and the sum of their scores."""
 
     n: int = 0
@@ -59,7 +59,7 @@ class ClassTally:
         depths: level to the depths that it has been seen at.
     """
 
-    parts: dict[Asked, dict[str, Seen] | None] = field(default_factory=dict)
+    parts: dict[QuestionGroup, dict[str, ClassAnswers] | None] = field(default_factory=dict)
     depths: dict[str, set[int]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _room: int = CLASSES
@@ -77,49 +77,49 @@ class ClassTally:
         if not isinstance(label, str) or not label or score is None or score.verdict == "unscored":
             return
         dataset, ask = str(meta.get("dataset", "")), str(meta.get("ask", "hierarchy"))
-        part = self.parts.setdefault(Asked(dataset, ask, level, kind), {})
+        part = self.parts.setdefault(QuestionGroup(dataset, ask, level, kind), {})
         if part is None:
             return
-        seen = part.get(label)
-        if seen is None:
+        answers = part.get(label)
+        if answers is None:
             if self._room <= 0:
                 self._room += len(part)
-                self.parts[Asked(dataset, ask, level, kind)] = None
+                self.parts[QuestionGroup(dataset, ask, level, kind)] = None
                 return
             self._room -= 1
-            seen = part[self._names.setdefault(label, label)] = Seen()
-        seen.n += 1
-        seen.total += score.value or 0.0
+            answers = part[self._names.setdefault(label, label)] = ClassAnswers()
+        answers.n += 1
+        answers.total += score.value or 0.0
 
     def levels(self) -> list[str]:
         """The levels that were seen, coarse to fine."""
         return coarse_to_fine(self.depths)
 
-    def of(self, ask: str) -> Iterator[tuple[Asked, Mapping[str, Seen]]]:
+    def of(self, ask: str) -> Iterator[tuple[QuestionGroup, Mapping[str, ClassAnswers]]]:
         """Parts with two classes or more, levels from coarse to fine, else in order of first appearance."""
         order = {level: place for place, level in enumerate(self.levels())}
-        for asked in sorted(self.parts, key=lambda asked: order.get(asked.level, len(order))):
-            part = self.parts[asked]
-            if asked.ask == ask and part is not None and len(part) > 1:
-                yield asked, part
+        for group in sorted(self.parts, key=lambda group: order.get(group.level, len(order))):
+            part = self.parts[group]
+            if group.ask == ask and part is not None and len(part) > 1:
+                yield group, part
 
 
-def telling(kind: str) -> int:
+def kind_order(kind: str) -> int:
     """Place of a kind among KINDS, others last."""
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def class_name(path: str) -> str:
     """The class itself, without its ancestors, fit to be shown."""
-    return visible(path.rpartition(SEPARATOR)[2])
+    return escape_invisible(path.rpartition(SEPARATOR)[2])
 
 
-def filters(asked: Asked, path: str = "") -> dict[str, str]:
+def group_filters(group: QuestionGroup, path: str = "") -> dict[str, str]:
     """Which answers stand behind a part, or behind one class of it."""
-    found = {"kind": asked.kind, "level": asked.level}
-    if asked.dataset:
-        found["dataset"] = asked.dataset
-    return {**found, "label": class_name(path)} if path else found
+    filters = {"kind": group.kind, "level": group.level}
+    if group.dataset:
+        filters["dataset"] = group.dataset
+    return {**filters, "label": class_name(path)} if path else filters
 
 
 RIGHT = ("correct", "unscored")
@@ -156,7 +156,7 @@ class Confusion:
 
 
 @dataclass
-class Tally:
+class RunTally:
     """What the plots and the header need of one run."""
 
     answers: int = 0
@@ -174,13 +174,13 @@ class Tally:
         self.answers += 1
         self.statuses[answer.status] += 1
         if answer.error is not None:
-            self.errors[visible(answer.error.kind)] += 1
+            self.errors[escape_invisible(answer.error.kind)] += 1
         if answer.latency_s is not None:
             self.latencies.append(answer.latency_s)
         for profile, score in answer.scores.items():
             self.verdicts.setdefault(profile, Counter())[score.verdict] += 1
-        self.disagreements += disagree(answer)
-        for name, value in filters_of(answer).items():
+        self.disagreements += profiles_disagree(answer)
+        for name, value in answer_filters(answer).items():
             values = self.meta.setdefault(name, {})
             if len(values) < _VALUES:
                 values.setdefault(value)
@@ -188,43 +188,43 @@ class Tally:
         self._confuse(answer)
 
     def _confuse(self, answer: AnswerView) -> None:
-        target = plain(answer.target, 40)
+        target = text_of_value(answer.target, 40)
         if target is None or not answer.scores:
             return
         score = next(iter(answer.scores.values()))
         where: list[tuple[str, str]] = [("kind", answer.kind)]
         names = ("task", "level") if answer.kind in _NAMED else ("task",)
         where += [(name, str(answer.meta[name])) for name in names if name in answer.meta]
-        extracted = plain(as_target(score.extracted, answer.target), 40)
+        extracted = text_of_value(convert_like_target(score.extracted, answer.target), 40)
         if score.verdict in ("error", "unscored"):
             return
         self.confusions.setdefault(tuple(where), Confusion()).add(target, "" if extracted is None else extracted)
 
 
-def as_target(extracted: Any, target: Any) -> Any:
+def convert_like_target(extracted: Any, target: Any) -> Any:
     """What was read, in the type of the target: a profile may read `T` or `yes` where the target is true."""
     if isinstance(target, bool) and isinstance(extracted, str):
         return _TRUTH.get(extracted.strip().lower(), extracted)
     return extracted
 
 
-def disagree(answer: AnswerView) -> bool:
+def profiles_disagree(answer: AnswerView) -> bool:
     """Whether two profiles judge the answer differently."""
     return len({score.verdict for score in answer.scores.values()}) > 1
 
 
-def filters_of(answer: AnswerView) -> dict[str, str]:
+def answer_filters(answer: AnswerView) -> dict[str, str]:
     """What an answer can be filtered by: its kind and its short meta values, but for `chance`."""
-    found = {"kind": str(answer.kind)}
+    filters = {"kind": str(answer.kind)}
     for name, value in answer.meta.items():
         if isinstance(value, (str, int, float)) and name not in ("kind", "chance"):
-            text = plain(value, 80)
+            text = text_of_value(value, 80)
             if text is not None and len(text) <= 80:
-                found[visible(name)[:60]] = text
-    return found
+                filters[escape_invisible(name)[:60]] = text
+    return filters
 
 
-def rank(answer: AnswerView) -> int:
+def failure_rank(answer: AnswerView) -> int:
     """0: wrong, unreadable or failed under the first profile; 1: so under another; 2: right everywhere."""
     verdicts = [score.verdict for score in answer.scores.values()]
     if answer.status != "ok" or not verdicts or verdicts[0] not in RIGHT:
@@ -233,62 +233,64 @@ def rank(answer: AnswerView) -> int:
 
 
 @dataclass(frozen=True)
-class Kept:
+class GalleryAnswer:
     """One answer chosen for the gallery, texts already cut; `rank`, `run` and `order` say where it stood."""
 
     rank: int
     run: int
     order: int
     question: str
-    shown: Mapping[str, Any]
-    asked: Mapping[str, Any]
+    answer_data: Mapping[str, Any]
+    question_data: Mapping[str, Any]
     parts: Sequence[Part]
 
 
 @dataclass
-class Gathered:
+class CollectedRuns:
     """Tallies by run, the answers that the gallery holds in order, and how many there were by rank."""
 
-    tallies: list[Tally]
-    kept: list[Kept]
-    seen: Counter[int]
+    tallies: list[RunTally]
+    gallery: list[GalleryAnswer]
+    counts: Counter[int]
 
 
-def _lot(answer: AnswerView) -> int:
+def _sampling_key(answer: AnswerView) -> int:
     """A number that is drawn for the question once and for all: the same questions are kept of every run."""
     return int.from_bytes(
         blake2b(f"{answer.sample_id}\0{answer.repeat}".encode(errors="replace"), digest_size=8).digest()
     )
 
 
-def gather(runs: Sequence[RunView], limits: Limits) -> Gathered:
+def collect_runs(runs: Sequence[RunView], limits: PageLimits) -> CollectedRuns:
     """Read every run once. Memory holds `limits.answers` answers without their pictures, and counts."""
-    heap: list[tuple[tuple[int, int, int, int], Kept]] = []
-    seen: Counter[int] = Counter()
+    heap: list[tuple[tuple[int, int, int, int], GalleryAnswer]] = []
+    counts_by_rank: Counter[int] = Counter()
     tallies = []
     for number, run in enumerate(runs):
-        tally = Tally()
+        tally = RunTally()
         for order, answer in enumerate(run.answers()):
             tally.add(answer)
-            place = rank(answer)
-            seen[place] += 1
-            worst_first = (-place, -_lot(answer), -number, -order)
+            place = failure_rank(answer)
+            counts_by_rank[place] += 1
+            worst_first = (-place, -_sampling_key(answer), -number, -order)
             if len(heap) < limits.answers:
-                heapq.heappush(heap, (worst_first, _keep(answer, run, number, order, place, limits)))
+                heapq.heappush(heap, (worst_first, _gallery_answer(answer, run, number, order, place, limits)))
             elif heap and worst_first > heap[0][0]:
-                heapq.heapreplace(heap, (worst_first, _keep(answer, run, number, order, place, limits)))
+                heapq.heapreplace(heap, (worst_first, _gallery_answer(answer, run, number, order, place, limits)))
         tallies.append(tally)
-    kept = sorted((kept for _, kept in heap), key=lambda one: (one.run, one.order))
-    return Gathered(tallies, kept, seen)
+    answers = sorted((answers for _, answers in heap), key=lambda answer: (answer.run, answer.order))
+    return CollectedRuns(tallies, answers, counts_by_rank)
 
 
-def _texts(answer: AnswerView, limits: Limits) -> Iterator[str]:
+def _texts(answer: AnswerView, limits: PageLimits) -> Iterator[str]:
     for part in answer.parts:
         if isinstance(part, Text):
-            yield clipped(part.text, limits.characters)
+            yield clip(part.text, limits.characters)
 
 
-def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int, limits: Limits) -> Kept:
+def _gallery_answer(
+    answer: AnswerView, run: RunView, number: int, order: int, place: int, limits: PageLimits
+) -> GalleryAnswer:
     """Cut one answer down to what the page shows. Keys are short because they stand in the page 2,000 times."""
     verdicts: list[list[Any] | None] = []
     for profile in run.metrics:
@@ -296,27 +298,33 @@ def _keep(answer: AnswerView, run: RunView, number: int, order: int, place: int,
         if score is None:
             verdicts.append(None)
         else:
-            reason = clipped(score.reason, 400) if score.reason else None
-            verdicts.append([score.verdict, plain(as_target(score.extracted, answer.target)), reason, score.value])
-    shown = {
+            reason = clip(score.reason, 400) if score.reason else None
+            verdicts.append(
+                [score.verdict, text_of_value(convert_like_target(score.extracted, answer.target)), reason, score.value]
+            )
+    answer_data = {
         "k": answer.repeat,
         "s": answer.status,
-        "t": None if answer.reply is None else clipped(answer.reply, limits.characters),
-        "z": clipped(answer.reasoning, limits.characters),
-        "e": None if answer.error is None else [visible(answer.error.kind), clipped(answer.error.message, 600)],
+        "t": None if answer.reply is None else clip(answer.reply, limits.characters),
+        "z": clip(answer.reasoning, limits.characters),
+        "e": None if answer.error is None else [escape_invisible(answer.error.kind), clip(answer.error.message, 600)],
         "l": answer.latency_s,
         "n": answer.tokens,
         "v": verdicts,
     }
-    asked = {
-        "id": visible(answer.sample_id),
-        "system": clipped(answer.system, limits.characters),
-        "options": [[visible(k), clipped(v, 400)] for k, v in answer.options.items()],
-        "target": plain(answer.target),
-        "by": filters_of(answer),
-        "meta": {visible(k): plain(v, 200) for k, v in answer.meta.items() if v is None or isinstance(v, _SHOWN)},
+    question_data = {
+        "id": escape_invisible(answer.sample_id),
+        "system": clip(answer.system, limits.characters),
+        "options": [[escape_invisible(k), clip(v, 400)] for k, v in answer.options.items()],
+        "target": text_of_value(answer.target),
+        "by": answer_filters(answer),
+        "meta": {
+            escape_invisible(k): text_of_value(v, 200)
+            for k, v in answer.meta.items()
+            if v is None or isinstance(v, _SHOWN)
+        },
         "texts": list(_texts(answer, limits)),
     }
-    key = repr((run.benchmark, asked, run.media))
+    key = repr((run.benchmark, question_data, run.media))
     question = blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
-    return Kept(place, number, order, question, shown, asked, answer.parts)
+    return GalleryAnswer(place, number, order, question, answer_data, question_data, answer.parts)

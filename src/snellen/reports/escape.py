@@ -13,24 +13,24 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE_IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text with control characters, direction overrides and zero-width characters spelled out.
 
     A reply could otherwise show a reader something else than it says ("Trojan Source", CVE-2021-42574). Newlines and
     tabs stay; carriage returns before a newline go; lone surrogates become U+FFFD.
     """
     text = _SURROGATE.sub("\ufffd", text).replace("\r\n", "\n")
-    return _HIDDEN.sub(lambda found: f"⟦U+{ord(found.group()):04X}⟧", text)
+    return _HIDDEN.sub(lambda match: f"⟦U+{ord(match.group()):04X}⟧", text)
 
 
-def clipped(text: str, characters: int) -> str:
+def clip(text: str, characters: int) -> str:
     """At most so many characters, made visible; says how many there were."""
     if len(text) <= characters:
-        return visible(text)
-    return f"{visible(text[:characters])} ⟦… {len(text):,} characters in all⟧"
+        return escape_invisible(text)
+    return f"{escape_invisible(text[:characters])} ⟦… {len(text):,} characters in all⟧"
 
 
-def plain(value: Any, characters: int = 500) -> str | None:
+def text_of_value(value: Any, characters: int = 500) -> str | None:
     """A target or an extracted answer as text; None stays None, several accepted texts are joined by " | "."""
     if value is None:
         return None
@@ -38,10 +38,10 @@ def plain(value: Any, characters: int = 500) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (list, tuple, set, frozenset)):
         items = sorted(map(str, value)) if isinstance(value, (set, frozenset)) else [str(v) for v in value]
-        return clipped(" | ".join(items), characters)
+        return clip(" | ".join(items), characters)
     if isinstance(value, float):
         return f"{value:.6g}"
-    return clipped(str(value), characters)
+    return clip(str(value), characters)
 
 
 def json_for_page(value: Any) -> str:
@@ -50,4 +50,4 @@ def json_for_page(value: Any) -> str:
     Source: WHATWG HTML, section 4.12.1.3 ("restrictions for contents of script elements").
     """
     text = msgspec.json.encode(value, order="deterministic").decode()
-    return re.sub("[<>&\u2028\u2029]", lambda found: _UNSAFE_IN_SCRIPT[found.group()], text)
+    return re.sub("[<>&\u2028\u2029]", lambda match: _UNSAFE_IN_SCRIPT[match.group()], text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
-from snellen.reports.collect import Tally
+from snellen.reports.collect import RunTally
 
 NOT_RIGHT = "wrong,partial,invalid,error"
 
@@ -22,7 +22,7 @@ _VERDICT_METRICS = {
 }
 
 
-def link(**filters: str | None) -> str:
+def gallery_link(**filters: str | None) -> str:
     """`#…` for these filters; an underscore at the end of a name is dropped, None and empty values are left out.
 
     Keys are `run`, `profile`, `verdict` (several joined by commas), `error`, `target`, `read`, `q` and `by.<name>`.
@@ -31,34 +31,34 @@ def link(**filters: str | None) -> str:
     return "#" + urlencode(pairs, quote_via=quote)
 
 
-def by(filters: Mapping[str, str]) -> dict[str, str]:
+def meta_filters(filters: Mapping[str, str]) -> dict[str, str]:
     """Meta values as link filters: {"level": "species"} becomes {"by.level": "species"}."""
     return {f"by.{name}": value for name, value in filters.items()}
 
 
-def filters_for(metric: str, tally: Tally, given: Mapping[str, str] | None = None) -> dict[str, str]:
+def metric_filters(metric: str, tally: RunTally, filters: Mapping[str, str] | None = None) -> dict[str, str]:
     """Which answers stand behind a metric, read from its name: `accuracy/short/species` is kind short, level species.
 
     A first part that is one of the values of `task` is the member of a suite: `digits/accuracy` is task digits. Each
     part after the metric's own name is looked up among the values of the meta columns, each column used once; a part
     that no column knows filters nothing. `given` overrides.
     """
-    if given is not None:
-        return dict(given)
-    task, parts = member(metric, tally)
-    found = {"task": task} if task else {}
+    if filters is not None:
+        return dict(filters)
+    task, parts = split_member(metric, tally)
+    filters = {"task": task} if task else {}
     if not task and parts[0] in tally.meta.get("dataset", {}):
-        found["dataset"] = parts.pop(0)
+        filters["dataset"] = parts.pop(0)
     for part in _levels(parts[0], parts[1:], tally):
         columns = sorted(tally.meta, key=lambda name: (name != "kind", name not in ("level", "task")))
         for column in columns:
-            if column not in found and part in tally.meta[column]:
-                found[column] = part
+            if column not in filters and part in tally.meta[column]:
+                filters[column] = part
                 break
-    return found
+    return filters
 
 
-def member(metric: str, tally: Tally) -> tuple[str, list[str]]:
+def split_member(metric: str, tally: RunTally) -> tuple[str, list[str]]:
     """The member of a suite that a metric is of, empty where it is of none, and the parts of its name after that."""
     parts = metric.split("/")
     tasks = tally.meta.get("task", {})
@@ -68,7 +68,7 @@ def member(metric: str, tally: Tally) -> tuple[str, list[str]]:
     return "", parts
 
 
-def _levels(head: str, parts: Sequence[str], tally: Tally) -> Iterator[str]:
+def _levels(head: str, parts: Sequence[str], tally: RunTally) -> Iterator[str]:
     """The parts of a name, of a pair of levels the one whose answers count."""
     levels = tally.meta.get("level", {})
     for part in parts:
@@ -79,7 +79,9 @@ def _levels(head: str, parts: Sequence[str], tally: Tally) -> Iterator[str]:
         yield part if pair is None or part in levels else pair[0 if head == "consistency" else 1]
 
 
-def metric_link(metric: str, tally: Tally, run: str, profile: str, given: Mapping[str, str] | None = None) -> str:
+def metric_link(metric: str, tally: RunTally, run: str, profile: str, filters: Mapping[str, str] | None = None) -> str:
     """From a metric to the answers that count against it (or to those that it counts, for `invalid` and `error`)."""
-    verdict = _VERDICT_METRICS.get(member(metric, tally)[1][0], NOT_RIGHT)
-    return link(run=run, profile=profile, verdict=verdict, **by(filters_for(metric, tally, given)))
+    verdict = _VERDICT_METRICS.get(split_member(metric, tally)[1][0], NOT_RIGHT)
+    return gallery_link(
+        run=run, profile=profile, verdict=verdict, **meta_filters(metric_filters(metric, tally, filters))
+    )

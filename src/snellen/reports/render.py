@@ -14,13 +14,13 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
-from snellen.reports.collect import Gathered, gather
-from snellen.reports.escape import json_for_page, visible
-from snellen.reports.failures.table import Labelled, label_rows
+from snellen.reports.collect import CollectedRuns, collect_runs
+from snellen.reports.escape import escape_invisible, json_for_page
+from snellen.reports.failures.table import RunLabels, label_rows
 from snellen.reports.plots.base import SERIES, Series
 from snellen.reports.plots.eye_chart import eye_chart
-from snellen.reports.thumbnails import Album
-from snellen.reports.views import Limits, PairedView, RunView
+from snellen.reports.thumbnails import ThumbnailAlbum
+from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.scoring.taxonomy import is_diagnosis
 from snellen.types import Text
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """A file of the pages' own."""
     return (files("snellen.reports") / "assets" / name).read_text("utf-8").replace("\r\n", "\n")
 
@@ -37,7 +37,7 @@ def _hash(text: str) -> str:
     return "'sha256-" + b64encode(sha256(text.encode()).digest()).decode() + "'"
 
 
-def policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str) -> str:
     """The content security policy: this page's own style and script by hash, pictures as data, nothing else.
 
     `require-trusted-types-for` makes a browser refuse HTML built from text, so that no slip of the page's own script
@@ -58,7 +58,7 @@ def policy(style: str, script: str) -> str:
 
 
 @cache
-def templates() -> Environment:
+def load_templates() -> Environment:
     """The pages' templates: everything is escaped, and a name that is not there is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -67,87 +67,97 @@ def templates() -> Environment:
             """A key comes before a method of dict: `row.clear` would otherwise be true of every row."""
             return obj[attribute] if isinstance(obj, dict) and attribute in obj else super().getattr(obj, attribute)
 
-    found = Pages(
+    environment = Pages(
         loader=PackageLoader("snellen.reports", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["visible"] = visible
-    return found
+    environment.filters["visible"] = escape_invisible
+    return environment
 
 
-def filled(template: str, style: str, script: str, **fields: object) -> str:
+def fill_template(template: str, style: str, script: str, **fields: object) -> str:
     """A page from one of the templates, with its style and script and the policy that lets nothing else run."""
     from markupsafe import Markup
 
-    page = templates().get_template(template)
-    return page.render(policy=policy(style, script), style=Markup(style), script=Markup(script), **fields)
+    page = load_templates().get_template(template)
+    return page.render(policy=content_policy(style, script), style=Markup(style), script=Markup(script), **fields)
 
 
-def gallery(runs: Sequence[RunView], gathered: Gathered, limits: Limits) -> tuple[dict[str, Any], Album]:
+def gallery_data(
+    runs: Sequence[RunView], gathered: CollectedRuns, limits: PageLimits
+) -> tuple[dict[str, Any], ThumbnailAlbum]:
     """The answers as data for the page's script; wrong answers get their pictures before right ones do."""
-    album = Album(limits)
+    album = ThumbnailAlbum(limits)
     questions: dict[str, dict[str, Any]] = {}
-    for kept in sorted(gathered.kept, key=lambda one: (one.rank, one.run, one.order)):
-        if kept.question in questions:
+    for answer in sorted(gathered.gallery, key=lambda item: (item.rank, item.run, item.order)):
+        if answer.question in questions:
             continue
-        shown: list[dict[str, str]] = []
-        texts, pictures = iter(kept.asked["texts"]), 0
-        for part in kept.parts:
+        parts: list[dict[str, str]] = []
+        texts, pictures = iter(answer.question_data["texts"]), 0
+        for part in answer.parts:
             if isinstance(part, Text):
-                shown.append({"t": next(texts)})
+                parts.append({"t": next(texts)})
                 continue
             if pictures >= limits.pictures:
-                shown.append({"note": "more pictures than this page shows"})
+                parts.append({"note": "more images than this page shows"})
                 break
-            found = album.add(part, runs[kept.run].media)
-            pictures += len(found)
-            shown.extend(found)
-        shown += [{"t": text} for text in texts]
-        asked = {name: value for name, value in kept.asked.items() if name != "texts"}
-        questions[kept.question] = {**asked, "parts": shown}
+            thumbnails = album.add(part, runs[answer.run].media)
+            pictures += len(thumbnails)
+            parts.extend(thumbnails)
+        parts += [{"t": text} for text in texts]
+        question = {name: value for name, value in answer.question_data.items() if name != "texts"}
+        questions[answer.question] = {**question, "parts": parts}
     place = {key: number for number, key in enumerate(questions)}
     data = {
         "runs": [
-            {"name": visible(run.name), "model": visible(run.model), "profiles": [visible(p) for p in run.metrics]}
+            {
+                "name": escape_invisible(run.name),
+                "model": escape_invisible(run.model),
+                "profiles": [escape_invisible(p) for p in run.metrics],
+            }
             for run in runs
         ],
         "questions": list(questions.values()),
-        "answers": [{"r": one.run, "q": place[one.question], **one.shown} for one in gathered.kept],
+        "answers": [
+            {"r": answer.run, "q": place[answer.question], **answer.answer_data} for answer in gathered.gallery
+        ],
     }
     return data, album
 
 
-def series_of(runs: Sequence[RunView], gathered: Gathered) -> tuple[list[Series], list[Series]]:
+def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list[Series], list[Series]]:
     """Every run under every profile, and every run under its first profile."""
     every: list[Series] = []
     first: list[Series] = []
     for run, tally in zip(runs, gathered.tallies, strict=True):
         for number, (profile, metrics) in enumerate(run.metrics.items()):
             names = ([run.name] if len(runs) > 1 else []) + ([profile] if len(run.metrics) > 1 else [])
-            label = visible(" · ".join(names) or profile)
-            one = Series(label, run.name, profile, tuple(metrics), tally, len(every) % SERIES + 1)
-            every.append(one)
+            label = escape_invisible(" · ".join(names) or profile)
+            series = Series(label, run.name, profile, tuple(metrics), tally, len(every) % SERIES + 1)
+            every.append(series)
             if number == 0:
-                first.append(one)
+                first.append(series)
     return every, first
 
 
-def left_out(gathered: Gathered, limits: Limits) -> str:
-    """One sentence that says what the gallery does not hold; empty where it holds everything."""
-    held = [sum(one.rank == rank for one in gathered.kept) for rank in range(3)]
-    if sum(held) == sum(gathered.seen.values()):
+def describe_omitted(gathered: CollectedRuns, limits: PageLimits) -> str:
+    """Describe in one sentence which answers the gallery omits; empty if it shows all."""
+    counts = [sum(answer.rank == rank for answer in gathered.gallery) for rank in range(3)]
+    if sum(counts) == sum(gathered.counts.values()):
         return ""
-    wrong, right = gathered.seen[0], gathered.seen[1] + gathered.seen[2]
-    return (
-        f"This page holds {held[0]:,} of the {wrong:,} answers that are not right and {held[1] + held[2]:,} of the "
-        f"other {right:,}; all are in results.jsonl. A larger page: --max-answers (now {limits.answers:,})."
-    )
+    incorrect, correct = gathered.counts[0], gathered.counts[1] + gathered.counts[2]
+    text = f"Showing {counts[0]:,} of {incorrect:,} incorrect answers"
+    if correct and not sum(counts[1:]):
+        text += "; correct ones are left out"
+    elif correct:
+        text += f" and {sum(counts[1:]):,} of {correct:,} correct ones"
+    return f"{text}. All answers are in results.jsonl; raise --max-answers (now {limits.answers:,}) to show more."
 
 
-def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limits: Limits | None = None) -> str:
+def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limits: PageLimits | None = None) -> str:
     """The page. The same runs give the same text, byte for byte.
 
     Raises:
@@ -155,49 +165,49 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
     """
     from markupsafe import Markup
 
-    limits = limits if limits is not None else Limits()
+    limits = limits if limits is not None else PageLimits()
     names = [run.name for run in runs]
     if not runs or len(set(names)) != len(names):
         raise UsageError(f"a report needs one or more runs with different names; found {names}")
-    gathered = gather(runs, limits)
-    data, album = gallery(runs, gathered, limits)
-    every, first = series_of(runs, gathered)
+    gathered = collect_runs(runs, limits)
+    data, album = gallery_data(runs, gathered, limits)
+    every, first = build_series(runs, gathered)
     heads = [
         {
             "run": run,
-            "series": one,
-            "top": tables.rows([one], runs)[0] if one.metrics else None,
-            "chart": eye_chart(one),
-            "facts": list({**tables.answer_facts(one.tally), **run.facts}.items()),
-            "wrong": tables.wrong_link(one),
-            "not_right": tables.not_right(one),
+            "series": column,
+            "top": tables.metric_rows([column], runs)[0] if column.metrics else None,
+            "chart": eye_chart(column),
+            "facts": list({**tables.answer_facts(column.tally), **run.facts}.items()),
+            "wrong": tables.incorrect_link(column),
+            "not_right": tables.count_incorrect(column),
         }
-        for run, one in zip(runs, first, strict=True)
+        for run, column in zip(runs, first, strict=True)
     ]
-    table = tables.rows(every, runs)
+    table = tables.metric_rows(every, runs)
     labelled = [
-        Labelled(run.name, one.colour, run.labels, run.model)
-        for run, one in zip(runs, first, strict=True)
+        RunLabels(run.name, column.colour, run.labels, run.model)
+        for run, column in zip(runs, first, strict=True)
         if run.labels is not None and run.labels.answers
     ]
-    return filled(
+    return fill_template(
         "page.html.jinja",
-        asset("report.css"),
-        asset("report.js"),
+        read_asset("report.css"),
+        read_asset("report.js"),
         title=" and ".join(dict.fromkeys(run.benchmark for run in runs)),
         heads=heads,
         every=every,
         rows=[row for row in table if not is_diagnosis(row.name)],
         diagnosis=[row for row in table if is_diagnosis(row.name)],
-        bars=[(one, tables.verdict_bars(one)) for one in every],
-        plots=[(plot, Markup(plot.svg)) for plot in plots.draw(every, first)],
+        bars=[(column, tables.verdict_bars(column)) for column in every],
+        plots=[(plot, Markup(plot.svg)) for plot in plots.draw_plots(every, first)],
         labelled=labelled,
         label_rows=label_rows(labelled),
         label_plots=[(plot, Markup(plot.svg)) for plot in plots.draw_labels(labelled)],
-        beside=tables.beside(every, runs),
+        beside=tables.published_tables(every, runs),
         paired=tables.paired_rows(comparisons),
         profiles={name: text for run in runs for name, text in run.profiles.items() if name in run.metrics},
-        left_out=left_out(gathered, limits),
+        left_out=describe_omitted(gathered, limits),
         no_room=album.left_out,
         data=Markup(json_for_page(data)),
         pictures=Markup(json_for_page(album.uris)),
@@ -205,7 +215,7 @@ def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limi
 
 
 def write_report(
-    runs: Sequence[RunView], out: Path, *, comparisons: Sequence[PairedView] = (), limits: Limits | None = None
+    runs: Sequence[RunView], out: Path, *, comparisons: Sequence[PairedView] = (), limits: PageLimits | None = None
 ) -> Path:
     """Write the page to `out`, whole or not at all, and return `out`.
 
@@ -213,10 +223,10 @@ def write_report(
         UsageError: no run, or two runs of the same name.
         StorageError: the file cannot be written.
     """
-    return written(render(runs, comparisons, limits), out)
+    return write_page(render(runs, comparisons, limits), out)
 
 
-def written(page: str, out: Path) -> Path:
+def write_page(page: str, out: Path) -> Path:
     """Write a page to `out`, free of keys, whole or not at all, and return `out`. Raises StorageError."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -224,6 +234,6 @@ def written(page: str, out: Path) -> Path:
             part.write_text(redact(page), encoding="utf-8", newline="\n")
     except OSError as error:
         raise StorageError(
-            f"cannot write the report to {out}: {error.strerror}", "Free space, or choose --out."
+            f"cannot write the report to {out}: {error.strerror}", "Free disk space, or choose another --out."
         ) from error
     return out

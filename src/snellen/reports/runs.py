@@ -9,8 +9,8 @@ from msgspec import structs
 
 from snellen.engine.final_records import final_records
 from snellen.errors import DataError, UsageError
-from snellen.reports.failures.counts import saved_view
-from snellen.reports.views import Limits, PairedView, RunView
+from snellen.reports.failures.counts import load_counts
+from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, conditions, sentence
 from snellen.runs.compare import compare
@@ -63,11 +63,11 @@ def report(
         first = next(i for i, other in enumerate(opened) if other.benchmark.name == run.benchmark.name)
         if first == number:
             continue
-        found, reason = _compared(opened[first], run, names[first], names[number])
-        comparisons += found
+        pairs, reason = _compared(opened[first], run, names[first], names[number])
+        comparisons += pairs
         if reason:
             views[number] = structs.replace(views[number], notes=[*views[number].notes, reason])
-    return write_report(views, path, comparisons=comparisons, limits=Limits(answers=max_answers))
+    return write_report(views, path, comparisons=comparisons, limits=PageLimits(answers=max_answers))
 
 
 write = report  # the name that version 0.1 documented, for one release
@@ -98,7 +98,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         notes=notes(run, show_target=show_target),
         published=[table for table in benchmark.published if table.profile in scorers],
         conditions=conditions(run.meta, run.benchmark),
-        labels=saved_view(run),
+        labels=load_counts(run),
         media=spec.options.media,
     )
 
@@ -109,9 +109,9 @@ def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) ->
         (pairing,) = compare(baseline, other)
     except (UsageError, DataError) as error:  # two runs that cannot be compared still stand side by side
         return [], f"Not compared with {baseline_name}: {error.message}"
-    whole = [part for part in pairing.parts if part.name == "all"]
+    overall = [part for part in pairing.parts if part.name == "all"]
     return [
-        PairedView(other_name, baseline_name, pairing.profile, "all questions", part.comparison) for part in whole
+        PairedView(other_name, baseline_name, pairing.profile, "all questions", part.comparison) for part in overall
     ], ""
 
 
@@ -119,7 +119,7 @@ def facts(run: Run) -> dict[str, str]:
     """Label to text: what was run, with what, and what it took."""
     meta = run.sized_meta
     totals, environment = meta.totals, meta.environment
-    found = {
+    texts = {
         "fingerprint": meta.fingerprint,
         "state": present_state(run.path, meta),
         "refused": f"{totals.refused:,}" if totals.refused else "",
@@ -130,12 +130,12 @@ def facts(run: Run) -> dict[str, str]:
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
         "hardware": ", ".join(f"{name} {value}" for name, value in environment.get("hardware", {}).items()),
     }
-    return {label: text for label, text in found.items() if text}
+    return {label: text for label, text in texts.items() if text}
 
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
     """What a reader of the scores must know first."""
-    found = [sentence(line) for line in run.notes()]
+    lines = [sentence(line) for line in run.notes()]
     if not show_target:
-        found.append(GOLD_HELD_BACK)
-    return found
+        lines.append(GOLD_HELD_BACK)
+    return lines

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.base import Published
-from snellen.reports.collect import Tally
-from snellen.reports.links import NOT_RIGHT, link, metric_link
+from snellen.reports.collect import RunTally
+from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
 from snellen.types import Metric
@@ -19,7 +19,7 @@ from snellen.types import Metric
 VERDICTS = ("correct", "partial", "wrong", "invalid", "error", "unscored")
 
 
-class Cell(Struct, frozen=True):
+class MetricCell(Struct, frozen=True):
     """One score: text, the link to its wrong answers, where its interval lies on a track from 0 to 100, and how it was made."""
 
     text: str
@@ -35,7 +35,7 @@ class Cell(Struct, frozen=True):
     method: str = ""
 
 
-class Row(Struct, frozen=True):
+class MetricRow(Struct, frozen=True):
     """One metric over all columns: its own label, the path to it, and how many of its wholes are in the table."""
 
     name: str
@@ -43,17 +43,17 @@ class Row(Struct, frozen=True):
     path: str
     depth: int
     chance: str
-    cells: tuple[Cell | None, ...]
+    cells: tuple[MetricCell | None, ...]
 
 
-class Figure(Struct, frozen=True):
+class PublishedFigure(Struct, frozen=True):
     """One published figure in percent; whether it is the best published model's."""
 
     text: str
     best: bool
 
 
-class Measured(Struct, frozen=True):
+class MeasuredScore(Struct, frozen=True):
     """One score of a run beside published figures: as they are written, with its interval and the link to its answers."""
 
     text: str
@@ -64,19 +64,19 @@ class Measured(Struct, frozen=True):
     method: str = ""
 
 
-class Line(Struct, frozen=True):
+class PublishedLine(Struct, frozen=True):
     """One row beside published figures: cells of a run that was measured here, or figures that somebody published.
 
     `colour` is that of the run on the page, 0 for what was published; `remarks` are what a reader must know of the run.
     """
 
     name: str
-    cells: tuple[Measured | Figure | None, ...]
+    cells: tuple[MeasuredScore | PublishedFigure | None, ...]
     colour: int = 0
     remarks: tuple[str, ...] = ()
 
 
-def percent(share: float, digits: int = 1) -> str:
+def format_percent(share: float, digits: int = 1) -> str:
     """`83.1 %`; never rounds up to 100 % or down to 0 % what is not."""
     text = f"{100 * share:.{digits}f}"
     if share < 1.0 and float(text) >= 100.0:
@@ -86,16 +86,16 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{text} %"
 
 
-def quantity(value: float | None, unit: str) -> str:
+def format_value(value: float | None, unit: str) -> str:
     """A metric's value with its unit; a dash where there is none."""
     if value is None:
         return "–"
     if unit == "fraction":
-        return percent(value)
+        return format_percent(value)
     return f"{value:.1f} points" if unit == "points" else f"{value:,.4g} {unit}"
 
 
-def span(ci95: tuple[float, float] | None, unit: str) -> str:
+def format_interval(ci95: tuple[float, float] | None, unit: str) -> str:
     """`79.4 – 86.2`; empty where there is no interval."""
     if ci95 is None:
         return ""
@@ -106,16 +106,16 @@ def span(ci95: tuple[float, float] | None, unit: str) -> str:
     return f"{ci95[0]:,.4g} – {ci95[1]:,.4g}"
 
 
-def cell(metric: Metric, one: Series, run: RunView) -> Cell:
+def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
     """What the table shows of one metric under one run and profile."""
     on_track = metric.unit == "fraction" and metric.value is not None
     low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
-    return Cell(
-        text=quantity(metric.value, metric.unit),
-        interval=span(metric.ci95, metric.unit),
-        link=metric_link(metric.name, one.tally, one.run, one.profile, run.filters.get(metric.name)),
+    return MetricCell(
+        text=format_value(metric.value, metric.unit),
+        interval=format_interval(metric.ci95, metric.unit),
+        link=metric_link(metric.name, column.tally, column.run, column.profile, run.filters.get(metric.name)),
         n=f"{metric.n:,}",
-        coverage=percent(metric.coverage),
+        coverage=format_percent(metric.coverage),
         full=metric.coverage >= 1.0,
         low=_track(low),
         high=_track(high),
@@ -129,67 +129,67 @@ def _track(share: float | None) -> float | None:
     return None if share is None else round(100 * min(1.0, max(0.0, share)), 2)
 
 
-def rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Row]:
+def metric_rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[MetricRow]:
     """Every metric of any column, parts after their whole, otherwise in order of first appearance."""
-    at = [{metric.name: metric for metric in one.metrics} for one in columns]
+    at = [{metric.name: metric for metric in column.metrics} for column in columns]
     by_name = {run.name: run for run in runs}
-    members = {task for one in columns for task in one.tally.meta.get("task", {})}
-    above = wholes((name for metrics in at for name in metrics), members)
+    members = {task for column in columns for task in column.tally.meta.get("task", {})}
+    above = find_parents((name for metrics in at for name in metrics), members)
     depths: dict[str, int] = {}
-    found = []
+    metric_rows = []
     for name in tree_order(above, members):
         chances = [m[name].chance for m in at if name in m]
         chance = next((c for c in chances if c is not None), None)
-        whole = above[name]
-        depths[name] = depths[whole] + 1 if whole else 0
-        path = _in_common(whole, name)
-        found.append(
-            Row(
+        parent = above[name]
+        depths[name] = depths[parent] + 1 if parent else 0
+        path = _in_common(parent, name)
+        metric_rows.append(
+            MetricRow(
                 name=name,
                 label=(name[len(path) + 1 :] if path else name).replace("/", " · "),
                 path=path.replace("/", " · ") + " · " if path else "",
                 depth=depths[name],
-                chance="" if chance is None else percent(chance),
+                chance="" if chance is None else format_percent(chance),
                 cells=tuple(
-                    cell(m[name], one, by_name[one.run]) if name in m else None
-                    for m, one in zip(at, columns, strict=True)
+                    metric_cell(m[name], column, by_name[column.run]) if name in m else None
+                    for m, column in zip(at, columns, strict=True)
                 ),
             )
         )
-    return found
+    return metric_rows
 
 
-def _in_common(whole: str, name: str) -> str:
+def _in_common(parent: str, name: str) -> str:
     """The parts with which both names begin."""
-    pairs = zip(whole.split("/"), name.split("/"), strict=False)
+    pairs = zip(parent.split("/"), name.split("/"), strict=False)
     return "/".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def wholes(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
+def find_parents(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
     """Each name to the one that it stands under, empty where it stands alone.
 
     `accuracy/short` stands under `accuracy` where that is among the names; what is left of a suite's member stands
     under the member's first metric, its headline.
     """
-    found = dict.fromkeys(names, "")
+    parent_of = dict.fromkeys(names, "")
     heads: dict[str, str] = {}
-    for name in found:
+    for name in parent_of:
         parts = name.split("/")
-        parents = ["/".join(parts[:k]) for k in range(1, len(parts))]
-        parent = next((p for p in reversed(parents) if p in found), "")
-        task = next((p for p in reversed(parents) if p in members), "")
+        prefixes = ["/".join(parts[:k]) for k in range(1, len(parts))]
+        parent = next((p for p in reversed(prefixes) if p in parent_of), "")
+        task = next((p for p in reversed(prefixes) if p in members), "")
         if not parent and task:
             head = heads.setdefault(task, name)
             parent = "" if head == name else head
-        found[name] = parent
-    return found
+        parent_of[name] = parent
+    return parent_of
 
 
 def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
     """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short` (`wholes`)."""
     children: dict[str, list[str]] = {}
-    for name, whole in wholes(names, members).items():
-        children.setdefault(whole, []).append(name)
+    for name, parent in find_parents(names, members).items():
+        children.setdefault(parent, []).append(name)
     ordered: list[str] = []
 
     def put(name: str) -> None:
@@ -202,9 +202,9 @@ def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
     return ordered
 
 
-def verdict_bars(one: Series) -> list[dict[str, Any]]:
+def verdict_bars(column: Series) -> list[dict[str, Any]]:
     """Segments of a bar that is 100 wide: verdict, count, start, width, link."""
-    counts = one.tally.verdicts.get(one.profile, Counter())
+    counts = column.tally.verdicts.get(column.profile, Counter())
     total = sum(counts.values())
     start, bars = 0.0, []
     for verdict in VERDICTS:
@@ -215,28 +215,28 @@ def verdict_bars(one: Series) -> list[dict[str, Any]]:
                 {
                     "verdict": verdict,
                     "count": f"{count:,}",
-                    "share": percent(count / total),
+                    "share": format_percent(count / total),
                     "x": round(start, 3),
                     "width": round(width, 3),
-                    "link": link(run=one.run, profile=one.profile, verdict=verdict),
+                    "link": gallery_link(run=column.run, profile=column.profile, verdict=verdict),
                 }
             )
             start += width
     return bars
 
 
-class Beside(Struct, frozen=True):
+class PublishedTable(Struct, frozen=True):
     """A published table with the runs of this page above it."""
 
     title: str
     source: str
     profile: str
     columns: tuple[tuple[str, str], ...]
-    lines: tuple[Line, ...]
+    lines: tuple[PublishedLine, ...]
     notes: tuple[str, ...]
 
 
-def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
+def published_tables(series: Sequence[Series], runs: Sequence[RunView]) -> list[PublishedTable]:
     """Published tables, each once, with a line above it for every run that is comparable with it.
 
     Runs of one model by several benchmarks of one table have one line above the whole table, in place of a table each.
@@ -246,21 +246,21 @@ def beside(series: Sequence[Series], runs: Sequence[RunView]) -> list[Beside]:
     """
     by_name = {run.name: run for run in runs}
     comparable = [
-        (table, one, by_name[one.run])
-        for one in series
-        for table in by_name[one.run].published
-        if table.profile == one.profile
+        (table, column, by_name[column.run])
+        for column in series
+        for table in by_name[column.run].published
+        if table.profile == column.profile
     ]
-    measured: dict[Published, list[Line]] = {}
-    for table, one, run in comparable:
-        together = [(other, its) for column, other, its in comparable if _together(table, run, column, its)]
+    measured: dict[Published, list[PublishedLine]] = {}
+    for table, column, run in comparable:
+        together = [(other, its) for other_table, other, its in comparable if _together(table, run, other_table, its)]
         if table.whole is not None and len({its.benchmark for _, its in together}) > 1:
             if together[0][1] is run:
                 measured.setdefault(table.whole, []).extend(_joined(table.whole, together))
         else:
-            measured.setdefault(table, []).append(_measured(table, one, run, several=len(runs) > 1))
+            measured.setdefault(table, []).append(_measured(table, column, run, several=len(runs) > 1))
     return [
-        Beside(
+        PublishedTable(
             table.title,
             table.source,
             table.profile,
@@ -277,58 +277,58 @@ def _together(table: Published, run: RunView, other: Published, its: RunView) ->
     return table.whole is not None and table.whole == other.whole and run.model == its.model
 
 
-def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[Line]:
+def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[PublishedLine]:
     """Lines over runs of one model by several benchmarks; a benchmark that was run twice makes a second line."""
-    turns: list[dict[str, tuple[Series, RunView]]] = []
-    for one, run in group:
-        free = next((turn for turn in turns if run.benchmark not in turn), None)
+    runs_by_line: list[dict[str, tuple[Series, RunView]]] = []
+    for column, run in group:
+        free = next((line for line in runs_by_line if run.benchmark not in line), None)
         if free is None:
-            turns.append(free := {})
-        free[run.benchmark] = (one, run)
+            runs_by_line.append(free := {})
+        free[run.benchmark] = (column, run)
     lines = []
-    for turn in turns:
-        found = {
-            f"{benchmark}/{metric.name}": _score(metric, one, run)
-            for benchmark, (one, run) in turn.items()
-            for metric in one.metrics
+    for line in runs_by_line:
+        scores = {
+            f"{benchmark}/{metric.name}": _score(metric, column, run)
+            for benchmark, (column, run) in line.items()
+            for metric in column.metrics
             if f"{benchmark}/{metric.name}" in table.metrics
         }
-        cells = tuple(found.get(name) for name in table.metrics)
-        part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
-        remarks = [f"{run.name}: {said}" for _, run in turn.values() for said in run.conditions]
-        names = ", ".join(run.name for _, run in turn.values())
-        first, run = next(iter(turn.values()))
-        lines.append(Line(run.model, cells, first.colour, (names, *part, *remarks)))
+        cells = tuple(scores.get(name) for name in table.metrics)
+        part = ["coverage below 100 %"] if any(score is not None and not score.full for score in cells) else []
+        remarks = [f"{run.name}: {condition}" for _, run in line.values() for condition in run.conditions]
+        names = ", ".join(run.name for _, run in line.values())
+        first, run = next(iter(line.values()))
+        lines.append(PublishedLine(run.model, cells, first.colour, (names, *part, *remarks)))
     return lines
 
 
-def _measured(table: Published, one: Series, run: RunView, *, several: bool) -> Line:
-    found = {metric.name: metric for metric in one.metrics}
-    shown = [found.get(name) for name in table.metrics]
-    cells = tuple(None if metric is None else _score(metric, one, run) for metric in shown)
-    part = ["coverage below 100 %"] if any(one is not None and not one.full for one in cells) else []
-    return Line(run.model, cells, one.colour, (*([run.name] if several else []), *part, *run.conditions))
+def _measured(table: Published, column: Series, run: RunView, *, several: bool) -> PublishedLine:
+    metrics = {metric.name: metric for metric in column.metrics}
+    listed = [metrics.get(name) for name in table.metrics]
+    cells = tuple(None if metric is None else _score(metric, column, run) for metric in listed)
+    part = ["coverage below 100 %"] if any(score is not None and not score.full for score in cells) else []
+    return PublishedLine(run.model, cells, column.colour, (*([run.name] if several else []), *part, *run.conditions))
 
 
-def _score(metric: Metric, one: Series, run: RunView) -> Measured | None:
+def _score(metric: Metric, column: Series, run: RunView) -> MeasuredScore | None:
     if metric.value is None:
         return None
-    whole = cell(metric, one, run)
-    text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else whole.text
-    return Measured(text, whole.interval, whole.link, whole.coverage, whole.full, whole.method)
+    entry = metric_cell(metric, column, run)
+    text = f"{100 * metric.value:.2f}" if metric.unit == "fraction" else entry.text
+    return MeasuredScore(text, entry.interval, entry.link, entry.coverage, entry.full, entry.method)
 
 
-def _published(table: Published) -> list[Line]:
+def _published(table: Published) -> list[PublishedLine]:
     models = [row for row in table.rows if row.kind == "model"]
     best = [
         max((v for row in models if (v := row.values[at]) is not None), default=None) if len(models) > 1 else None
         for at in range(len(table.columns))
     ]
     return [
-        Line(
+        PublishedLine(
             row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
             tuple(
-                None if v is None else Figure(f"{100 * v:.2f}", row.kind == "model" and v == top)
+                None if v is None else PublishedFigure(f"{100 * v:.2f}", row.kind == "model" and v == top)
                 for v, top in zip(row.values, best, strict=True)
             ),
         )
@@ -338,15 +338,15 @@ def _published(table: Published) -> list[Line]:
 
 def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
     """Paired comparisons as text; differences in percentage points."""
-    found = []
-    for one in comparisons:
-        c = one.comparison
+    pairs = []
+    for comparison in comparisons:
+        c = comparison.comparison
         clear = c.ci95 is not None and (c.ci95[0] > 0 or c.ci95[1] < 0)
-        found.append(
+        pairs.append(
             {
-                "first": one.first,
-                "second": one.second,
-                "what": f"{one.metric} · {one.profile}",
+                "first": comparison.first,
+                "second": comparison.second,
+                "what": f"{comparison.metric} · {comparison.profile}",
                 "difference": f"{100 * c.difference:+.1f}",
                 "interval": "" if c.ci95 is None else f"{100 * c.ci95[0]:+.1f} – {100 * c.ci95[1]:+.1f}",
                 "method": "" if c.interval is None else c.interval.text,
@@ -359,24 +359,24 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
                 "clear": clear,
             }
         )
-    return found
+    return pairs
 
 
-def not_right(one: Series) -> str:
+def count_incorrect(column: Series) -> str:
     """How many answers are not right under the series' profile, in words; failures alone are no answers."""
-    counts = one.tally.verdicts.get(one.profile, Counter())
+    counts = column.tally.verdicts.get(column.profile, Counter())
     total = sum(counts[verdict] for verdict in NOT_RIGHT.split(","))
     if total and total == counts["error"]:
-        return f"{total:,} question{'s' * (total > 1)} without an answer"
-    return "1 answer that is not right" if total == 1 else f"{total:,} answers that are not right"
+        return f"{total:,} sample{'s' * (total > 1)} without an answer"
+    return f"{total:,} incorrect answer{'s' * (total != 1)}"
 
 
-def wrong_link(one: Series) -> str:
+def incorrect_link(column: Series) -> str:
     """To every answer of the run that is not right under the series' profile."""
-    return link(run=one.run, profile=one.profile, verdict=NOT_RIGHT)
+    return gallery_link(run=column.run, profile=column.profile, verdict=NOT_RIGHT)
 
 
-def answer_facts(tally: Tally) -> dict[str, str]:
+def answer_facts(tally: RunTally) -> dict[str, str]:
     """Counts of the header: answers, failures, and on how many the profiles disagree."""
     failed = sum(count for status, count in tally.statuses.items() if status not in ("ok", "refused"))
     facts = {"answered": f"{tally.answers - failed:,}", "failed": f"{failed:,}"}

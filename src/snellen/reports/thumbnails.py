@@ -15,8 +15,8 @@ from snellen.errors import MissingExtraError, SnellenError
 from snellen.media import encode, frames, open_image, original_pixels, read_header
 from snellen.media.encode import compress
 from snellen.media.image_headers import Header
-from snellen.reports.escape import visible
-from snellen.reports.views import Limits
+from snellen.reports.escape import escape_invisible
+from snellen.reports.views import PageLimits
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 
@@ -34,13 +34,13 @@ _UNCHANGED = MediaSettings()
 _SHOWN = ("png", "jpeg", "webp")
 
 
-class Album:
+class ThumbnailAlbum:
     """Collects thumbnails as data URIs under short names, until the budget is used up.
 
     `note` on a picture that is not there says why: a picture that cannot be read never stops a report.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: PageLimits) -> None:
         self.uris: dict[str, str] = {}
         self.left_out = 0
         self._limits = limits
@@ -65,12 +65,12 @@ class Album:
         try:
             return self._clip(part, media)
         except (SnellenError, OSError, ValueError) as error:
-            return [{"note": f"clip not shown: {_why(error, part.blob)}"}]
+            return [{"note": f"video not shown: {_why(error, part.blob)}"}]
 
     def _clip(self, video: Video, media: MediaSettings) -> list[dict[str, str]]:
         """The frames that were sent, evenly chosen where there is no room for all; of a file that was sent, some frames."""
         if media.video == "native":
-            return [*self._clip(video, _UNCHANGED), {"note": "the video was sent as its file; these are frames of it"}]
+            return [*self._clip(video, _UNCHANGED), {"note": "the video was sent as a file; these are frames of it"}]
         plain = original_pixels(media)
         small = structs.replace(plain, max_long_side=self._limits.long_side)
         originals = frames(video, small)
@@ -86,7 +86,7 @@ class Album:
         else:
             parts = [self._pair(sent[at], originals[at], _changes(media)) for at in places]
         if len(sent) > room:
-            parts.append({"note": f"{len(parts):,} of the {len(sent):,} frames that were sent"})
+            parts.append({"note": f"{len(parts):,} of the {len(sent):,} frames sent"})
         return parts
 
     def _sent(self, image: Image, media: MediaSettings) -> dict[str, str]:
@@ -101,19 +101,19 @@ class Album:
             made = Image(BytesBlob(f"{image.blob.key}&{msgspec.json.encode(media).decode()}", sent.data))
             return self._pair(made, image, f"{sent.changed}; {sent.width} × {sent.height} pixels")
         except (SnellenError, OSError, ValueError) as error:
-            return {"note": f"picture not shown: {_why(error, image.blob)}"}
+            return {"note": f"image not shown: {_why(error, image.blob)}"}
 
     def _pair(self, sent: Image, original: Image, changes: str) -> dict[str, str]:
-        shown, before = self._one(sent, _KEPT_CHANGED), self._one(original)
-        return {**shown, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in shown else shown
+        entry, before = self._one(sent, _KEPT_CHANGED), self._one(original)
+        return {**entry, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in entry else entry
 
-    def _one(self, image: Image, kept: int = _KEPT) -> dict[str, str]:
+    def _one(self, image: Image, keep_bytes: int = _KEPT) -> dict[str, str]:
         key = image.blob.key
         if key not in self._by_key:
             try:
-                thumbnail, mime = _thumbnail(image, self._limits.long_side, kept)
+                thumbnail, mime = _thumbnail(image, self._limits.long_side, keep_bytes)
             except (SnellenError, OSError, ValueError) as error:
-                return {"note": f"picture not shown: {_why(error, image.blob)}"}
+                return {"note": f"image not shown: {_why(error, image.blob)}"}
             if self._bytes + len(thumbnail) > self._limits.picture_bytes:
                 self._by_key[key] = None
             else:
@@ -122,11 +122,11 @@ class Album:
                     self._bytes += len(thumbnail)
                     self.uris[name] = f"data:{mime};base64,{b64encode(thumbnail).decode()}"
                 self._by_key[key] = name
-        found = self._by_key[key]
-        if found is None:
+        known = self._by_key[key]
+        if known is None:
             self.left_out += 1
-            return {"note": "picture left out to keep this page small"}
-        return {"p": found}
+            return {"note": "image omitted to limit the page size"}
+        return {"p": known}
 
 
 def _changes(media: MediaSettings) -> str:
@@ -151,17 +151,17 @@ def _why(error: Exception, blob: Blob | None) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     line = (str(error).splitlines() or [type(error).__name__])[0]
-    return visible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]
+    return escape_invisible(line.replace(f" {blob.key}", "") if blob is not None else line)[:200]
 
 
-def _thumbnail(image: Image, long_side: int, kept: int = _KEPT) -> tuple[bytes, str]:
+def _thumbnail(image: Image, long_side: int, keep_bytes: int = _KEPT) -> tuple[bytes, str]:
     """The original bytes where they are few already; else PNG for small, plain pictures and JPEG at quality 85.
 
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
     """
     data = image.blob.read()
     header = read_header(data)
-    if header is not None and len(data) <= kept and _as_it_is(header, long_side):
+    if header is not None and len(data) <= keep_bytes and _as_it_is(header, long_side):
         return data, f"image/{header.format}"
     picture = open_image(Image(BytesBlob(image.blob.key, data)), MediaSettings(max_long_side=long_side))
     if max(picture.size) <= TINY:

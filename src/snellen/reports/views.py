@@ -12,7 +12,7 @@ from snellen.scoring.statistics import Comparison
 from snellen.types import MediaSettings, Metric
 
 
-class LabelsView(Struct, frozen=True):
+class LabelCounts(Struct, frozen=True):
     """Why a run's answers were not correct, counted.
 
     Attributes:
@@ -59,7 +59,7 @@ class RunView(Struct, frozen=True):
     filters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     published: Sequence[Published] = ()
     conditions: Sequence[str] = ()
-    labels: LabelsView | None = None
+    labels: LabelCounts | None = None
     media: MediaSettings = MediaSettings()
 
 
@@ -73,7 +73,7 @@ class PairedView(Struct, frozen=True):
     comparison: Comparison
 
 
-class Limits(Struct, frozen=True):
+class PageLimits(Struct, frozen=True):
     """How much one page holds.
 
     Attributes:

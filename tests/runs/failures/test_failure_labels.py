@@ -51,7 +51,7 @@ def test_a_judge_labels_what_is_not_correct_and_differences_from_the_rules_are_l
     assert status == 0 and len(server.asked) == 5  # not the correct answer
     assert "rule and judge agree on 3 of 4 (75.0 %)" in out
     assert "review run s001: rule and judge differ; rule: no search, judge: poor visual judgement" in out
-    assert "No rule covers 1 of the answers that the judge has labelled." in out
+    assert "No rule covers 1 of the answers labelled by the judge." in out
     one = told(capsys, "run")  # the judge's labels are taken from the run beside it, nobody is asked
     held = answers(one)
     assert {name: answer["rule"] for name, answer in held.items()} == RULES

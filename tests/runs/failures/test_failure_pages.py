@@ -23,7 +23,7 @@ from snellen.models.trace import Step
 from snellen.reports.failures import pages
 from snellen.reports.failures import table as tabled
 from snellen.reports.failures.page import FailureView, render_answer
-from snellen.reports.views import LabelsView
+from snellen.reports.views import LabelCounts
 from snellen.runs import failures
 from snellen.runs.answer_view import AnswerView
 
@@ -83,9 +83,12 @@ def test_after_the_data_moved_away_pages_say_so_and_hold_back_what_may_be_gold()
     Path("fika.zip").rename("elsewhere.zip")
     assert main(["failures", "run", "--pages", "site"]) == 0
     page = page_of("s002")
-    assert "Question and picture cannot be shown: the data set is not where it was." in page and "Ibis Two" in page
     assert (
-        "evidence ignored" in page and "[held back:" in page and "What is this?" in page
+        "Question and image cannot be shown: the data set is no longer at its recorded location." in page
+        and "Ibis Two" in page
+    )
+    assert (
+        "evidence ignored" in page and "[withheld:" in page and "What is this?" in page
     )  # the trace knows the question
     for planted in PLANTED:
         assert planted not in made.text_of("site"), planted
@@ -107,18 +110,18 @@ def test_a_folder_with_other_files_is_left_alone_and_pages_of_answers_that_are_g
     run("run")
     Path("mine").mkdir()
     Path("mine/index.html").write_text("<p>my own</p>")
-    told = pages.Told(load_run("run"), *[list(failures.label_run(load_run("run")))], LabelsView(5, {}))
+    told = pages.LabelledRun(load_run("run"), *[list(failures.label_run(load_run("run")))], LabelCounts(5, {}))
     with pytest.raises(UsageError, match=r"it holds index\.html, which was not written by this"):
-        pages.write([told], "mine")
+        pages.write_pages([told], "mine")
     assert Path("mine/index.html").read_text() == "<p>my own</p>"
-    pages.write([told], "site")
+    pages.write_pages([told], "site")
     gone = Path("site/pages/gone-000000000000.html")
     gone.write_text(page_of("s000"))
-    pages.write([told], "site")
+    pages.write_pages([told], "site")
     assert not gone.exists() and len(list(Path("site/pages").iterdir())) == 6
     Path("site/notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"it holds notes\.txt"):
-        pages.write([told], "site")
+        pages.write_pages([told], "site")
 
 
 def view(*steps: Step, **more: object) -> FailureView:
@@ -147,7 +150,7 @@ def test_hostile_text_stays_text_on_every_place_of_a_page():
     )
     page = render_answer(
         view(
-            step, Step(1, "assistant", made.HOSTILE), said=made.HOSTILE, reason=made.HOSTILE, label="format", judge="format",
+            step, Step(1, "assistant", made.HOSTILE), extracted=made.HOSTILE, reason=made.HOSTILE, label="format", judge="format",
             rule="format", judge_reason=made.HOSTILE, people=[(made.HOSTILE, "format", made.HOSTILE)], model=made.HOSTILE,
             run=made.HOSTILE, notes=[made.HOSTILE], question=made.HOSTILE, verdict=made.HOSTILE,
         )
@@ -183,10 +186,10 @@ def test_a_report_says_where_labels_are_older_than_answers_and_has_no_section_wi
 
 
 def test_shares_are_of_what_is_not_correct_and_labels_that_nobody_has_are_left_out():
-    one = LabelsView(
+    one = LabelCounts(
         4, {"format": {"rule": 1, "judge": 0, "person": 2, "none": 0}, "timeout": {"rule": 0}, "unknown": {"none": 1}}
     )
-    rows = tabled.label_rows([tabled.Labelled("a", 1, one)])
+    rows = tabled.label_rows([tabled.RunLabels("a", 1, one)])
     assert [(row["label"], row["cells"][0]["count"], row["cells"][0]["share"]) for row in rows] == [
         ("format", "3", "75.0 %"), ("unknown", "1", "25.0 %"),
     ]  # fmt: skip
@@ -235,7 +238,7 @@ def test_the_list_is_filtered_by_label_and_a_decision_made_there_is_read_back(br
     }  # fmt: skip
     assert main(["failures", "run", "--review", "decisions.jsonl", "--pages", "site"]) == 0
     page_text = page_of("s001")
-    assert "by a person" in page_text and "it says &#34;&lt;b&gt;heron&lt;/b&gt;&#34;" in page_text
+    assert "by an annotator" in page_text and "it says &#34;&lt;b&gt;heron&lt;/b&gt;&#34;" in page_text
 
 
 def test_a_page_of_a_trace_in_another_form_says_that_there_are_no_steps():

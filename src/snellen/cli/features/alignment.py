@@ -14,7 +14,7 @@ from snellen.text import comma_list
 from snellen.types import Metric
 
 if TYPE_CHECKING:
-    from snellen.features.encoders.families import Row
+    from snellen.features.encoders.families import FamilyRow
     from snellen.features.store import Features
 
 BOTH = ("projector_input", "aligned")
@@ -94,7 +94,7 @@ def alignment(
     from msgspec import to_builtins
 
     from snellen.features.alignment import alignment as diagnose
-    from snellen.features.alignment import called_apart, cross_meta
+    from snellen.features.alignment import cross_meta, distinct_names
     from snellen.features.store import open_store
 
     given = list(stores or [])
@@ -125,7 +125,7 @@ def alignment(
         metrics, notes = merged.metrics(), [*merged.probe_notes, *(line for one in opened for line in of_store(one))]
     else:
         metrics, notes = [], []
-        apart = called_apart([open_store(one) for one in given]) if each else ("",)
+        apart = distinct_names([open_store(one) for one in given]) if each else ("",)
         for called, group_ in zip(apart, [[one] for one in given] if each else [given], strict=True):
             stages = _stages(group_, names)
             settings["outputs"] = [one.name for one in stages]
@@ -139,7 +139,7 @@ def alignment(
 
 def _stages(stores: Sequence[Path], names: Sequence[str]) -> list[Features]:
     """Raw, aligned and, where there is a third store, matched features."""
-    from snellen.features.store import open_store, outputs_of
+    from snellen.features.store import open_store, store_outputs
 
     if len(stores) > 3:
         raise UsageError(f"{len(stores)} stores; RAW ALIGNED [MATCHED] was expected.", "Or add --each, or --cross.")
@@ -149,7 +149,7 @@ def _stages(stores: Sequence[Path], names: Sequence[str]) -> list[Features]:
     found = []
     for stage, place in enumerate(places):
         wanted = names[stage] if names else BOTH[min(stage, 1)]
-        there = outputs_of(place)
+        there = store_outputs(place)
         if not names and wanted not in there:
             if len(stores) == 1:
                 raise UsageError(
@@ -215,7 +215,7 @@ def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -
     return metrics, notes
 
 
-def _cells(table: str, row: Row) -> list[Metric]:
+def _cells(table: str, row: FamilyRow) -> list[Metric]:
     cells = [Metric(f"{table}/{row.group}", row.mean, len(row.encoders), coverage=1.0 if row.datasets else 0.0)]
     if row.without is not None:
         cells.append(Metric(f"{table}/{row.group}/others", row.without, len(row.others)))

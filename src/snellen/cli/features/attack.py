@@ -100,9 +100,9 @@ def attack(
     from msgspec import to_builtins
 
     from snellen.features.attacks import classifier
-    from snellen.features.attacks.robust_accuracy import strength
+    from snellen.features.attacks.robust_accuracy import parse_strength
     from snellen.features.encoders import open_encoder
-    from snellen.features.extract.threads import computing
+    from snellen.features.extract.threads import torch_threads
     from snellen.features.probes.head import load_head
 
     way = "--corrupt" if corrupt else f"--method {method}"
@@ -116,10 +116,10 @@ def attack(
             "Lead both to --target least-likely, or attack one of them alone.",
         )
     trained = load_head(head)
-    names = classifier.outputs_of(trained, output)
+    names = classifier.head_outputs(trained, output)
     opened = open_encoder(encoder, names, device=device, compute=compute)
     taken = names or opened.outputs[:1]
-    logits = classifier.classifier(opened, trained, taken)
+    logits = classifier.build_classifier(opened, trained, taken)
     checked = classifier.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
     notes = [one for one in [checked] if one]
     other, unchecked = trained, None
@@ -138,23 +138,23 @@ def attack(
     }
     metrics: list[Metric] = []
     where = (split, images, opened.transform, trained)
-    with computing(opened, batch_size, threads):
+    with torch_threads(opened, batch_size, threads):
         if corrupt:
-            shown, of = classifier.corrupted(logits, *where, corrupt, limit=limit, batch_size=batch_size)
-            metrics = classifier.covering(shown.metrics(), of)
+            shown, of = classifier.measure_corruptions(logits, *where, corrupt, limit=limit, batch_size=batch_size)
+            metrics = classifier.with_coverage(shown.metrics(), of)
             settings["corrupt"] = list(shown.specs)
             notes += _part(len(shown.clean), of)
         elif method == "fgbmk-legacy":
-            metrics, of = classifier.attacked_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
+            metrics, of = classifier.attack_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
             settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
-            metrics = classifier.covering(metrics, of)
+            metrics = classifier.with_coverage(metrics, of)
             notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
             notes += _part(metrics[0].n, of)
         else:
             how: dict[str, Any] = {
                 "eps": comma_list(eps),
                 "steps": 1 if method == "fgsm" else steps,
-                "alpha": "eps" if method == "fgsm" else None if alpha is None else strength(alpha),
+                "alpha": "eps" if method == "fgsm" else None if alpha is None else parse_strength(alpha),
                 "norm": norm,
                 "random_start": random_start and method == "pgd",
                 "restarts": restarts,
@@ -163,16 +163,16 @@ def attack(
                 "batch_size": batch_size,
                 "target": goal,
             }
-            found, of = classifier.attacked(logits, *where, **how)
+            found, of = classifier.attack_split(logits, *where, **how)
             settings |= to_builtins(found.settings)
             metrics, notes = (
-                classifier.covering(found.metrics(), of),
+                classifier.with_coverage(found.metrics(), of),
                 [*notes, *found.notes(), *_part(len(found.clean), of)],
             )
             if general is not None:
                 place = (general, general_images or images, opened.transform, other)
-                beside, all_ = classifier.attacked(classifier.classifier(opened, other, taken), *place, **how)
-                metrics += classifier.beside(found, beside, all_)
+                beside, all_ = classifier.attack_split(classifier.build_classifier(opened, other, taken), *place, **how)
+                metrics += classifier.compare_with_general(found, beside, all_)
                 settings["general"] = general
                 told = [*beside.notes(), *_part(len(beside.clean), all_)]
                 told += [unchecked] if unchecked else []

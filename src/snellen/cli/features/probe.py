@@ -76,7 +76,7 @@ def probe(
     from msgspec import to_builtins
     from msgspec.structs import replace
 
-    from snellen.features.encoder_identity import identity_of
+    from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import probe as measure
     from snellen.features.store import open_store
     from snellen.types import Metric
@@ -123,7 +123,7 @@ def probe(
     if save:
         if found.head is None:
             raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
-        trained_on = {"store": str(store), "identity": identity_of(features)}
+        trained_on = {"store": str(store), "identity": training_identity(features)}
         file = replace(found.head, settings={**settings, **trained_on}).save(Path(store))
         notes.append(f"The layer was written to {file}.")
     tell(store, "probe", settings, metrics, notes, as_json)
@@ -143,18 +143,18 @@ def _heads(
 ) -> None:
     from msgspec import to_builtins
 
-    from snellen.features.encoder_identity import identity_of
+    from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import grid_probe as grids
     from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY
 
     recipe = FGBMK_LEGACY if profile == "fgbmk-legacy" else DINOV2
-    inputs = grids.inputs_of(store, recipe, output)
+    inputs = grids.find_inputs(store, recipe, output)
     found = grids.grid_probe(inputs, recipe, train=train, test=test, epochs=epochs, seed=seed, device=device)
     settings = {"train": train, "test": test, **to_builtins(found.settings)}
     notes = [*of_store(inputs.features), *found.notes()]
     if save:
-        of = identity_of(inputs.features)
-        file = grids.described(found, train=train, test=test, store=str(store), identity=of).save(Path(store))
+        of = training_identity(inputs.features)
+        file = grids.head_for_saving(found, train=train, test=test, store=str(store), identity=of).save(Path(store))
         notes.append(f"The layer was written to {file}; it takes {found.settings.output}.")
     if not as_json:
         del settings["trials"]
@@ -174,11 +174,11 @@ def _few_shot(
 ) -> None:
     from snellen.features.probes import NOT_CHOSEN
     from snellen.features.probes.few_shot import few_shot
-    from snellen.features.ranking.relevance import rows_of
+    from snellen.features.ranking.relevance import select_rows
     from snellen.types import Metric
 
     count = len(features.values)
-    into, tested = (rows_of(one, features.split, count, what) for one, what in ((train, "train"), (test, "test")))
+    into, tested = (select_rows(one, features.split, count, what) for one, what in ((train, "train"), (test, "test")))
     found = few_shot(features.values, features.labels, into, tested, ns=ns, tries=tries, seed=seed, **how)
     metrics = [
         Metric(f"accuracy/{one.n}-shot", one.mean, len(tested), one.ci95, chance=1.0 / one.classes) for one in found

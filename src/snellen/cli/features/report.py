@@ -61,15 +61,15 @@ def report(
     With --with, each class is a point: what a probe reads from its features, what the run answers about its pictures.
     """
     from snellen.engine.output_file import PAGE, require_output_file
-    from snellen.reports.features.build import Choices, write
-    from snellen.runs.run import load_run
+    from snellen.reports.features.build import ReportSettings, write_report
+    from snellen.runs.evaluate import load_run
 
     require_output_file(out, "--out", PAGE)
-    page, told = write(
+    page, told = write_report(
         stores,
         out,
         runs=[load_run(path, trust=trust) for path in runs or []],
-        choices=Choices(
+        choices=ReportSettings(
             outputs=comma_list(output),
             similarity=similarity,
             method=method,

@@ -44,11 +44,11 @@ def tell(
     as_json: bool,
 ) -> None:
     """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
-    from snellen.features.result import told
+    from snellen.features.result import json_result
 
     metrics, notes = list(metrics), list(notes)
     if as_json:
-        show_json(told(store, measure, settings, metrics, notes))
+        show_json(json_result(store, measure, settings, metrics, notes))
         return
     from rich.table import Table
 

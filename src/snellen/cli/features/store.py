@@ -84,7 +84,7 @@ def extract(
     """
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract as run
-    from snellen.features.extract.threads import computing
+    from snellen.features.extract.threads import torch_threads
 
     names = None if outputs is None else comma_list(outputs)
     extracted = partial(
@@ -100,17 +100,17 @@ def extract(
     )
     if ray is None and nproc in (None, 1):
         opened = open_encoder(encoder, names, device=device, compute=compute, revision=revision)
-        with computing(opened, batch_size, threads):
+        with torch_threads(opened, batch_size, threads):
             meta = extracted(opened)
     else:
-        from snellen.features.extract.ray import Scattered
+        from snellen.features.extract.ray import RayEncoder
 
         if threads is not None:
             raise UsageError(
                 f"--threads {threads} is for one process; workers share the processors of their host evenly.",
                 "Leave --threads away.",
             )
-        far = Scattered(encoder, names, device=device, compute=compute, revision=revision, nproc=nproc, ray=ray)
+        far = RayEncoder(encoder, names, device=device, compute=compute, revision=revision, nproc=nproc, ray=ray)
         with far:
             meta = extracted(far)
     _stored(out, meta, as_json)

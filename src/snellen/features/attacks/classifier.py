@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from snellen.errors import DataError, UsageError
 from snellen.features.attacks.pgd import fgbmk_legacy, predictions
-from snellen.features.attacks.robust_accuracy import Curve, compare_sets, curve, joined, share
-from snellen.features.extract.preprocess import Transform, decode, fit, require_encoder, require_transform
-from snellen.features.probes.head import Head
+from snellen.features.attacks.robust_accuracy import AttackCurve, attack_curve, compare_sets, join_curves, share_metric
+from snellen.features.extract.preprocess import Transform, decode, require_encoder, require_transform, resize_and_crop
+from snellen.features.probes.head import ProbeHead
 from snellen.features.store.labels import Labels
 from snellen.features.store.splits import read_splits
 from snellen.media import corruptions
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CHUNK = 256
 
 
-class Pictures(Struct, frozen=True, eq=False):
+class PictureBatch(Struct, frozen=True, eq=False):
     """Pictures of a split, ready for an encoder.
 
     Attributes:
@@ -73,7 +73,7 @@ class Corrupted(Struct, frozen=True, eq=False):
         group = np.arange(len(self.clean), dtype=np.int64)
         clean, metrics = self.clean.astype(np.float64), []
         for spec, row in zip(self.specs, self.correct, strict=True):
-            metrics.append(share(f"accuracy@{spec}", row))
+            metrics.append(share_metric(f"accuracy@{spec}", row))
             pair = compare(clean, row.astype(np.float64), group)
             metrics.append(Metric(f"drop@{spec}", pair.difference, pair.n, pair.ci95, interval=pair.interval))
         return metrics
@@ -87,7 +87,7 @@ def read_pictures(
     limit: int | None = None,
     spec: str = "",
     chunk: int = CHUNK,
-) -> Iterator[Pictures]:
+) -> Iterator[PictureBatch]:
     """The pictures of one csv file of `path,label`, some at a time, in the order of the file.
 
     Args:
@@ -115,8 +115,10 @@ def read_pictures(
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]
             blobs = [tree.blob(rows.ids[row]) for row in some.tolist()]
-            batch = [fit(_decoded(blob, spec), transform, key=blob.key) for blob in blobs]
-            yield Pictures(torch.stack(batch), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count)
+            batch = [resize_and_crop(_decoded(blob, spec), transform, key=blob.key) for blob in blobs]
+            yield PictureBatch(
+                torch.stack(batch), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count
+            )
     finally:
         tree.close()
 
@@ -129,7 +131,7 @@ def _decoded(blob: Blob, spec: str) -> np.ndarray:
     return np.array(corruptions.corrupted(picture, spec, corruptions.content(data)).convert("RGB"))
 
 
-def columns_of(labels: Labels, head: Head) -> np.ndarray:
+def head_columns(labels: Labels, head: ProbeHead) -> np.ndarray:
     """Columns of a head's logits for the classes of some rows, int64 [n].
 
     Classes meet by name where rows and head both have names: a split whose labels are names numbers them by those that
@@ -156,7 +158,7 @@ def columns_of(labels: Labels, head: Head) -> np.ndarray:
     return columns_of_rows
 
 
-def _column_named(identity: int, name: str, head: Head) -> int:
+def _column_named(identity: int, name: str, head: ProbeHead) -> int:
     """The column of this name; among several of this name that of the id; -1 where there is none."""
     same = [column for column, label in enumerate(head.names or ()) if label == name]
     if len(same) > 1:
@@ -164,7 +166,7 @@ def _column_named(identity: int, name: str, head: Head) -> int:
     return same[0] if same else -1
 
 
-def outputs_of(head: Head, output: str | None = None) -> list[str] | None:
+def head_outputs(head: ProbeHead, output: str | None = None) -> list[str] | None:
     """The encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None where nobody says.
 
     The name that somebody gave to imported features is no output of an encoder; `asked` says what they are.
@@ -183,7 +185,7 @@ def outputs_of(head: Head, output: str | None = None) -> list[str] | None:
     return name.split("+") if name else None
 
 
-def classifier(encoder: Encoder, head: Head, outputs: Sequence[str] | None = None) -> Any:
+def build_classifier(encoder: Encoder, head: ProbeHead, outputs: Sequence[str] | None = None) -> Any:
     """A torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
 
     Args:
@@ -221,7 +223,7 @@ def classifier(encoder: Encoder, head: Head, outputs: Sequence[str] | None = Non
     return Classifier().eval()
 
 
-def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = None) -> str | None:
+def require_same_encoder(head: ProbeHead, encoder: Encoder, folder: Path | None = None) -> str | None:
     """Refuse a head trained on features of another encoder, or of pictures that were prepared otherwise.
 
     Args:
@@ -259,46 +261,46 @@ def require_same_encoder(head: Head, encoder: Encoder, folder: Path | None = Non
     )
 
 
-def attacked(
+def attack_split(
     logits: Any,
     split: str | Path,
     images: str | Path,
     transform: Transform,
-    head: Head,
+    head: ProbeHead,
     *,
     limit: int | None = None,
     target: int | Literal["least-likely"] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
-) -> tuple[Curve, int]:
+) -> tuple[AttackCurve, int]:
     """(accuracy under attack of a split's pictures, how many rows the split has).
 
     Args:
         logits: as `classifier` gives it.
         target: a class id that pictures are led to, or to each the class that the classifier holds least likely.
         progress: called with pictures done, and in all.
-        settings: of `snellen.features.attacks.robust_accuracy.curve`.
+        settings: of `snellen.features.attacks.robust_accuracy.attack_curve`.
 
     Raises:
         As `read_pictures`, `columns_of` and `curve`.
     """
-    parts: list[Curve] = []
+    parts: list[AttackCurve] = []
     done = of = 0
     for batch in read_pictures(split, images, transform, limit=limit):
-        wanted, of = columns_of(batch.labels, head), batch.of
+        wanted, of = head_columns(batch.labels, head), batch.of
         pixels, aims = batch.images(), None
         if target == "least-likely":
             aims = predictions(lambda values: -logits(values), pixels)
         elif target is not None:
             aims = np.repeat(_column_of(target, head), len(wanted))
-        parts.append(curve(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
+        parts.append(attack_curve(logits, pixels, wanted, ids=batch.ids, targets=aims, **settings))
         done += len(wanted)
         if progress is not None:
             progress(done, of if limit is None else min(of, limit))
-    return joined(parts), of
+    return join_curves(parts), of
 
 
-def _column_of(identity: int, head: Head) -> int:
+def _column_of(identity: int, head: ProbeHead) -> int:
     where = np.flatnonzero(head.classes == identity)
     if not len(where):
         raise UsageError(
@@ -308,19 +310,19 @@ def _column_of(identity: int, head: Head) -> int:
     return int(where[0])
 
 
-def covering(metrics: Sequence[Metric], rows: int) -> list[Metric]:
+def with_coverage(metrics: Sequence[Metric], rows: int) -> list[Metric]:
     """The same with the share of a split's `rows` that they are about: a part is no whole."""
     return [replace(metric, coverage=metric.n / rows) for metric in metrics]
 
 
-def beside(fine: Curve, general: Curve, rows: int | None = None) -> list[Metric]:
+def compare_with_general(fine: AttackCurve, general: AttackCurve, rows: int | None = None) -> list[Metric]:
     """A general set attacked like a fine-grained one.
 
     The general set's numbers as general/NAME; and kept_difference@EPS: the share of the images right without attack
     that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`. `rows` of the
     general split, None where all were attacked.
     """
-    metrics = general.metrics() if rows is None else covering(general.metrics(), rows)
+    metrics = general.metrics() if rows is None else with_coverage(general.metrics(), rows)
     renamed = [replace(metric, name=f"general/{metric.name}") for metric in metrics]
     return renamed + [
         Metric(f"kept_difference@{comparison.eps}", comparison.difference, sum(comparison.n), comparison.ci95)
@@ -328,12 +330,12 @@ def beside(fine: Curve, general: Curve, rows: int | None = None) -> list[Metric]
     ]
 
 
-def attacked_as_fgbmk(
+def attack_as_fgbmk(
     logits: Any,
     split: str | Path,
     images: str | Path,
     transform: Transform,
-    head: Head,
+    head: ProbeHead,
     *,
     steps: int,
     limit: int | None = None,
@@ -342,7 +344,7 @@ def attacked_as_fgbmk(
     """(clean_accuracy and accuracy@fgbmk-legacy-STEPS, how many rows the split has); see `attack.fgbmk_legacy`."""
     clean, under, of = [], [], 0
     for batch in read_pictures(split, images, transform, limit=limit):
-        wanted, of, pixels = columns_of(batch.labels, head), batch.of, batch.images()
+        wanted, of, pixels = head_columns(batch.labels, head), batch.of, batch.images()
         clean.append(predictions(logits, pixels, batch_size=batch_size) == wanted)
         result = fgbmk_legacy(
             logits, pixels, wanted, mean=transform.mean, std=transform.std, steps=steps, batch_size=batch_size
@@ -350,17 +352,17 @@ def attacked_as_fgbmk(
         under.append(result.correct)
     chance = 1 / len(head.classes)
     return [
-        share("clean_accuracy", np.concatenate(clean), chance),
-        share(f"accuracy@fgbmk-legacy-{steps}", np.concatenate(under)),
+        share_metric("clean_accuracy", np.concatenate(clean), chance),
+        share_metric(f"accuracy@fgbmk-legacy-{steps}", np.concatenate(under)),
     ], of
 
 
-def corrupted(
+def measure_corruptions(
     logits: Any,
     split: str | Path,
     images: str | Path,
     transform: Transform,
-    head: Head,
+    head: ProbeHead,
     specs: Sequence[str],
     *,
     limit: int | None = None,
@@ -378,6 +380,6 @@ def corrupted(
         right = []
         for batch in read_pictures(split, images, transform, limit=limit, spec=name):
             of = batch.of
-            right.append(predictions(logits, batch.images(), batch_size=batch_size) == columns_of(batch.labels, head))
+            right.append(predictions(logits, batch.images(), batch_size=batch_size) == head_columns(batch.labels, head))
         rows.append(np.concatenate(right))
     return Corrupted(names, rows[0], np.stack(rows[1:])), of

@@ -49,7 +49,7 @@ class Ball:
             away = points - centre
             length = lengths(away)
             shrink = torch.where(length > self.eps, self.eps / length, torch.ones_like(length))
-            points = centre + away * widened(shrink, away)
+            points = centre + away * broadcast_over(shrink, away)
         return points.clamp(self.low.to(points.device), self.high.to(points.device))
 
     def distance(self, points: torch.Tensor) -> torch.Tensor:
@@ -101,11 +101,11 @@ def lengths(values: torch.Tensor) -> torch.Tensor:
     return norms
 
 
-def widened(each: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def broadcast_over(each: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return each.view(-1, *[1] * (like.ndim - 1))
 
 
-def starts(
+def random_starts(
     ids: Sequence[str], shape: tuple[int, ...], norm: Literal["linf", "l2"], seed: int, restart: int
 ) -> np.ndarray:
     """Points of the unit ball, float64 [n, *shape].

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.attacks.lp_ball import Ball, Norm, lengths, starts, widened
+from snellen.features.attacks.lp_ball import Ball, Norm, broadcast_over, lengths, random_starts
 
 if TYPE_CHECKING:
     import torch
@@ -105,8 +105,8 @@ def pgd(
     """
     import torch
 
-    step = _settings(eps, steps, alpha, norm, random_start, restarts, batch_size)
-    clean, wanted, aims = _inputs(images, labels, targets, bounds)
+    step = _check_settings(eps, steps, alpha, norm, random_start, restarts, batch_size)
+    clean, wanted, aims = _as_tensors(images, labels, targets, bounds)
     names = [str(i) for i in range(len(clean))] if ids is None else [str(name) for name in ids]
     if len(names) != len(clean):
         raise UsageError(f"{len(names):,} ids for {len(clean):,} images.", "Give one id an image, or none.")
@@ -118,7 +118,7 @@ def pgd(
             aim = None if aims is None else aims[rows]
             ball = Ball(clean[rows], eps, norm, bounds)
             parts.append(
-                _restarted(
+                _attack_batch(
                     logits, ball, wanted[rows], aim, names[rows], device, first, steps, step,
                     restarts if random_start else 0, seed,
                 )
@@ -177,7 +177,7 @@ def fgbmk_legacy(
 
     if steps not in (10, 20):
         raise UsageError(f"fgbmk-legacy has 10 or 20 steps; {steps} were asked for.", "Choose one of the two.")
-    clean, wanted, _ = _inputs(images, labels, None, (0.0, 1.0))
+    clean, wanted, _ = _as_tensors(images, labels, None, (0.0, 1.0))
     shift, scale = (torch.tensor(values, dtype=clean.dtype).view(1, -1, 1, 1) for values in (list(mean), list(std)))
     device = _device(logits, images)
 
@@ -250,7 +250,7 @@ def evaluating(logits: Any) -> Iterator[None]:
             module.training = mode
 
 
-def _restarted(
+def _attack_batch(
     logits: Logits,
     ball: Ball,
     labels: torch.Tensor,
@@ -278,10 +278,10 @@ def _restarted(
         begin = inner.images
         if restarts and ball.eps > 0:
             shape = tuple(begin.shape[1:])
-            random = starts([names[i] for i in open_.tolist()], shape, ball.norm, seed, restart)
+            random = random_starts([names[i] for i in open_.tolist()], shape, ball.norm, seed, restart)
             begin = inner.project(begin + ball.eps * torch.from_numpy(random).to(begin.dtype))
         toward = labels[open_] if aims is None else aims[open_]
-        points, dark = _ascended(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
+        points, dark = _ascend(logits, inner, begin, toward, aims is not None, device, first, steps, alpha)
         with torch.no_grad():
             outputs = _finite(logits(points.to(device)), first).cpu()
         classes = outputs.shape[1]
@@ -310,7 +310,7 @@ def _restarted(
     )
 
 
-def _ascended(
+def _ascend(
     logits: Logits,
     ball: Ball,
     begin: torch.Tensor,
@@ -349,7 +349,9 @@ def _ascended(
                 moved = points + alpha * ascent.sign()
             else:
                 length = lengths(ascent)
-                moved = points + alpha * ascent * widened(torch.where(length > 0, 1 / length, 0 * length), ascent)
+                moved = points + alpha * ascent * broadcast_over(
+                    torch.where(length > 0, 1 / length, 0 * length), ascent
+                )
             points = ball.project(moved)
     return points.detach().cpu(), dark
 
@@ -386,7 +388,7 @@ def _require_gradient(ascent: torch.Tensor, first: int) -> None:
         )
 
 
-def _settings(
+def _check_settings(
     eps: float, steps: int, alpha: float | None, norm: str, random_start: bool, restarts: int, batch_size: int
 ) -> float:
     """The length of a step. Raises UsageError."""
@@ -401,7 +403,7 @@ def _settings(
     return 2.5 * eps / steps if alpha is None else alpha
 
 
-def _inputs(
+def _as_tensors(
     images: Any, labels: Any, targets: Any, bounds: tuple[float, float] | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Images, labels and targets as tensors on the CPU. Raises DataError."""
@@ -423,11 +425,11 @@ def _inputs(
             f"{low:g} to {high:g} was expected",
             "An attack works on pixels in [0, 1]; the classifier normalises inside.",
         )
-    wanted = _whole(labels, len(tensor), "labels")
-    return tensor, wanted, None if targets is None else _whole(targets, len(tensor), "targets")
+    wanted = _as_columns(labels, len(tensor), "labels")
+    return tensor, wanted, None if targets is None else _as_columns(targets, len(tensor), "targets")
 
 
-def _whole(values: Any, count: int, role: str) -> torch.Tensor:
+def _as_columns(values: Any, count: int, role: str) -> torch.Tensor:
     import torch
 
     columns = torch.as_tensor(values).detach().cpu()

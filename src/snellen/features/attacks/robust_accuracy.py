@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?", re.ASCII | re.IGNOREC
 EPS = ("0", "0.25/255", "0.5/255", "1/255", "2/255", "4/255", "8/255")
 
 
-class Settings(Struct, frozen=True):
+class AttackSettings(Struct, frozen=True):
     """What an accuracy under attack depends on beside classifier and images.
 
     Attributes:
@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True):
     prediction: str = "after the last step; of several restarts the worst"
 
 
-class Curve(Struct, frozen=True, eq=False):
+class AttackCurve(Struct, frozen=True, eq=False):
     """n images at e strengths.
 
     Attributes:
@@ -57,7 +57,7 @@ class Curve(Struct, frozen=True, eq=False):
         classes: columns of the logits.
     """
 
-    settings: Settings
+    settings: AttackSettings
     clean: np.ndarray
     correct: np.ndarray
     reached: np.ndarray | None
@@ -67,11 +67,14 @@ class Curve(Struct, frozen=True, eq=False):
 
     def metrics(self) -> list[Metric]:
         """clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
-        metrics = [share("clean_accuracy", self.clean, 1 / self.classes)]
-        metrics += [share(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)]
+        metrics = [share_metric("clean_accuracy", self.clean, 1 / self.classes)]
+        metrics += [
+            share_metric(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)
+        ]
         if self.reached is not None:
             metrics += [
-                share(f"target_rate@{eps}", row) for eps, row in zip(self.settings.eps, self.reached, strict=True)
+                share_metric(f"target_rate@{eps}", row)
+                for eps, row in zip(self.settings.eps, self.reached, strict=True)
             ]
         return metrics
 
@@ -95,19 +98,19 @@ class SetComparison(Struct, frozen=True):
     """What two sets keep of their accuracy under one attack, as a share of the images that were right without it.
 
     Attributes:
-        kept: of the first and of the second set.
+        kept_shares: of the first and of the second set.
         difference: the first minus the second.
         ci95: its interval; None where a set has no image that was right.
     """
 
     eps: str
-    kept: tuple[float | None, float | None]
+    kept_shares: tuple[float | None, float | None]
     n: tuple[int, int]
     difference: float | None
     ci95: tuple[float, float] | None
 
 
-def strength(text: str) -> float:
+def parse_strength(text: str) -> float:
     """`4/255`, `0.25/255`, `0.0157`. Raises UsageError."""
     above, sign, below = (part.strip() for part in text.partition("/"))
     parts = (above, below if sign else "1")
@@ -118,7 +121,7 @@ def strength(text: str) -> float:
     return float(Fraction(parts[0]) / Fraction(parts[1]))
 
 
-def curve(
+def attack_curve(
     logits: Logits,
     images: Any,
     labels: Any,
@@ -133,7 +136,7 @@ def curve(
     ids: Sequence[str] | None = None,
     targets: Any = None,
     batch_size: int = BATCH,
-) -> Curve:
+) -> AttackCurve:
     """PGD at each strength, on the same images and from the same starts (scaled by eps).
 
     Arguments and errors as for `snellen.features.attacks.pgd.pgd`; `eps` also as texts, and `alpha` also "eps": steps as
@@ -142,7 +145,7 @@ def curve(
     import torch
 
     written = tuple(text.strip() if isinstance(text, str) else f"{text:g}" for text in eps)
-    values = [strength(text) if isinstance(text, str) else float(text) for text in eps]
+    values = [parse_strength(text) if isinstance(text, str) else float(text) for text in eps]
     if not values or len(set(values)) < len(values):
         raise UsageError(
             f"strengths {', '.join(written) or '(none)'}: different ones were expected.", "As in 1/255,2/255."
@@ -169,8 +172,8 @@ def curve(
             )
             for value in values
         ]
-    return Curve(
-        settings=Settings(
+    return AttackCurve(
+        settings=AttackSettings(
             attack="FGSM" if (steps, alpha, random_start, norm) == (1, "eps", False, "linf") else "PGD",
             norm=norm,
             eps=written,
@@ -190,12 +193,12 @@ def curve(
     )
 
 
-def joined(parts: Sequence[Curve]) -> Curve:
+def join_curves(parts: Sequence[AttackCurve]) -> AttackCurve:
     """One curve of several over different images, all attacked with the same settings. Raises UsageError."""
     if not parts or any(part.settings != parts[0].settings or part.classes != parts[0].classes for part in parts):
         raise UsageError("curves of different settings, or none, cannot be joined.", "Attack all in the same way.")
     reached = [part.reached for part in parts if part.reached is not None]
-    return Curve(
+    return AttackCurve(
         settings=parts[0].settings,
         clean=np.concatenate([part.clean for part in parts]),
         correct=np.concatenate([part.correct for part in parts], axis=1),
@@ -206,7 +209,7 @@ def joined(parts: Sequence[Curve]) -> Curve:
     )
 
 
-def compare_sets(first: Curve, second: Curve) -> list[SetComparison]:
+def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]:
     """A general set beside a fine-grained one: does the first keep more of its accuracy at the same strength?
 
     Different images are compared, so the interval is that of two independent shares: Newcombe 1998, Statistics in
@@ -236,7 +239,7 @@ def compare_sets(first: Curve, second: Curve) -> list[SetComparison]:
     return comparisons
 
 
-def share(name: str, right: np.ndarray, chance: float | None = None) -> Metric:
+def share_metric(name: str, right: np.ndarray, chance: float | None = None) -> Metric:
     """The share of True among [n] bool, with its interval."""
     scores = right.astype(np.float64)
     group = np.arange(len(scores), dtype=np.int64)

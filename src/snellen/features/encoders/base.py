@@ -19,12 +19,12 @@ from msgspec import Struct, to_builtins
 from torch import nn
 
 from snellen.errors import DataError, UsageError
-from snellen.features.extract.preprocess import Transform, normalised
+from snellen.features.extract.preprocess import Transform, normalise
 
 OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_input|aligned")
 
 
-class Parts(Struct, frozen=True, eq=False):
+class EncoderParts(Struct, frozen=True, eq=False):
     """An encoder taken apart.
 
     Attributes:
@@ -61,7 +61,7 @@ class Encoder:
         self,
         name: str,
         module: nn.Module,
-        parts: Parts,
+        parts: EncoderParts,
         transform: Transform,
         origin: Mapping[str, Any],
         outputs: Sequence[str] | None = None,
@@ -134,7 +134,7 @@ class Encoder:
 
     def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
         """Outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
-        return self.encode(normalised(images.to(self.device), self.transform))
+        return self.encode(normalise(images.to(self.device), self.transform))
 
     def _usual(self) -> list[str]:
         names = ["cls", "patch_mean"] if self._parts.first else ["patch_mean"]

@@ -41,7 +41,7 @@ class Accuracy(Struct, frozen=True):
     parameters: float | None = None
 
 
-class Row(Struct, frozen=True):
+class FamilyRow(Struct, frozen=True):
     """One row of a table.
 
     Attributes:
@@ -89,14 +89,14 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
     return tuple(towers)
 
 
-def tower_of(encoder: str, towers: Sequence[Tower]) -> Tower | None:
+def find_tower(encoder: str, towers: Sequence[Tower]) -> Tower | None:
     """The first tower that one of its expressions finds in the encoder's name; None where there is none."""
     return next((tower for tower in towers if any(re.search(part, encoder, re.I) for part in tower.match)), None)
 
 
-def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
     """Mean accuracy of the encoders trained with each paradigm, beside that of the other known ones."""
-    known = {accuracy.encoder: tower_of(accuracy.encoder, towers) for accuracy in accuracies}
+    known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
     tagged = [accuracy for accuracy in accuracies if known[accuracy.encoder] is not None]
     rows = []
     for tag in PARADIGMS:
@@ -106,9 +106,9 @@ def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list
     return rows
 
 
-def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
     """Mean accuracy of the encoders of each class of data scale, beside that of the other known ones."""
-    known = {accuracy.encoder: tower_of(accuracy.encoder, towers) for accuracy in accuracies}
+    known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
     tagged = [
         accuracy for accuracy in accuracies if (tower := known[accuracy.encoder]) is not None and tower.data is not None
     ]
@@ -120,12 +120,12 @@ def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> li
     return rows
 
 
-def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[Row]:
+def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
     """Each encoder's mean over the data sets that all have, from the smallest tower to the largest, unknown ones last."""
     shared = _shared(accuracies, {accuracy.encoder for accuracy in accuracies})
-    sized: list[Row] = []
+    sized: list[FamilyRow] = []
     for name in dict.fromkeys(accuracy.encoder for accuracy in accuracies):
-        tower = tower_of(name, towers)
+        tower = find_tower(name, towers)
         stated = next(
             (
                 accuracy.parameters
@@ -135,21 +135,21 @@ def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) ->
             None,
         )
         size = stated if stated is not None else tower.parameters if tower is not None else None
-        sized.append(Row(name, (name,), shared, _mean(accuracies, {name}, shared), None, size))
+        sized.append(FamilyRow(name, (name,), shared, _mean(accuracies, {name}, shared), None, size))
     return sorted(sized, key=lambda row: (row.parameters is None, row.parameters or 0.0))
 
 
 def untagged(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[str]:
     """Encoders that no tower knows: they are in no table but that by encoder scale."""
     names = dict.fromkeys(accuracy.encoder for accuracy in accuracies)
-    return [name for name in names if tower_of(name, towers) is None]
+    return [name for name in names if find_tower(name, towers) is None]
 
 
-def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Row:
+def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> FamilyRow:
     names = tuple(dict.fromkeys(accuracy.encoder for accuracy in accuracies))
     outside = {name for name in names if name not in inside}
     shared = _shared(accuracies, set(names))
-    return Row(
+    return FamilyRow(
         group,
         tuple(name for name in names if name in inside),
         shared,

@@ -18,7 +18,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, Parts
+from snellen.features.encoders.base import Encoder, EncoderParts
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, transformers_logging
@@ -26,7 +26,7 @@ from snellen.models.local.load import pick_device, pick_dtype, stored_dtype, tra
 PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 
 
-def packed(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def pack_patches(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of patches and the grid of each picture; differentiable.
 
     A still picture is shown as `temporal_patch_size` equal frames. Patches stand in groups of `spatial_merge_size`
@@ -108,7 +108,7 @@ def open_transformers(
         raise _unreadable(label, "it has no list of blocks")
     first = _prefix(call, blocks, patches, transform, label) > 0
     extras = {"aligned", *({"projector_input"} if projector is not None else ())} if vlm else {"embedding"}
-    parts = Parts(call, list(blocks), norm, patches, first and cls, frozenset(extras), projector)
+    parts = EncoderParts(call, list(blocks), norm, patches, first and cls, frozenset(extras), projector)
     origin = {**checkpoint.origin, "norm": type(norm).__name__, "kind": str(checkpoint.config.get("model_type"))}
     return Encoder(label, model, parts, transform, origin, outputs)
 
@@ -226,7 +226,7 @@ def _of_language(key: str) -> bool:
 def _call(inner: Any, tower: Any, vlm: bool, kind: str) -> Callable[[torch.Tensor], Mapping[str, torch.Tensor]]:
     def aligned(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
         if kind in PACKED:
-            rows, grid = packed(pixels, tower.config)
+            rows, grid = pack_patches(pixels, tower.config)
             output = inner.get_image_features(rows, image_grid_thw=grid)
         elif kind in TILED:
             output = inner.get_image_features(pixels[:, None])

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from snellen.errors import PreflightError, UsageError
-from snellen.features.encoders.base import Encoder, Parts, weights_digest
+from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.load import pick_device, pick_dtype
 
@@ -62,7 +62,9 @@ def open_openclip(
         output = tower(pixels)
         return {"embedding": output[0] if isinstance(output, tuple) else output}
 
-    parts = Parts(call, list(blocks), norm, patches, first, frozenset({"embedding"}), sequence_first=sequence_first)
+    parts = EncoderParts(
+        call, list(blocks), norm, patches, first, frozenset({"embedding"}), sequence_first=sequence_first
+    )
     origin = {"open_clip": name, "weights": weights_digest(tower), "norm": type(norm).__name__}
     return Encoder(f"open_clip:{name}", tower, parts, transform, origin, outputs)
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, Parts, weights_digest
+from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.load import pick_device, pick_dtype
 
@@ -43,7 +43,7 @@ def open_timm(
 
     patches = int(model.patch_embed.num_patches)
     first = getattr(model, "cls_token", None) is not None
-    parts = Parts(call, list(blocks), norm, patches, first, frozenset({"embedding"}))
+    parts = EncoderParts(call, list(blocks), norm, patches, first, frozenset({"embedding"}))
     origin = {"timm": name, "weights": weights_digest(model), "norm": type(norm).__name__}
     return Encoder(f"timm:{name}", model, parts, transform, origin, outputs)
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from snellen.errors import DataError, UsageError
-from snellen.features.extract.loop import Encoded, encode_rows
+from snellen.features.extract.loop import EncodedRows, encode_rows
 from snellen.features.store.format import StoreMeta
 from snellen.features.store.splits import read_splits
-from snellen.features.store.writer import Rows, Writer
+from snellen.features.store.writer import StoreRows, StoreWriter
 from snellen.sources import FileBlob, Tree, ZipBlob, open_tree
 from snellen.types import Blob
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder
-    from snellen.features.extract.ray import Scattered
+    from snellen.features.extract.ray import RayEncoder
 
 
 DTYPES = ("float16", "float32")
@@ -31,7 +31,7 @@ SHARD_ROWS = 512
 
 
 def extract(
-    encoder: Encoder | Scattered,
+    encoder: Encoder | RayEncoder,
     splits: Sequence[str | Path],
     images: Path | str,
     out: Path | str,
@@ -75,7 +75,7 @@ def extract(
         marks = _marks(tree, rows.ids, Path(images), allow_missing)
         identity = {**encoder.identity(), "dtype": dtype, "data": data_digest(rows, marks)}
         origin = {"encoder": encoder.name, "splits": [str(split) for split in splits], "images": str(images)}
-        with Writer(out, identity, rows, encoder.widths(), dtype, origin, _notes(rows)) as writer:
+        with StoreWriter(out, identity, rows, encoder.widths(), dtype, origin, _notes(rows)) as writer:
             remaining = writer.remaining
             done = len(rows.ids) - len(remaining)
             if not len(remaining) and writer.complete:
@@ -86,7 +86,7 @@ def extract(
 
             # An encoder in several workers takes the shards in its own order, and hands back parts of them.
             elsewhere = getattr(encoder, "encode_shards", None)
-            parts_of: Iterable[Iterable[Encoded]]
+            parts_of: Iterable[Iterable[EncodedRows]]
             if elsewhere is not None:
                 parts_of = elsewhere(blob, _shards(remaining, shard_rows), batch_size, workers, allow_missing)
             else:
@@ -106,7 +106,7 @@ def extract(
         tree.close()
 
 
-def data_digest(rows: Rows, marks: Sequence[str]) -> str:
+def data_digest(rows: StoreRows, marks: Sequence[str]) -> str:
     """`sha256:` over ids, splits, class ids and names of all rows, and over the size or checksum of their pictures."""
     total = sha256()
     for row in zip(rows.ids, rows.splits, rows.labels.ids(), marks, strict=True):
@@ -157,6 +157,6 @@ def _shards(rows: np.ndarray, size: int) -> Iterator[list[int]]:
             start = end
 
 
-def _notes(rows: Rows) -> list[str]:
+def _notes(rows: StoreRows) -> list[str]:
     twice = len(rows.ids) - len(set(rows.ids))
     return [f"{twice:,} rows show a picture that another row shows"] if twice else []

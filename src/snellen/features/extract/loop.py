@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.features.extract.preprocess import Transform, normalised, normalised_into, read
+from snellen.features.extract.preprocess import Transform, normalise, normalise_into, read_pixels
 from snellen.features.ranking.blas import single_threaded
 from snellen.types import Blob
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Pixels = Any
 
 
-class Encoded(Struct, frozen=True, eq=False):
+class EncodedRows(Struct, frozen=True, eq=False):
     """Features of some rows.
 
     Attributes:
@@ -46,7 +46,7 @@ def encode_rows(
     batch_size: int,
     workers: int,
     allow_missing: bool = False,
-) -> Iterator[Encoded]:
+) -> Iterator[EncodedRows]:
     """Features of the rows with these numbers, a batch at a time, in their order.
 
     Nothing is written and nothing is shared between calls: several processes, GPUs or hosts may each take some of the
@@ -84,13 +84,13 @@ def encode_rows(
                     if encoder.device.type == "cpu":
                         if room is None:
                             room = torch.empty(batch_size, 3, *transform.size, dtype=torch.float32)
-                        outputs = encoder.encode(normalised_into(room, chosen, transform))
+                        outputs = encoder.encode(normalise_into(room, chosen, transform))
                     else:  # bytes are a quarter of what there would be to send
-                        outputs = encoder.encode(normalised(torch.stack(chosen).to(encoder.device), transform))
+                        outputs = encoder.encode(normalise(torch.stack(chosen).to(encoder.device), transform))
                 for name, tensor in outputs.items():
                     values[name] = np.zeros((len(numbers), tensor.shape[1]), dtype=np.float32)
                     values[name][present] = tensor.cpu().numpy()
-            yield Encoded(numbers, values, missing)
+            yield EncodedRows(numbers, values, missing)
 
 
 def _batches(
@@ -108,7 +108,7 @@ def _batches(
 
     def load(row: int, place: torch.Tensor) -> torch.Tensor | DataError:
         try:
-            return read(blob(row), transform, place)
+            return read_pixels(blob(row), transform, place)
         except DataError as error:
             return error
 

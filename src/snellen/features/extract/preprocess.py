@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import FingerprintError, MediaError
-from snellen.features.extract.resample import resampled, rows_first
+from snellen.features.extract.resample import resample_picture, rows_first
 from snellen.media.decode import PIXEL_LIMIT, PIXEL_LIMIT_VARIABLE, checked_header, pixel_limit, render
 from snellen.types import Blob, MediaSettings
 
@@ -59,7 +59,7 @@ class Transform(Struct, frozen=True):
         return self.resize[0], self.resize[1]
 
 
-def resized(height: int, width: int, transform: Transform) -> tuple[int, int]:
+def resized_size(height: int, width: int, transform: Transform) -> tuple[int, int]:
     """(height, width) after the resize."""
     if len(transform.resize) == 2:
         return transform.resize[0], transform.resize[1]
@@ -69,7 +69,7 @@ def resized(height: int, width: int, transform: Transform) -> tuple[int, int]:
     return int(side * height / width), side
 
 
-def corner(height: int, width: int, transform: Transform) -> tuple[int, int]:
+def crop_corner(height: int, width: int, transform: Transform) -> tuple[int, int]:
     """(top, left) of the crop within a resized picture."""
     if transform.crop is None:
         return 0, 0
@@ -79,7 +79,7 @@ def corner(height: int, width: int, transform: Transform) -> tuple[int, int]:
     return round(free[0] / 2), round(free[1] / 2)
 
 
-def read(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
+def read_pixels(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
     """The pixels of a picture: uint8 [3, height, width], resized and cropped, not yet normalised.
 
     Args:
@@ -89,7 +89,7 @@ def read(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> 
         MediaError: the picture is damaged, of no accepted format, or over the limits; the message names it.
         DataError: its bytes cannot be read.
     """
-    return fit(decode(blob), transform, into, blob.key)
+    return resize_and_crop(decode(blob), transform, into, blob.key)
 
 
 def decode(blob: Blob) -> np.ndarray:
@@ -107,7 +107,7 @@ def decode(blob: Blob) -> np.ndarray:
     return np.array(render(data, header, key, AS_IT_IS))
 
 
-def fit(
+def resize_and_crop(
     pixels: np.ndarray, transform: Transform, into: torch.Tensor | None = None, key: str = "in memory"
 ) -> torch.Tensor:
     """Resize and crop uint8 [height, width, 3] to uint8 [3, height, width]; `into` as of `read`.
@@ -117,8 +117,8 @@ def fit(
     """
     import torch
 
-    height, width = resized(pixels.shape[0], pixels.shape[1], transform)
-    top, left = corner(height, width, transform)
+    height, width = resized_size(pixels.shape[0], pixels.shape[1], transform)
+    top, left = crop_corner(height, width, transform)
     high, wide = (height, width) if transform.crop is None else transform.crop
     rows, columns = pixels.shape[:2]
     smaller = height <= rows and width <= columns and rows_first(rows, columns, height, width)
@@ -126,7 +126,7 @@ def fit(
         if (height, width) != (rows, columns):
             box = top, left, high, wide
             place = None if into is None else into.numpy()
-            return torch.from_numpy(resampled(pixels, height, width, transform.interpolation, box, place))
+            return torch.from_numpy(resample_picture(pixels, height, width, transform.interpolation, box, place))
     else:
         from PIL import Image as pillow
 
@@ -154,14 +154,14 @@ def _check_growth(before: tuple[int, int], after: tuple[int, int], transform: Tr
         )
 
 
-def normalised(images: torch.Tensor, transform: Transform) -> torch.Tensor:
+def normalise(images: torch.Tensor, transform: Transform) -> torch.Tensor:
     """float32 [B, 3, H, W] as the encoder takes it, of uint8 [B, 3, H, W] or of floats from 0 to 1. Differentiable."""
-    scale, shift = _line(transform, 1.0 if images.is_floating_point() else 255.0)
+    scale, shift = _scale_and_shift(transform, 1.0 if images.is_floating_point() else 255.0)
     scale, shift = scale.to(images.device), shift.to(images.device)
     return images.float() * scale + shift
 
 
-def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
+def normalise_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
     """The first rows of `batch`, overwritten by normalised pictures; the values of `normalised`.
 
     One picture after another, so that each is still in the processor's cache when it is written, and into memory that
@@ -171,14 +171,14 @@ def normalised_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], trans
         batch: float32 [B, 3, H, W] on the CPU.
         pictures: uint8 [3, H, W] each, B at most.
     """
-    scale, shift = (term[0] for term in _line(transform, 255.0))
+    scale, shift = (term[0] for term in _scale_and_shift(transform, 255.0))
     for place, picture in zip(batch, pictures, strict=False):
         place.copy_(picture).mul_(scale).add_(shift)
     return batch[: len(pictures)]
 
 
 @lru_cache(maxsize=64)
-def _line(transform: Transform, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _scale_and_shift(transform: Transform, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
     """What pixels from 0 to `unit` are multiplied with and what is added to them, float32 [1, 3, 1, 1] each."""
     import torch
 

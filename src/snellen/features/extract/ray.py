@@ -17,7 +17,7 @@ from snellen.engine.ray.transfer import packed, unpacked
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import DataError, PreflightError, UsageError
 from snellen.features.encoders import open_encoder
-from snellen.features.extract.loop import Encoded, encode_rows
+from snellen.features.extract.loop import EncodedRows, encode_rows
 from snellen.sources import Unreadable
 from snellen.types import Blob
 
@@ -30,7 +30,7 @@ AHEAD = 2  # pieces that a worker is given at once: one is encoded while the nex
 MOST_BATCHES = 8  # of one piece: what is encoded again when a worker is lost
 
 
-class Scattered:
+class RayEncoder:
     """To `extract`, an encoder; open only as a context."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Scattered:
         self._pool: WorkerPool | None = None
         self._loaded: Mapping[str, Any] = {}
 
-    def __enter__(self) -> Scattered:
+    def __enter__(self) -> RayEncoder:
         """Start or find Ray, and load the encoder in every worker. Raises PreflightError, UsageError."""
         try:
             self._cluster.__enter__()
@@ -95,7 +95,7 @@ class Scattered:
         batch_size: int,
         workers: int | None,
         allow_missing: bool,
-    ) -> Iterator[list[Encoded]]:
+    ) -> Iterator[list[EncodedRows]]:
         """Features of the rows, a piece of a shard at a time, in the order in which they come.
 
         Args:
@@ -109,7 +109,7 @@ class Scattered:
         loop = self._runner.get_loop()
         settings = (batch_size, workers, allow_missing)
         pieces = _pieces(shards, batch_size, pool.size)
-        flying: set[asyncio.Task[list[Encoded]]] = set()
+        flying: set[asyncio.Task[list[EncodedRows]]] = set()
         while True:
             for rows in islice(pieces, AHEAD * pool.size - len(flying)):
                 request = partial(_packed_rows, blob, rows, settings)
@@ -149,7 +149,7 @@ class HostedEncoder:
         if any(blob is None for blob in blobs.values()):
             return UNSEEN
 
-        def encoded() -> list[Encoded]:
+        def encoded() -> list[EncodedRows]:
             encoder = cast("Encoder", self._turn)
             read = cast(Callable[[int], Blob], blobs.__getitem__)
             threads = workers or torch.get_num_threads()
@@ -196,6 +196,6 @@ def _pieces(shards: Iterable[Sequence[int]], batch_size: int, workers: int) -> I
 
 
 async def _first_of(
-    flying: set[asyncio.Task[list[Encoded]]],
-) -> tuple[set[asyncio.Task[list[Encoded]]], set[asyncio.Task[list[Encoded]]]]:
+    flying: set[asyncio.Task[list[EncodedRows]]],
+) -> tuple[set[asyncio.Task[list[EncodedRows]]], set[asyncio.Task[list[EncodedRows]]]]:
     return await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)

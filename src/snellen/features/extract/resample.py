@@ -59,7 +59,7 @@ def rows_first(rows: int, columns: int, height: int, width: int) -> bool:
     return columns == width or rows - height <= 2 * (columns - width)
 
 
-def resampled(
+def resample_picture(
     pixels: NDArray[np.uint8],
     height: int,
     width: int,
@@ -79,8 +79,8 @@ def resampled(
         uint8 [3, height, width] of the box.
     """
     top, left, high, wide = box
-    across = axis(pixels.shape[1], width, interpolation, left, wide)
-    down = axis(pixels.shape[0], height, interpolation, top, high, 0.5)
+    across = build_axis(pixels.shape[1], width, interpolation, left, wide)
+    down = build_axis(pixels.shape[0], height, interpolation, top, high, 0.5)
     source = pixels[down.first : down.last, across.first : across.last]
     rows, columns = source.shape[:2]
     between = np.empty((rows, 3 * wide), dtype=np.float32)
@@ -124,7 +124,7 @@ def _round(sums: Floats, axis: Axis, room: Floats) -> None:
 
 
 @lru_cache(maxsize=128)
-def axis(length: int, size: int, interpolation: Filter, start: int, count: int, gain: float = 1.0) -> Axis:
+def build_axis(length: int, size: int, interpolation: Filter, start: int, count: int, gain: float = 1.0) -> Axis:
     """The bands for pixels `start` to `start + count` of `size`, made of `length`; size is `length` or less."""
     weights, begins = coefficients(length, size, interpolation)
     weights, begins = weights[start : start + count], begins[start : start + count]

@@ -24,7 +24,7 @@ def threads_for(work: float, available: int) -> int:
 
 
 @contextmanager
-def computing(encoder: Encoder, batch_size: int, threads: int | None = None) -> Iterator[int]:
+def torch_threads(encoder: Encoder, batch_size: int, threads: int | None = None) -> Iterator[int]:
     """Set torch's threads for encoding batches of this size, and put them back; how many there are.
 
     Args:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.probes import holdout, multilabel
-from snellen.features.probes.fit import Method, Trained, default_grid, train
-from snellen.features.probes.head import Head, Scale
+from snellen.features.probes.fit import Method, TrainedProbe, default_grid, train
+from snellen.features.probes.head import ProbeHead, Scale
 from snellen.features.ranking.blas import single_threaded
-from snellen.features.ranking.relevance import RowsOf, labels_of, rows_of
+from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows
 from snellen.features.ranking.similarity import check_values
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
@@ -35,7 +35,7 @@ _BLOCK = 4_096
 _ONE_THREAD_UP_TO = 500_000_000
 
 
-class Settings(Struct, frozen=True):
+class ProbeSettings(Struct, frozen=True):
     """What a probe's result depends on beside features and labels.
 
     Attributes:
@@ -68,7 +68,7 @@ class Settings(Struct, frozen=True):
     test_rows: int
 
 
-class ClassRow(Struct, frozen=True):
+class ClassAccuracy(Struct, frozen=True):
     """One class: its training rows, its test rows, and the share of these that were right, with 95 % interval."""
 
     id: int
@@ -95,15 +95,15 @@ class Probe(Struct, frozen=True, eq=False):
         several: scores for several labels a row, else None.
     """
 
-    settings: Settings
+    settings: ProbeSettings
     rows: NDArray[np.int64]
     targets: NDArray[Any]
     predicted: NDArray[Any]
     rank: NDArray[np.int64]
-    head: Head | None
+    head: ProbeHead | None
     labels: Labels
     train_counts: NDArray[np.int64]
-    trained: tuple[Trained, ...]
+    trained: tuple[TrainedProbe, ...]
     several: multilabel.MultiLabel | None = None
 
     @property
@@ -115,9 +115,9 @@ class Probe(Struct, frozen=True, eq=False):
         """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy; or those of several labels."""
         if self.several is not None:
             return list(self.several.metrics)
-        return accuracies(self.rank, self.targets, self.settings.classes)
+        return accuracy_metrics(self.rank, self.targets, self.settings.classes)
 
-    def per_class(self) -> list[ClassRow]:
+    def per_class(self) -> list[ClassAccuracy]:
         """Every class that has a test row, in the order of ids; for one label a row."""
         rows = []
         for column, identity in enumerate(self.labels.classes):
@@ -129,7 +129,7 @@ class Probe(Struct, frozen=True, eq=False):
                 right = self.correct[in_class].astype(np.float64)
             if in_class.any():
                 rows.append(
-                    ClassRow(
+                    ClassAccuracy(
                         int(identity),
                         self.labels.name(column),
                         int(self.train_counts[column]),
@@ -174,7 +174,7 @@ class Probe(Struct, frozen=True, eq=False):
         return notes
 
 
-def accuracies(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
+def accuracy_metrics(rank: NDArray[np.int64], targets: NDArray[Any], classes: int) -> list[Metric]:
     """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy, of [m] places of the right class."""
     count = len(rank)
     group = np.arange(count, dtype=np.int64)
@@ -227,14 +227,14 @@ def probe(
         UsageError: only one of train and test is named, they share rows, or train has fewer than two classes.
     """
     values = check_values(features)
-    known = labels_of(labels, len(values))
+    known = as_labels(labels, len(values))
     if method not in METHODS:
         raise UsageError(f"there is no method {method!r}", f"Choose one of: {', '.join(METHODS)}.")
     if known.many is not None and method != "logistic":
         raise UsageError(f"{method} takes one label a row, and these rows have several", "Take --method logistic.")
     parts, protocol = _parts(known, train_rows, test_rows, split, len(values), folds)
-    fits: list[Trained] = []
-    heads: list[Head] = []
+    fits: list[TrainedProbe] = []
+    heads: list[ProbeHead] = []
     scored: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for train_part, test_part in parts:
         columns, targets = _columns(known, train_part)
@@ -253,7 +253,9 @@ def probe(
                 tolerance=tolerance,
             )
         names = None if known.names is None else tuple(known.names[column] for column in columns)
-        head = Head(fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None)
+        head = ProbeHead(
+            fitted.weights, fitted.bias, fitted.scaling, known.classes[columns], names, known.many is not None
+        )
         logits = head.logits(finite_rows(values, test_part))
         if not np.isfinite(logits).all():
             raise DataError(
@@ -262,13 +264,13 @@ def probe(
                 "Multiply or divide all features by one number, so that they are near 1.",
             )
         if known.many is None:
-            scored.append(placed(logits, head.classes, np.asarray(known.single)[test_part]))
+            scored.append(place_true_class(logits, head.classes, np.asarray(known.single)[test_part]))
         else:
             scored.append((logits, known.many[test_part], np.zeros(0, dtype=np.int64)))
         fits.append(fitted)
         heads.append(head)
     grid = len(default_grid(method) if strengths is None else strengths)
-    settings = Settings(
+    settings = ProbeSettings(
         method=method,
         standardise=standardise,
         strengths=tuple(fit.strength for fit in fits),
@@ -332,8 +334,8 @@ def _parts(
     if (train_rows is None) != (test_rows is None):
         raise UsageError("only one of train and test is named.", "Name both splits, or neither for cross-validation.")
     if train_rows is not None:
-        train_part = rows_of(train_rows, split, rows, "train")
-        test_part = rows_of(test_rows, split, rows, "test")
+        train_part = select_rows(train_rows, split, rows, "train")
+        test_part = select_rows(test_rows, split, rows, "test")
         if len(np.intersect1d(train_part, test_part)):
             raise UsageError(
                 f"{len(np.intersect1d(train_part, test_part)):,} rows are in train and in test: the probe would be tested on "
@@ -394,7 +396,9 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return taken
 
 
-def placed(logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def place_true_class(
+    logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(predicted ids, true ids, place of the true class); of equal scores the earlier column comes first."""
     columns = np.minimum(np.searchsorted(classes, true_ids), len(classes) - 1)
     has_column = classes[columns] == true_ids
@@ -404,7 +408,7 @@ def placed(logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray) -> tup
     return classes[logits.argmax(axis=1)], true_ids, np.where(has_column, place, len(classes) + 1).astype(np.int64)
 
 
-def _selection(fits: Sequence[Trained], share: float, grid: int) -> str:
+def _selection(fits: Sequence[TrainedProbe], share: float, grid: int) -> str:
     if all(fit.tried for fit in fits):
         return f"held-out {share:.0%} of train ({fits[0].held_out:,} rows), then fitted on all of train"
     if any(fit.tried for fit in fits):
@@ -412,7 +416,7 @@ def _selection(fits: Sequence[Trained], share: float, grid: int) -> str:
     return "given" if grid == 1 else "none: no row of train could be held out"
 
 
-def _described(head: Head, settings: Settings) -> Head:
+def _described(head: ProbeHead, settings: ProbeSettings) -> ProbeHead:
     from msgspec import to_builtins
     from msgspec.structs import replace
 

@@ -40,7 +40,7 @@ class Moments(Struct, frozen=True, eq=False):
     scatter: np.ndarray
 
 
-def moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
+def compute_moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
     """One pass over the rows; in float64 up to 2e9 products, else float32 around the mean."""
     rows, width = values.shape
     kind = np.float64 if rows * width * width <= _DOUBLE_UP_TO else np.float32
@@ -59,7 +59,7 @@ def moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
     return Moments(counts, mean, sums, centred.T @ centred)
 
 
-def merged(first: Moments, second: Moments) -> Moments:
+def merge_moments(first: Moments, second: Moments) -> Moments:
     """The moments of both sets of rows together (Chan, Golub and LeVeque 1983, The American Statistician 37:242)."""
     rows = first.counts.sum(), second.counts.sum()
     mean = (rows[0] * first.mean + rows[1] * second.mean) / sum(rows)
@@ -73,7 +73,7 @@ def merged(first: Moments, second: Moments) -> Moments:
     return Moments(first.counts + second.counts, mean, sums, scatter)
 
 
-def paths(sums: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
+def score_path(sums: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
     """Scores [m, c] of other rows, `values` [m, d], at each strength."""
     _check(kind, strengths)
     base, cross = _normal(sums, kind)

@@ -21,7 +21,7 @@ from snellen.errors import MissingExtraError, UsageError
 from snellen.features.probes.holdout import holdout
 
 
-class Recipe(Struct, frozen=True):
+class GridRecipe(Struct, frozen=True):
     """A grid and how it is trained; rates are multiplied by batch / 256. `select`: which rows choose the head."""
 
     name: str
@@ -33,7 +33,7 @@ class Recipe(Struct, frozen=True):
     batch: int = 128
 
 
-DINOV2 = Recipe(
+DINOV2 = GridRecipe(
     "dinov2",
     (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1),
     (1, 4),
@@ -41,7 +41,7 @@ DINOV2 = Recipe(
     "held-out",
     12_500,
 )
-FGBMK_LEGACY = Recipe("fgbmk-legacy", (1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2), (1, 2), "adam", "test", 10_000)
+FGBMK_LEGACY = GridRecipe("fgbmk-legacy", (1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2), (1, 2), "adam", "test", 10_000)
 
 
 class Trial(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Trial(Struct, frozen=True):
     accuracy: float
 
 
-class Grid(Struct, frozen=True, eq=False):
+class HeadGrid(Struct, frozen=True, eq=False):
     """What the grid found.
 
     Attributes:
@@ -65,7 +65,7 @@ class Grid(Struct, frozen=True, eq=False):
         predicted: [m] columns of the test rows.
     """
 
-    recipe: Recipe
+    recipe: GridRecipe
     iterations: int
     trials: tuple[Trial, ...]
     best: Trial
@@ -88,11 +88,11 @@ def train_grid(
     train: np.ndarray,
     test: np.ndarray,
     *,
-    recipe: Recipe = DINOV2,
+    recipe: GridRecipe = DINOV2,
     epochs: float | None = None,
     seed: int = 0,
     device: str = "cpu",
-) -> Grid:
+) -> HeadGrid:
     """Train every head of the grid, choose one, and score test rows with it.
 
     With "held-out", heads are trained on nine tenths of train, the tenth chooses, and the chosen head is trained
@@ -149,7 +149,7 @@ def train_grid(
     predicted = (inputs.take(test, best.blocks, best.avgpool) @ weights + bias).argmax(axis=1)
     selection = "test rows (legacy: the figure is a maximum over heads)" if legacy else "held-out tenth of train"
     steps = _steps(len(fitted), recipe, epochs)
-    return Grid(recipe, steps, tuple(trials), best, selection, weights, bias, predicted)
+    return HeadGrid(recipe, steps, tuple(trials), best, selection, weights, bias, predicted)
 
 
 class _Inputs:
@@ -163,7 +163,7 @@ class _Inputs:
         return head_input([tokens[rows] for tokens in self.cls[:blocks]], mean, blocks, avgpool).astype(np.float32)
 
 
-def _steps(rows: int, recipe: Recipe, epochs: float | None) -> int:
+def _steps(rows: int, recipe: GridRecipe, epochs: float | None) -> int:
     return recipe.iterations if epochs is None else max(1, round(epochs * rows / min(recipe.batch, rows)))
 
 
@@ -174,7 +174,7 @@ def _fit(
     targets: np.ndarray,
     rows: np.ndarray,
     classes: int,
-    recipe: Recipe,
+    recipe: GridRecipe,
     epochs: float | None,
     seed: int,
     device: str,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from snellen.errors import UsageError
 from snellen.features.probes import probe
 from snellen.features.probes.holdout import generator
-from snellen.features.ranking.relevance import labels_of
+from snellen.features.ranking.relevance import as_labels
 from snellen.scoring.statistics import interval
 
 
@@ -40,7 +40,7 @@ class FewShot(Struct, frozen=True):
     not_chosen: int
 
 
-def draw(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
+def draw_rows(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
     shuffled = generator(seed).permutation(len(targets))
     order = shuffled[np.argsort(targets[shuffled], kind="stable")]
@@ -70,7 +70,7 @@ def few_shot(
     Raises:
         UsageError: n or tries below 1, or several labels a row.
     """
-    known = labels_of(labels, len(features))
+    known = as_labels(labels, len(features))
     if known.single is None or tries < 1 or any(n < 1 for n in ns):
         raise UsageError(
             f"few-shot with n = {list(ns)}, {tries} tries: numbers from 1 and one label a row were expected",
@@ -82,7 +82,7 @@ def few_shot(
     for n in ns:
         scores, right, not_chosen, unseen = [], np.zeros(len(test)), 0, 0
         for number in range(tries):
-            rows = train[draw(targets, n, seed + number)]
+            rows = train[draw_rows(targets, n, seed + number)]
             fitted = probe(features, known, train_rows=rows, test_rows=test, seed=seed, **settings)
             scores.append(float(fitted.correct.mean()))
             right += fitted.correct / tries

@@ -15,7 +15,7 @@ from snellen.features.probes.holdout import holdout
 Method = Literal["logistic", "ridge", "lda"]
 
 
-class Tried(Struct, frozen=True):
+class StrengthTrial(Struct, frozen=True):
     """One strength on the held-out rows: `score` is accuracy (one label a row) or minus the log loss (several)."""
 
     strength: float
@@ -24,7 +24,7 @@ class Tried(Struct, frozen=True):
     converged: bool = True
 
 
-class Trained(Struct, frozen=True, eq=False):
+class TrainedProbe(Struct, frozen=True, eq=False):
     """A fitted probe.
 
     Attributes:
@@ -43,7 +43,7 @@ class Trained(Struct, frozen=True, eq=False):
     bias: np.ndarray
     scaling: Scaling
     strength: float
-    tried: tuple[Tried, ...]
+    tried: tuple[StrengthTrial, ...]
     held_out: int
     converged: bool
     iterations: int
@@ -62,7 +62,7 @@ def train(
     share: float = 0.1,
     seed: int = 0,
     tolerance: float | None = None,
-) -> Trained:
+) -> TrainedProbe:
     """Choose and fit.
 
     Of several strengths the one with the best held-out score is taken; of equal ones that with the smaller loss, then
@@ -82,7 +82,7 @@ def train(
     logistic.require_classes(targets)
     grid = tuple(strengths) if strengths is not None else default_grid(method)
     held_out = holdout(targets, share=share, seed=seed) if len(grid) > 1 else np.zeros(len(targets), dtype=bool)
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[StrengthTrial, ...] = ()
     strength = grid[0]
     fit_part: closed_form.Moments | None = None
     if len(grid) > 1 and held_out.any() and not held_out.all():
@@ -97,9 +97,9 @@ def train(
     scaled = outer.apply(values)
     if method == "logistic":
         loss: logistic.Loss = "sigmoid" if targets.ndim == 2 else "softmax"
-        problem = logistic.prepare(scaled, targets, classes, loss=loss)
+        problem = logistic.prepare_problem(scaled, targets, classes, loss=loss)
         fitted = logistic.fit(problem, strength, tolerance=tolerance)
-        return Trained(
+        return TrainedProbe(
             fitted.weights,
             fitted.bias,
             outer,
@@ -112,40 +112,42 @@ def train(
             str(problem.rows.dtype),
         )
     if fit_part is not None and standardise == "none":
-        sums = closed_form.merged(fit_part, closed_form.moments(scaled[held_out], targets[held_out], classes))
+        sums = closed_form.merge_moments(
+            fit_part, closed_form.compute_moments(scaled[held_out], targets[held_out], classes)
+        )
     else:
-        sums = closed_form.moments(scaled, targets, classes)
+        sums = closed_form.compute_moments(scaled, targets, classes)
     weights, bias = closed_form.solve(sums, method, strength)
     held_count = int(held_out.sum()) if tried else 0
-    return Trained(weights, bias, outer, strength, tried, held_count, True, 0, 0.0, str(sums.scatter.dtype))
+    return TrainedProbe(weights, bias, outer, strength, tried, held_count, True, 0, 0.0, str(sums.scatter.dtype))
 
 
 Parts = tuple[np.ndarray, np.ndarray]
-Attempt = tuple[tuple[Tried, ...], closed_form.Moments | None]
+Attempt = tuple[tuple[StrengthTrial, ...], closed_form.Moments | None]
 
 
 def _try_logistic(
     parts: Parts, targets: np.ndarray, held_out: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
 ) -> Attempt:
     several = targets.ndim == 2
-    problem = logistic.prepare(parts[0], targets[~held_out], classes, loss="sigmoid" if several else "softmax")
+    problem = logistic.prepare_problem(parts[0], targets[~held_out], classes, loss="sigmoid" if several else "softmax")
     measure: Callable[[np.ndarray, np.ndarray], tuple[float, float]] = _log_loss if several else _accuracy
     tried = []
-    for fit in logistic.path(problem, grid):
+    for fit in logistic.fit_path(problem, grid):
         score, loss = measure(parts[1] @ fit.weights + fit.bias, targets[held_out])
-        tried.append(Tried(fit.c, score, loss, fit.converged))
+        tried.append(StrengthTrial(fit.c, score, loss, fit.converged))
     return tuple(tried), None
 
 
 def _try_closed(
     parts: Parts, targets: np.ndarray, held_out: np.ndarray, classes: int, grid: tuple[float, ...], method: Method
 ) -> Attempt:
-    sums = closed_form.moments(parts[0], targets[~held_out], classes)
+    sums = closed_form.compute_moments(parts[0], targets[~held_out], classes)
     kind: closed_form.Kind = "lda" if method == "lda" else "ridge"
     tried = []
-    for strength, scores in zip(grid, closed_form.paths(sums, kind, grid, parts[1]), strict=True):
+    for strength, scores in zip(grid, closed_form.score_path(sums, kind, grid, parts[1]), strict=True):
         right = float((scores.argmax(axis=1) == targets[held_out]).mean())
-        tried.append(Tried(strength, right, 1.0 - right))
+        tried.append(StrengthTrial(strength, right, 1.0 - right))
     return tuple(tried), sums
 
 

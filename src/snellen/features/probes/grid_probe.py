@@ -10,16 +10,16 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import accuracies, finite_rows, placed
-from snellen.features.probes.dinov2_grid import Grid, Recipe, Trial, train_grid
-from snellen.features.probes.head import Head, Scaling
-from snellen.features.ranking.relevance import rows_of
-from snellen.features.store import Features, open_store, outputs_of
+from snellen.features.probes import accuracy_metrics, finite_rows, place_true_class
+from snellen.features.probes.dinov2_grid import GridRecipe, HeadGrid, Trial, train_grid
+from snellen.features.probes.head import ProbeHead, Scaling
+from snellen.features.ranking.relevance import select_rows
+from snellen.features.store import Features, open_store, store_outputs
 from snellen.features.store.labels import Labels
 from snellen.types import Metric
 
 
-class Inputs(Struct, frozen=True, eq=False):
+class GridInputs(Struct, frozen=True, eq=False):
     """What the heads are trained on.
 
     Attributes:
@@ -35,7 +35,7 @@ class Inputs(Struct, frozen=True, eq=False):
     outputs: tuple[str, ...]
 
 
-class Settings(Struct, frozen=True):
+class GridProbeSettings(Struct, frozen=True):
     """How the grid was trained and which head was chosen; `rate` as applied. `trials`: every head's accuracy."""
 
     method: str
@@ -69,15 +69,15 @@ class GridProbe(Struct, frozen=True, eq=False):
         labels: of all rows.
     """
 
-    settings: Settings
+    settings: GridProbeSettings
     targets: NDArray[np.int64]
     rank: NDArray[np.int64]
-    head: Head
+    head: ProbeHead
     labels: Labels
 
     def metrics(self) -> list[Metric]:
         """accuracy, accuracy/top5 (with more than five classes), balanced_accuracy."""
-        return accuracies(self.rank, self.targets, self.settings.classes)
+        return accuracy_metrics(self.rank, self.targets, self.settings.classes)
 
     def notes(self) -> list[str]:
         """What a reader of the numbers has to know, one sentence each."""
@@ -98,7 +98,7 @@ class GridProbe(Struct, frozen=True, eq=False):
         return notes
 
 
-def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
+def find_inputs(store: Path, recipe: GridRecipe, output: str | None = None) -> GridInputs:
     """Find a recipe's inputs among the outputs of a store; values stay memory-mapped.
 
     The class tokens are those of `cls_lastN` with N as large as the recipe's last blocks or larger, the patch mean is
@@ -110,8 +110,8 @@ def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
     """
     if output is not None:
         features = open_store(store, output)
-        return Inputs(features, (features.values,), None, (features.name,))
-    widths, need = outputs_of(store), max(recipe.blocks)
+        return GridInputs(features, (features.values,), None, (features.name,))
+    widths, need = store_outputs(store), max(recipe.blocks)
     tokens = _deepest(widths, "cls", need)
     means = "patch_mean" if "patch_mean" in widths else _deepest(widths, "patch_mean", 1)
     wanted = (f"cls_last{need}", "patch_mean")
@@ -125,12 +125,12 @@ def inputs_of(store: Path, recipe: Recipe, output: str | None = None) -> Inputs:
         )
     features, pooled = open_store(store, tokens), open_store(store, means)
     blocks = _blocks(features)
-    return Inputs(features, tuple(blocks[:need]), _blocks(pooled)[0], (tokens, means))
+    return GridInputs(features, tuple(blocks[:need]), _blocks(pooled)[0], (tokens, means))
 
 
 def grid_probe(
-    inputs: Inputs,
-    recipe: Recipe,
+    inputs: GridInputs,
+    recipe: GridRecipe,
     *,
     train: str = "train",
     test: str = "test",
@@ -156,7 +156,7 @@ def grid_probe(
     if epochs is not None and not epochs > 0.0:
         raise UsageError(f"{epochs:g} epochs; a positive number was expected", "As in --epochs 10.")
     train_part, test_part = (
-        rows_of(split, features.split, count, role) for split, role in ((train, "train"), (test, "test"))
+        select_rows(split, features.split, count, role) for split, role in ((train, "train"), (test, "test"))
     )
     if train == test:
         raise UsageError(f"train and test are both {train!r}", "Name splits that share no row.")
@@ -177,8 +177,8 @@ def grid_probe(
     head, output = _head(grid, inputs, known, classes)
     chosen = [*reversed(tokens[: grid.best.blocks]), *([means] if grid.best.avgpool and means is not None else [])]
     logits = head.logits(np.concatenate([values[test_at] for values in chosen], axis=1).astype(np.float32))
-    _, targets, rank = placed(logits, head.classes, known.single[test_part])
-    settings = Settings(
+    _, targets, rank = place_true_class(logits, head.classes, known.single[test_part])
+    settings = GridProbeSettings(
         "heads",
         recipe.name,
         inputs.outputs,
@@ -225,7 +225,7 @@ def _blocks(features: Features) -> list[NDArray[Any]]:
     return [features.values[:, (depth - 1 - i) * width : (depth - i) * width] for i in range(depth)]
 
 
-def _head(grid: Grid, inputs: Inputs, labels: Labels, classes: NDArray[np.int64]) -> tuple[Head, str]:
+def _head(grid: HeadGrid, inputs: GridInputs, labels: Labels, classes: NDArray[np.int64]) -> tuple[ProbeHead, str]:
     """The chosen layer, its class tokens in a store's order of blocks, and the output that it takes."""
     blocks, width = grid.best.blocks, inputs.cls[0].shape[1]
     parts = [grid.weights[i * width : (i + 1) * width] for i in reversed(range(blocks))]
@@ -235,11 +235,11 @@ def _head(grid: Grid, inputs: Inputs, labels: Labels, classes: NDArray[np.int64]
     size = len(weights)
     columns = np.searchsorted(labels.classes, classes)
     names = None if labels.names is None else tuple(labels.names[column] for column in columns)
-    head = Head(weights, grid.bias, Scaling("none", np.zeros(size), np.ones(size)), classes, names, False)
+    head = ProbeHead(weights, grid.bias, Scaling("none", np.zeros(size), np.ones(size)), classes, names, False)
     return head, output
 
 
-def described(result: GridProbe, **extra: Any) -> Head:
+def head_for_saving(result: GridProbe, **extra: Any) -> ProbeHead:
     """The head with its settings, but the trials, for saving."""
     from msgspec.structs import replace
 

@@ -59,7 +59,7 @@ def scaling(kind: Scale, train: np.ndarray) -> Scaling:
     return Scaling(kind, mean, np.where(constant, 1.0, deviation))
 
 
-class Head(Struct, frozen=True, eq=False):
+class ProbeHead(Struct, frozen=True, eq=False):
     """A trained probe.
 
     Attributes:
@@ -100,7 +100,7 @@ class Head(Struct, frozen=True, eq=False):
         kind = torch.float32 if dtype is None else dtype
 
         class Linear(torch.nn.Module):
-            def __init__(self, head: Head) -> None:
+            def __init__(self, head: ProbeHead) -> None:
                 super().__init__()
                 self.kind = head.scaling.kind
                 arrays = {
@@ -143,7 +143,7 @@ class Head(Struct, frozen=True, eq=False):
         return file
 
 
-def load_head(path: Path | str) -> Head:
+def load_head(path: Path | str) -> ProbeHead:
     """Read what `Head.save` wrote.
 
     Args:
@@ -165,7 +165,7 @@ def load_head(path: Path | str) -> Head:
         kind = str(arrays["standardise"])
         if kind not in get_args(Scale):
             raise ValueError(f"a scaling {kind!r}")
-        head = Head(
+        head = ProbeHead(
             arrays["weights"],
             arrays["bias"],
             Scaling(kind, arrays["mean"], arrays["scale"]),  # type: ignore[arg-type]

@@ -99,12 +99,12 @@ class Fit(Struct, frozen=True, eq=False):
     converged: bool
 
 
-def precision(rows: int, width: int, classes: int) -> str:
+def choose_precision(rows: int, width: int, classes: int) -> str:
     """float64 up to 5e8 products a pass over the rows, where it costs nothing worth saving; else float32."""
     return "float64" if rows * width * classes <= _DOUBLE_UP_TO else "float32"
 
 
-def prepare(
+def prepare_problem(
     values: np.ndarray, targets: np.ndarray, classes: int, *, loss: Loss = "softmax", dtype: str | None = None
 ) -> Problem:
     """Centre the rows and turn them to their principal axes.
@@ -128,7 +128,7 @@ def prepare(
         fitted = targets.any(axis=0) & ~targets.all(axis=0)
         fixed = np.where(fitted, np.nan, _odds(targets))
         targets, classes = targets[:, fitted], int(fitted.sum())
-    kind = np.dtype(dtype or precision(count, width, classes))
+    kind = np.dtype(dtype or choose_precision(count, width, classes))
     mean = values.mean(axis=0, dtype=np.float64)
     centred = np.subtract(values, mean.astype(kind), dtype=kind)
     if count > width:
@@ -163,7 +163,7 @@ def require_classes(targets: np.ndarray) -> None:
         )
 
 
-class _State:
+class _LbfgsState:
     """The point that L-BFGS stands at: [r + 1, c] weights with the bias as last row, and what is known there."""
 
     def __init__(self, problem: Problem) -> None:
@@ -181,7 +181,7 @@ class _State:
         self.evaluations += 1
 
 
-def path(
+def fit_path(
     problem: Problem, cs: Sequence[float] = CS, *, tolerance: float | None = None, iterations: int = ITERATIONS
 ) -> Iterator[Fit]:
     """Fit at each C, ascending, each from the one before.
@@ -196,7 +196,7 @@ def path(
     if tolerance is None:
         small = problem.rows.size * problem.classes <= _SMALL_UP_TO and problem.rows.dtype == np.float64
         tolerance = SMALL_PATH_TOLERANCE if small else PATH_TOLERANCE
-    state = _State(problem)
+    state = _LbfgsState(problem)
     penalty = 0.0
     for c in sorted(set(cs)):
         steps, passes = state.iterations, state.evaluations
@@ -214,7 +214,7 @@ def fit(problem: Problem, c: float = 1.0, *, tolerance: float | None = None, ite
     check_cs((c,))
     if tolerance is None:
         tolerance = TOLERANCE[str(problem.rows.dtype)]
-    state = _State(problem)
+    state = _LbfgsState(problem)
     largest = float(problem.spectrum.max(initial=0.0)) * max(state.curvature, 1e-12) * len(problem.rows)
     start = 1.0 / largest if largest > 0 else c
     strengths = [float(strength) for strength in c * 10.0 ** np.arange(-20, 0) if strength >= start]
@@ -304,7 +304,7 @@ def _odds(targets: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(share / (1.0 - share)))
 
 
-def _to_penalty(problem: Problem, state: _State, before: float, c: float) -> float:
+def _to_penalty(problem: Problem, state: _LbfgsState, before: float, c: float) -> float:
     """The penalty of the mean objective at C; the gradient differences that are kept are corrected for it.
 
     Of two classes, scikit-learn penalises the one vector w that tells them apart. Here they have w / 2 and - w / 2,
@@ -316,7 +316,9 @@ def _to_penalty(problem: Problem, state: _State, before: float, c: float) -> flo
     return penalty
 
 
-def _descend(problem: Problem, state: _State, penalty: float, tolerance: float, iterations: int) -> tuple[float, bool]:
+def _descend(
+    problem: Problem, state: _LbfgsState, penalty: float, tolerance: float, iterations: int
+) -> tuple[float, bool]:
     """L-BFGS from the state's point; the gap where it stopped, and whether that is within the tolerance.
 
     Source: Nocedal and Wright 2006, algorithm 7.4; the step is halved by a parabola until the objective falls enough
@@ -352,14 +354,14 @@ def _descend(problem: Problem, state: _State, penalty: float, tolerance: float, 
     return gap, False
 
 
-def _penalised(state: _State, penalty: float) -> tuple[float, np.ndarray]:
+def _penalised(state: _LbfgsState, penalty: float) -> tuple[float, np.ndarray]:
     weights = state.point[:-1]
     slope: np.ndarray = state.slope.copy()
     slope[:-1] += slope.dtype.type(penalty) * weights
     return state.loss + 0.5 * penalty * float(np.vdot(weights, weights)), slope
 
 
-def _direction(problem: Problem, state: _State, slope: np.ndarray, penalty: float) -> np.ndarray:
+def _direction(problem: Problem, state: _LbfgsState, slope: np.ndarray, penalty: float) -> np.ndarray:
     """The inverse Hessian's estimate times the slope: two loops over the pairs around the spectrum's guess."""
     inverse = np.empty((len(slope), 1), dtype=slope.dtype)
     inverse[:-1, 0] = 1.0 / (state.curvature * problem.spectrum + penalty)
@@ -381,7 +383,7 @@ def _direction(problem: Problem, state: _State, slope: np.ndarray, penalty: floa
 
 
 def _fitted(
-    problem: Problem, state: _State, c: float, penalty: float, gap: float, converged: bool, steps: int, passes: int
+    problem: Problem, state: _LbfgsState, c: float, penalty: float, gap: float, converged: bool, steps: int, passes: int
 ) -> Fit:
     """The layer in the coordinates of the features as they were given."""
     weights = problem.axes @ state.point[:-1]

@@ -16,7 +16,7 @@ REPLICATES = 500
 SEED = 20_260_401
 
 
-class Ranked(Struct, frozen=True, eq=False):
+class ScoreRanking(Struct, frozen=True, eq=False):
     """[n] scores of one class in descending order of score, ties together."""
 
     order: np.ndarray
@@ -24,15 +24,15 @@ class Ranked(Struct, frozen=True, eq=False):
     last: np.ndarray
 
 
-def ranked(scores: np.ndarray, positive: np.ndarray) -> Ranked:
+def rank_scores(scores: np.ndarray, positive: np.ndarray) -> ScoreRanking:
     """Sort once, so that resamples of the rows are sums over a fixed order."""
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
     last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
-    return Ranked(order, positive[order].astype(np.float64), last)
+    return ScoreRanking(order, positive[order].astype(np.float64), last)
 
 
-def auroc(ranking: Ranked, weight: np.ndarray | None = None) -> float:
+def auroc(ranking: ScoreRanking, weight: np.ndarray | None = None) -> float:
     """The chance that a positive row scores above a negative one, ties counting half; NaN without one of either.
 
     Args:
@@ -47,7 +47,7 @@ def auroc(ranking: Ranked, weight: np.ndarray | None = None) -> float:
     return float((fresh * (above + hits)).sum() / (2.0 * hits[-1] * misses[-1]))
 
 
-def average_precision(ranking: Ranked, weight: np.ndarray | None = None) -> float:
+def average_precision(ranking: ScoreRanking, weight: np.ndarray | None = None) -> float:
     """Mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
     share = np.ones(len(ranking.order)) if weight is None else weight[ranking.order]
     hits, misses = _cumulative(ranking, share)
@@ -58,7 +58,7 @@ def average_precision(ranking: Ranked, weight: np.ndarray | None = None) -> floa
     return float((fresh * hits / np.where(retrieved > 0.0, retrieved, 1.0)).sum() / hits[-1])
 
 
-def _cumulative(ranking: Ranked, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cumulative(ranking: ScoreRanking, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positives and negatives down to the end of each group of equal scores."""
     hits = np.cumsum(share * ranking.positive)[ranking.last]
     every = np.cumsum(share)[ranking.last]
@@ -104,8 +104,8 @@ def score(
     taught = np.ones(every, dtype=bool) if learnt is None else np.asarray(learnt, dtype=bool)
     scores, positive = scores[:, taught], positive[:, taught]
     classes = positive.shape[1]
-    columns = [ranked(scores[:, j], positive[:, j]) for j in range(classes)]
-    pooled = ranked(scores.ravel(), positive.ravel())
+    columns = [rank_scores(scores[:, j], positive[:, j]) for j in range(classes)]
+    pooled = rank_scores(scores.ravel(), positive.ravel())
     rocs = np.array([auroc(column) for column in columns])
     precisions = np.array([average_precision(column) for column in columns])
     chance = positive.mean(axis=0)

@@ -17,10 +17,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranking.neighbours import nearest
-from snellen.features.ranking.ranks import Ties, check_ties, workers
-from snellen.features.ranking.relevance import RowsOf, labels_of, rows_of, single
-from snellen.features.ranking.similarity import check_values, prepare
+from snellen.features.ranking.neighbours import find_nearest
+from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
+from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
+from snellen.features.ranking.similarity import check_values, prepare_space
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import interval
 from snellen.types import Metric
@@ -96,10 +96,10 @@ def class_rank(
     """
     check_ties(ties)
     values = check_values(features)
-    known = labels_of(labels, len(values))
+    known = as_labels(labels, len(values))
     gallery_rows, query_rows = (
-        rows_of(gallery, split, len(values), "gallery"),
-        rows_of(queries, split, len(values), "queries"),
+        select_rows(gallery, split, len(values), "gallery"),
+        select_rows(queries, split, len(values), "queries"),
     )
     if len(np.intersect1d(gallery_rows, query_rows)):
         raise UsageError("a row is both query and gallery", "Give disjoint rows.")
@@ -112,10 +112,10 @@ def class_rank(
         raise UsageError(
             f"row {query_rows[without[0]]} has no class to look for", "Leave such rows out of the queries."
         )
-    with workers(threads) as pool:
-        gallery_space = prepare(values, gallery_rows, "l2", pool)
-        query_space = prepare(values, query_rows, "l2", pool, like=gallery_space)
-        places, scores = nearest(query_space, gallery_space, NEIGHBOURS, pool)
+    with ranking_pool(threads) as pool:
+        gallery_space = prepare_space(values, gallery_rows, "l2", pool)
+        query_space = prepare_space(values, query_rows, "l2", pool, like=gallery_space)
+        places, scores = find_nearest(query_space, gallery_space, NEIGHBOURS, pool)
     classes = classes_of_rows.shape[1]
     # Neighbours that are equally far have the same level: 0 for the nearest ones, and at most 9.
     levels = np.cumsum(np.diff(scores, axis=1, prepend=scores[:, :1]) != 0, axis=1)
@@ -162,5 +162,5 @@ def _matrix(labels: Labels, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     if labels.many is not None:
         many = np.asarray(labels.many[rows], dtype=bool)
         return many[:, many.any(axis=0)]
-    classes, codes = np.unique(single(labels)[rows], return_inverse=True)
+    classes, codes = np.unique(single_labels(labels)[rows], return_inverse=True)
     return np.asarray(codes[:, None] == np.arange(len(classes)))

@@ -8,13 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.features.ranking.ranks import SMALL
-from snellen.features.ranking.similarity import Space, differenced, exact_block, exact_pairs, float32_error, tie_width
+from snellen.features.ranking.similarity import (
+    Space,
+    exact_block,
+    exact_pairs,
+    float32_error,
+    tie_width,
+    uses_differences,
+)
 
 _CELLS = 4_000_000
 _SPARE = 16
 
 
-def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def find_nearest(
+    queries: Space, gallery: Space, k: int, pool: Executor
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The k gallery items most similar to each query.
 
     Args:
@@ -61,20 +70,24 @@ def nearest(queries: Space, gallery: Space, k: int, pool: Executor) -> tuple[NDA
             if len(sure):
                 candidates = np.sort(candidates[safe], axis=1)
                 exact = exact_pairs(queries, gallery, np.repeat(sure, candidates.shape[1]), candidates.reshape(-1))
-                _put(queries, gallery, sure, candidates, exact.reshape(candidates.shape), k, places, scores, True)
+                _put_nearest(
+                    queries, gallery, sure, candidates, exact.reshape(candidates.shape), k, places, scores, True
+                )
             pending = pending[~safe]
         for first in range(0, len(pending), max(1, _CELLS // (4 * count))):
             some = pending[first : first + max(1, _CELLS // (4 * count))]
             for run in np.split(some, np.flatnonzero(np.diff(some) != 1) + 1):
                 exact = exact_block(queries, gallery, int(run[0]), int(run[-1]) + 1)
                 candidates = np.broadcast_to(np.arange(count), exact.shape)
-                _put(queries, gallery, run, candidates, exact, k, places, scores, differenced(queries, gallery))
+                _put_nearest(
+                    queries, gallery, run, candidates, exact, k, places, scores, uses_differences(queries, gallery)
+                )
 
     list(pool.map(one, range(0, len(queries), step)))
     return places, scores
 
 
-def _put(
+def _put_nearest(
     queries: Space,
     gallery: Space,
     query_places: NDArray[np.int64],

@@ -43,7 +43,7 @@ class Between(Struct, frozen=True, eq=False):
     item: Places
 
 
-def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], budget: int) -> Between | None:
+def between_by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], budget: int) -> Between | None:
     """Count scores above limits, and list those between them.
 
     Args:
@@ -79,7 +79,7 @@ def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places],
     for first in range(0, len(scores), _ROWS):
         # 16-bit numbers are sorted stably by radix.
         order = np.argsort(levels[first : first + _ROWS], axis=1, kind="stable")
-        at, before = _found(order, count)
+        at, before = _limit_positions(order, count)
         part = slice(ends[first], ends[min(first + _ROWS, len(scores))])
         cells = row[part] - first, column[part]
         low, size = at[cells], at[:, 1:][cells] - at[cells] - 1
@@ -99,7 +99,7 @@ def by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places],
     return Between(over, pair[between], item[between])
 
 
-def _found(order: Places, count: int) -> tuple[Places, Places]:
+def _limit_positions(order: Places, count: int) -> tuple[Places, Places]:
     """Where limits (places from `count` on) came to stand: [b, width] in the flat order; [b, width] scores before."""
     flat, (rows, columns) = order.reshape(-1), order.shape
     flat_places = np.flatnonzero(flat >= count).reshape(rows, columns - count)
@@ -139,11 +139,11 @@ def limits_around(scores: NDArray[Any], width: NDArray[Any], kind: np.dtype[Any]
     return limits
 
 
-def by_values(
+def between_by_values(
     scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places], budget: int
 ) -> Between | None:
     """As `by_levels`, by sorting the scores themselves; None where more than `most` lie between limits."""
-    over, about, others = counted(scores, row, limits, out)
+    over, about, others = count_above(scores, row, limits, out)
     size = about - over
     if int(size.sum()) > budget:
         return None
@@ -154,7 +154,7 @@ def by_values(
     return Between(over, np.repeat(np.arange(len(row)), size), np.concatenate(items))
 
 
-def counted(
+def count_above(
     scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places]
 ) -> tuple[Places, Places, NDArray[Any]]:
     """[k] scores above the upper limit; [k] from the lower limit upwards; [b, n] scores, -inf where they are out."""

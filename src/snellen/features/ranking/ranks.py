@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from snellen.errors import UsageError
 from snellen.features.ranking.blas import single_threaded
-from snellen.features.ranking.radix import by_levels, by_values, counted, limits_around
+from snellen.features.ranking.radix import between_by_levels, between_by_values, count_above, limits_around
 from snellen.features.ranking.relevance import Relevance
 from snellen.features.ranking.similarity import (
-    Error,
+    ErrorBound,
     Space,
-    differenced,
     exact_block,
     exact_pairs,
     float32_error,
     tie_width,
+    uses_differences,
 )
 
 Ties: TypeAlias = Literal["pessimistic", "optimistic", "index"]
@@ -47,7 +47,7 @@ _COARSE_SHARE = 0.25
 """Above this share of pairs on one level, scores are sorted as floats instead."""
 
 
-class Ranked(Struct, frozen=True, eq=False):
+class RelevantRanks(Struct, frozen=True, eq=False):
     """Ranks of the relevant items of some queries.
 
     Attributes:
@@ -61,7 +61,7 @@ class Ranked(Struct, frozen=True, eq=False):
     ranks: NDArray[np.int64]
 
 
-def threads() -> int:
+def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -72,9 +72,9 @@ def check_ties(ties: str) -> None:
         raise UsageError(f"there is no tie rule {ties!r}", f"Choose one of: {', '.join(TIES)}.")
 
 
-def ranked(
+def rank_relevant(
     queries: Space, gallery: Space, relevance: Relevance, ties: Ties, pool: Executor, same: bool
-) -> Iterator[Ranked]:
+) -> Iterator[RelevantRanks]:
     """Ranks of all relevant items, for every query that has any; the query itself is left out of the gallery.
 
     Peak memory: one strip of scores (1,024 queries, at most 200 MB) and, where queries and gallery are the same rows,
@@ -92,15 +92,15 @@ def ranked(
     if not len(queries) or not len(gallery):
         return
     if len(queries) * len(gallery) <= SMALL:
-        yield from _exactly(queries, gallery, relevance, ties, np.arange(len(queries)))
+        yield from _exact_ranks(queries, gallery, relevance, ties, np.arange(len(queries)))
         return
     error = float32_error(queries, gallery)
     step = max(1, _UNIT_CELLS // len(gallery))
     for start, scores in _strips(queries, gallery, pool, same):
 
-        def unit(first: int, start: int = start, scores: NDArray[np.float32] = scores) -> list[Ranked]:
+        def unit(first: int, start: int = start, scores: NDArray[np.float32] = scores) -> list[RelevantRanks]:
             places = np.arange(start + first, min(start + first + step, start + len(scores)))
-            return _unit(queries, gallery, relevance, ties, places, scores[first : first + step], error)
+            return _unit_ranks(queries, gallery, relevance, ties, places, scores[first : first + step], error)
 
         for done in pool.map(unit, range(0, len(scores), step)):
             yield from done
@@ -169,15 +169,15 @@ def _band(blocks: int, size: int) -> int:
     return low
 
 
-def _unit(
+def _unit_ranks(
     queries: Space,
     gallery: Space,
     relevance: Relevance,
     ties: Ties,
     places: NDArray[np.int64],
     scores: NDArray[np.float32],
-    error: Error,
-) -> list[Ranked]:
+    error: ErrorBound,
+) -> list[RelevantRanks]:
     """Ranks of a few queries from their float32 scores; close calls in float64."""
     row, item = relevance.of(places)
     if not len(row):
@@ -185,11 +185,11 @@ def _unit(
     own_scores = scores[row, item].astype(np.float64)
     out = _relevant_and_selves(relevance, places, row, item)
     limits = limits_around(own_scores, 2.0 * error.of(queries.length[places[row]], own_scores), scores.dtype)
-    near = by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
+    near = between_by_levels(scores, row, limits, out, int(_COARSE_SHARE * scores.size))
     if near is None:
-        near = by_values(scores, row, limits, out, int(_CLOSE_SHARE * scores.size))
+        near = between_by_values(scores, row, limits, out, int(_CLOSE_SHARE * scores.size))
     if near is None or len(near.pair) > _CLOSE_SHARE * scores.size:
-        return list(_exactly(queries, gallery, relevance, ties, places))
+        return list(_exact_ranks(queries, gallery, relevance, ties, places))
     over = near.over
     if len(near.pair):
         close, pair_of = np.unique(near.pair, return_inverse=True)
@@ -210,9 +210,9 @@ def _unit(
     return [_ranks(places, row, over)]
 
 
-def _exactly(
+def _exact_ranks(
     queries: Space, gallery: Space, relevance: Relevance, ties: Ties, places: NDArray[np.int64]
-) -> Iterator[Ranked]:
+) -> Iterator[RelevantRanks]:
     """Ranks of some queries (places one after the other) with all scores in float64."""
     step = max(1, _UNIT_CELLS // len(gallery))
     for start in range(int(places[0]), int(places[-1]) + 1, step):
@@ -221,11 +221,11 @@ def _exactly(
         if not len(row):
             continue
         scores = exact_block(queries, gallery, start, start + len(some))
-        differences = scores[row, item] if differenced(queries, gallery) else None
+        differences = scores[row, item] if uses_differences(queries, gallery) else None
         width = tie_width(queries, gallery, some[row], item, differences)
         limits = limits_around(scores[row, item], width, scores.dtype)
         out = _relevant_and_selves(relevance, some, row, item)
-        over, about, others = counted(scores, row, limits, out)
+        over, about, others = count_above(scores, row, limits, out)
         if ties == "pessimistic":
             over = about
         elif ties == "index":
@@ -244,19 +244,19 @@ def _relevant_and_selves(
     return np.concatenate((row, inside)), np.concatenate((item, selves[inside]))
 
 
-def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> Ranked:
+def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> RelevantRanks:
     """Ranks from how many others come before each relevant item: the i-th of a query comes after i - 1 relevant ones."""
     counts = np.bincount(row, minlength=len(places)).astype(np.int64)
     base = int(over.max(initial=0)) + 1
     ordered = np.sort(row * base + over) - row * base
     within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     some = np.flatnonzero(counts)
-    return Ranked(places[some], counts[some], ordered + within + 1)
+    return RelevantRanks(places[some], counts[some], ordered + within + 1)
 
 
 @contextmanager
-def workers(count: int | None = None) -> Iterator[Executor]:
+def ranking_pool(count: int | None = None) -> Iterator[Executor]:
     """A pool of `count` threads, by default one a core, in which matrix products take one core each."""
-    size = max(1, count or threads())
+    size = max(1, count or available_cores())
     with single_threaded(), ThreadPoolExecutor(max_workers=size, thread_name_prefix="ranking") as pool:
         yield pool

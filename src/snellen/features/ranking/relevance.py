@@ -16,7 +16,7 @@ Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"
 
 
-def labels_of(labels: Any, rows: int) -> Labels:
+def as_labels(labels: Any, rows: int) -> Labels:
     """Labels as a measure takes them.
 
     Args:
@@ -46,7 +46,7 @@ def labels_of(labels: Any, rows: int) -> Labels:
     return known
 
 
-def single(labels: Labels) -> NDArray[np.int64]:
+def single_labels(labels: Labels) -> NDArray[np.int64]:
     """[n] class ids of rows that have one each. Raises UsageError where rows may have several."""
     if labels.single is None:
         raise UsageError(
@@ -56,7 +56,7 @@ def single(labels: Labels) -> NDArray[np.int64]:
     return np.asarray(labels.single)
 
 
-def rows_of(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, role: str) -> NDArray[np.int64]:
+def select_rows(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, role: str) -> NDArray[np.int64]:
     """Row numbers of queries or gallery.
 
     Args:
@@ -128,12 +128,12 @@ class Relevance(Struct, frozen=True, eq=False):
             shared = self.query_many[queries] @ self.gallery_many.T > 0.5
             row, item = np.nonzero(shared)
         else:
-            row, item = slices(self.order, self.starts, self.sizes, self.query_class[queries])
+            row, item = class_members(self.order, self.starts, self.sizes, self.query_class[queries])
         keep = item != self.selves[queries][row]
         return row[keep].astype(np.int64), item[keep].astype(np.int64)
 
 
-def slices(
+def class_members(
     order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> Flat:
     """Members of the classes `which` (-1: of none), one after the other: (place in `which`, member)."""
@@ -143,7 +143,7 @@ def slices(
     return row, order[starts[codes[row]] + within] if len(row) else row
 
 
-def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
+def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
     """Relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself."""
     place = np.full(len(labels), -1, dtype=np.int64)
     place[gallery] = np.arange(len(gallery))
@@ -157,7 +157,7 @@ def relevance(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.in
         counts -= (selves >= 0) & (query_many.sum(axis=1) > 0)
         _, cluster = np.unique(labels.many[queries], axis=0, return_inverse=True)
         return Relevance(selves, counts, cluster.reshape(-1), none, none, none, none, query_many, gallery_many)
-    classes_of = single(labels)
+    classes_of = single_labels(labels)
     classes, codes = np.unique(classes_of[gallery], return_inverse=True)
     order = np.argsort(codes, kind="stable").astype(np.int64)
     sizes = np.bincount(codes, minlength=len(classes)).astype(np.int64)

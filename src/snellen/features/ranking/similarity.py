@@ -63,7 +63,7 @@ class Space(Struct, frozen=True, eq=False):
 
     def low(self, start: int, stop: int) -> Low:
         """[stop - start, d] centred rows in float32."""
-        block = take(self.values, self.rows[start:stop])
+        block = take_rows(self.values, self.rows[start:stop])
         factor = self.factor[start:stop, None]
         if self.metric == "cosine" and block.dtype == np.float32 and factor.max(initial=0.0) < 1e30:
             scaled = np.asarray(block * factor.astype(np.float32))
@@ -71,17 +71,17 @@ class Space(Struct, frozen=True, eq=False):
             return scaled
         return (block.astype(np.float64) * factor - self.centre).astype(np.float32)
 
-    def given(self, places: NDArray[np.int64]) -> High:
+    def unscaled(self, places: NDArray[np.int64]) -> High:
         """[k, d] rows in float64 as they were given."""
-        return take(self.values, self.rows[places]).astype(np.float64)
+        return take_rows(self.values, self.rows[places]).astype(np.float64)
 
     def high(self, places: NDArray[np.int64] | slice) -> High:
         """[k, d] rows in float64: of length 1 for cosine, centred for l2."""
-        scaled = take(self.values, self.rows[places]).astype(np.float64) * self.factor[places, None]
+        scaled = take_rows(self.values, self.rows[places]).astype(np.float64) * self.factor[places, None]
         return scaled if self.metric == "cosine" else scaled - self.centre
 
 
-def take(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+def take_rows(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     """Rows of an array: a view where they stand together, a copy of these rows where not."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return np.asarray(values[int(rows[0]) : int(rows[-1]) + 1])
@@ -117,7 +117,7 @@ def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], name: 
     )
 
 
-def prepare(
+def prepare_space(
     values: NDArray[Any],
     rows: NDArray[np.int64],
     metric: Measure,
@@ -150,7 +150,7 @@ def prepare(
 
     def one(start: int) -> None:
         part = slice(start, min(start + _ROWS, count))
-        block = take(values, rows[part]).astype(np.float64)
+        block = take_rows(values, rows[part]).astype(np.float64)
         squares = np.einsum("ij,ij->i", block, block)
         _refuse_infinite(block, squares, rows[part], name)
         if metric == "cosine":
@@ -210,14 +210,14 @@ def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray
         part = slice(start, start + _PAIRS)
         if queries.metric == "cosine" and queries.values.dtype.itemsize <= 4 >= gallery.values.dtype.itemsize:
             # Products of such numbers neither overflow in float64 nor vanish, so lengths are divided out at the end.
-            product = queries.given(a[part])
-            product *= take(gallery.values, gallery.rows[b[part]])
+            product = queries.unscaled(a[part])
+            product *= take_rows(gallery.values, gallery.rows[b[part]])
             scores[part] = product.sum(axis=1) * queries.factor[a[part]] * gallery.factor[b[part]]
             continue
         some, at = np.unique(a[part], return_inverse=True)
         if queries.metric == "l2":
             # Of the values as given: centred ones have lost digits where one row lies far from all others.
-            apart = queries.given(some)[at] - gallery.given(b[part])
+            apart = queries.unscaled(some)[at] - gallery.unscaled(b[part])
             apart *= gallery.factor[0]
             scores[part] = np.einsum("ij,ij->i", apart, apart) / -2.0
         else:
@@ -228,11 +228,11 @@ def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray
 def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
     """[stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
     scores = np.empty((stop - start, len(gallery)))
-    if differenced(queries, gallery):
-        query_rows = queries.given(np.arange(start, stop))
+    if uses_differences(queries, gallery):
+        query_rows = queries.unscaled(np.arange(start, stop))
         for first in range(0, len(gallery), _PAIRS):
             some = np.arange(first, min(first + _PAIRS, len(gallery)))
-            items = gallery.given(some)
+            items = gallery.unscaled(some)
             for row, query in enumerate(query_rows):
                 apart = query - items
                 apart *= gallery.factor[0]
@@ -248,7 +248,7 @@ def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
     return scores
 
 
-def differenced(queries: Space, gallery: Space) -> bool:
+def uses_differences(queries: Space, gallery: Space) -> bool:
     """Whether `exact_block` takes squared distances of differences: up to 5e7 of them, where that costs little."""
     return queries.metric == "l2" and len(queries) * len(gallery) * queries.width <= _DIFFERENCES
 
@@ -270,7 +270,7 @@ def tie_width(
     return np.asarray(width * (queries.length[a] ** 2 + gallery.length[b] ** 2))
 
 
-class Error(Struct, frozen=True):
+class ErrorBound(Struct, frozen=True):
     """How far a float32 score may be from the true one: flat * |a - m| * max |b - m| + steep * |score|."""
 
     flat: float
@@ -284,7 +284,7 @@ class Error(Struct, frozen=True):
         return np.asarray(self.flat * length * self.reach + self.steep * size + 4.0 * _UNIT * size)
 
 
-def float32_error(queries: Space, gallery: Space) -> Error:
+def float32_error(queries: Space, gallery: Space) -> ErrorBound:
     """A bound on the error of float32 products, scaled by what is measured on up to 128 x 128 pairs and on equal rows.
 
     The error of a sum of d products grows with sqrt(d) times the partial sums (Higham and Mary 2019, SIAM J. Sci.
@@ -309,7 +309,7 @@ def float32_error(queries: Space, gallery: Space) -> Error:
         worst = max(worst, float((wrong[usable] / allowed[usable]).max(initial=0.0)))
     factor = 2.0 * max(worst, 0.25)
     centred = gallery.bias - gallery.bias.mean()
-    return Error(
+    return ErrorBound(
         flat=factor * _UNIT,
         steep=factor * _UNIT * root,
         reach=float(gallery.length.max()),

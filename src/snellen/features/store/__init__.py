@@ -17,7 +17,7 @@ from snellen.features.store.format import StoreMeta, read_meta, read_table
 from snellen.features.store.importers import import_file
 from snellen.features.store.labels import Labels
 
-__all__ = ["Features", "Labels", "import_file", "open_store", "outputs_of"]
+__all__ = ["Features", "Labels", "import_file", "open_store", "store_outputs"]
 
 TRAIN, TEST = "train", "test"
 
@@ -115,7 +115,7 @@ def open_store(path: Path | str, output: str | None = None) -> Features:
     return Features(_mapped(folder, meta, name), labels, ids, split, name, folder, meta)
 
 
-def outputs_of(path: Path | str) -> Mapping[str, int]:
+def store_outputs(path: Path | str) -> Mapping[str, int]:
     """The outputs of a store with their widths. Raises DataError."""
     return {name: array.width for name, array in read_meta(Path(path)).outputs.items()}
 

@@ -28,7 +28,7 @@ META = "store.json"
 FORMAT = 1
 
 
-class Output(Struct, frozen=True):
+class StoreOutput(Struct, frozen=True):
     """One array of a store: [rows, width] of `dtype` (float16, float32 or float64) in `file`."""
 
     file: str
@@ -36,7 +36,7 @@ class Output(Struct, frozen=True):
     dtype: str
 
 
-class Missing(Struct, frozen=True):
+class MissingRow(Struct, frozen=True):
     """A row that was asked for and is not there: its picture could not be read."""
 
     id: str
@@ -66,13 +66,13 @@ class StoreMeta(Struct, frozen=True):
     identity: Mapping[str, Any]
     fingerprint: str
     rows: int
-    outputs: Mapping[str, Output]
+    outputs: Mapping[str, StoreOutput]
     complete: bool
     several: bool
     classes: tuple[int, ...]
     names: tuple[str, ...] | None
     table: str = "rows.parquet"
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingRow, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     format: int = FORMAT
@@ -154,7 +154,7 @@ def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Lab
     return ids, splits, Labels(classes, many=many, names=meta.names)
 
 
-def relabelled(labels: Labels, rows: np.ndarray) -> Labels:
+def labels_of_rows(labels: Labels, rows: np.ndarray) -> Labels:
     """Labels of the rows that are kept; classes without a name that no row is left of are dropped."""
     remaining = labels.take(rows)
     if labels.names is not None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, UsageError
 from snellen.features.store import labels as reading
-from snellen.features.store.format import META, Output, StoreMeta, fingerprint, read_meta, write_meta, write_table
+from snellen.features.store.format import META, StoreMeta, StoreOutput, fingerprint, read_meta, write_meta, write_table
 from snellen.features.store.labels import Labels
 from snellen.sources import digest
 from snellen.sources.npz_limits import check_npz
@@ -46,7 +46,7 @@ DTYPES = ("float16", "float32", "float64")
 BLOCK_BYTES = 64 << 20
 
 
-class Columns(Struct, frozen=True, eq=False):
+class FileColumns(Struct, frozen=True, eq=False):
     """What a file says, before it is checked. `labels` and `features` are arrays or sequences of rows."""
 
     features: np.ndarray
@@ -120,7 +120,7 @@ def import_file(
                 identity=identity,
                 fingerprint=fingerprint(identity),
                 rows=rows,
-                outputs={output: Output(name, features.shape[1], stored)},
+                outputs={output: StoreOutput(name, features.shape[1], stored)},
                 complete=True,
                 several=labels.many is not None,
                 classes=tuple(int(class_id) for class_id in labels.classes),
@@ -141,7 +141,7 @@ def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
     return meta.complete
 
 
-def _read(file: Path, chosen_names: Mapping[str, str]) -> Columns:
+def _read(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
     kind = file.suffix.lower()
     if kind == ".npz":
         return _read_npz(file, chosen_names)
@@ -150,7 +150,7 @@ def _read(file: Path, chosen_names: Mapping[str, str]) -> Columns:
     raise DataError(f"{file}: .npz or .parquet was expected", "Save the arrays with numpy.savez, or as parquet.")
 
 
-def _read_npz(file: Path, chosen_names: Mapping[str, str]) -> Columns:
+def _read_npz(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
     try:
         with file.open("rb") as beginning:
             if beginning.read(2) != b"PK" and beginning.seek(0) == 0 and beginning.read(6) != b"\x93NUMPY":
@@ -235,7 +235,9 @@ def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return by_split
 
 
-def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path) -> Columns:
+def _joined(
+    archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path
+) -> FileColumns:
     """The splits one behind the other, in the file's order."""
     parts: dict[str, list[np.ndarray]] = {"features": [], "labels": [], "ids": []}
     split: list[str] = []
@@ -265,10 +267,10 @@ def _joined(archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Map
             raise DataError(f"{file}: the {role} of the splits do not go together: {shapes}", "Save all alike.")
     names = _load(archive, common["class_names"], file) if "class_names" in common else None
     joined = {role: np.concatenate(arrays) for role, arrays in parts.items()}
-    return Columns(joined["features"], joined["labels"], split, joined["ids"], names)
+    return FileColumns(joined["features"], joined["labels"], split, joined["ids"], names)
 
 
-def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> Columns:
+def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
     import pyarrow as pa
 
     try:
@@ -308,11 +310,11 @@ def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
     return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
 
 
-def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> Columns:
+def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> FileColumns:
     for role in ("features", "labels"):
         if role not in load:
             raise _nothing(file, role, ROLES[role], names)
-    return Columns(load["features"], load["labels"], load.get("split"), load.get("ids"), load.get("class_names"))
+    return FileColumns(load["features"], load["labels"], load.get("split"), load.get("ids"), load.get("class_names"))
 
 
 def _nothing(file: Path, role: str, usual: Sequence[str], names: Sequence[str]) -> DataError:

@@ -16,13 +16,13 @@ from msgspec import Struct
 from snellen.errors import DataError, UsageError
 from snellen.features.store.importers import SPLITS
 from snellen.features.store.labels import from_texts
-from snellen.features.store.writer import Rows
+from snellen.features.store.writer import StoreRows
 
 CLASSES = "classes.txt"
 _NUMBERS = re.compile(r"\s*[+-]?\d+(\s+[+-]?\d+)*\s*")
 
 
-class _File(Struct, frozen=True):
+class _SplitFile(Struct, frozen=True):
     name: str
     path: Path
     lines: list[int]
@@ -30,7 +30,7 @@ class _File(Struct, frozen=True):
     labels: list[str]
 
 
-def read_splits(splits: Sequence[str | Path]) -> Rows:
+def read_splits(splits: Sequence[str | Path]) -> StoreRows:
     """All rows of the splits, one file behind the other.
 
     Args:
@@ -64,7 +64,7 @@ def read_splits(splits: Sequence[str | Path]) -> Rows:
             "Files have no header; if this line is one, take it out. Labels are all ids or all names.",
         )
     labels = from_texts(texts, known, str(files[0].path.parent), place)
-    return Rows(
+    return StoreRows(
         [row_id for file in files for row_id in file.ids], [file.name for file in files for _ in file.ids], labels
     )
 
@@ -75,11 +75,11 @@ def split_name(path: Path) -> str:
     return words[0] if len(set(words)) == 1 else path.stem
 
 
-def _read(argument: str | Path) -> _File:
+def _read(argument: str | Path) -> _SplitFile:
     name, sign, rest = str(argument).partition("=")
     path = Path(rest) if sign and not Path(argument).exists() else Path(argument)
     text = _text(path, "Check --split.")
-    file = _File(name if path != Path(argument) else split_name(path), path, [], [], [])
+    file = _SplitFile(name if path != Path(argument) else split_name(path), path, [], [], [])
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
         if not line.strip():
@@ -107,7 +107,7 @@ def _text(path: Path, hint: str) -> str:
         raise DataError(f"{path} is not UTF-8: {error}", "Write it anew as UTF-8.") from error
 
 
-def _class_names(files: Sequence[_File]) -> list[str] | None:
+def _class_names(files: Sequence[_SplitFile]) -> list[str] | None:
     names_by_file: dict[Path, list[str]] = {}
     for file in files:
         path = file.path.parent / CLASSES

@@ -22,12 +22,12 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, FingerprintError
 from snellen.features.store.format import (
     META,
-    Missing,
-    Output,
+    MissingRow,
     StoreMeta,
+    StoreOutput,
     fingerprint,
+    labels_of_rows,
     read_meta,
-    relabelled,
     write_meta,
     write_table,
 )
@@ -36,7 +36,7 @@ from snellen.features.store.labels import Labels
 COMMITS = "commits.jsonl"
 
 
-class Rows(Struct, frozen=True, eq=False):
+class StoreRows(Struct, frozen=True, eq=False):
     """What is to be stored, before any value is known: n ids, n splits, labels of n rows."""
 
     ids: Sequence[str]
@@ -52,14 +52,14 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     missing: tuple[tuple[int, str], ...] = ()
 
 
-class Writer:
+class StoreWriter:
     """An open store that rows are written to. Use as a context: it holds the store's lock."""
 
     def __init__(
         self,
         path: Path | str,
         identity: Mapping[str, Any],
-        rows: Rows,
+        rows: StoreRows,
         widths: Mapping[str, int],
         dtype: str,
         origin: Mapping[str, Any] | None = None,
@@ -79,7 +79,7 @@ class Writer:
         self._rows = rows
         self._dtype = dtype
         self._origin, self._notes = dict(origin or {}), tuple(notes)
-        self._outputs = {name: Output(f"{name}.npy", width, dtype) for name, width in widths.items()}
+        self._outputs = {name: StoreOutput(f"{name}.npy", width, dtype) for name, width in widths.items()}
         self._arrays: dict[str, np.ndarray] = {}
         self._missing: dict[int, str] = {}
         self._staged: list[int] = []
@@ -88,7 +88,7 @@ class Writer:
         self._lock = RunFolder(self.path).locked()
         self.done = np.zeros(len(rows.ids), dtype=bool)
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> StoreWriter:
         """Begin a store or go on with one.
 
         Raises:
@@ -184,7 +184,7 @@ class Writer:
                 outputs, table, labels = self._without_missing()
             except OSError as error:
                 raise journal.storage_error(self.path, error) from error
-        gone = tuple(Missing(rows.ids[row], rows.splits[row], why) for row, why in sorted(self._missing.items()))
+        gone = tuple(MissingRow(rows.ids[row], rows.splits[row], why) for row, why in sorted(self._missing.items()))
         meta = msgspec.structs.replace(
             self._began(),
             rows=len(labels),
@@ -269,13 +269,13 @@ class Writer:
             file.flush()
             os.fsync(file.fileno())
 
-    def _without_missing(self) -> tuple[dict[str, Output], str, Labels]:
+    def _without_missing(self) -> tuple[dict[str, StoreOutput], str, Labels]:
         """Copies of arrays and table without the rows that have no values, under other names: a kill costs nothing."""
         rows = self._rows
         kept_rows = np.setdiff1d(np.arange(len(rows.ids)), np.fromiter(self._missing, np.int64))
         outputs = {}
         for name, array in self._outputs.items():
-            copy = Output(f"{name}.kept.npy", array.width, array.dtype)
+            copy = StoreOutput(f"{name}.kept.npy", array.width, array.dtype)
             values = np.lib.format.open_memmap(
                 self.path / copy.file, "w+", np.dtype(array.dtype), (len(kept_rows), array.width)
             )
@@ -284,7 +284,7 @@ class Writer:
                 values[start : start + 8192] = self._arrays[name][kept_rows[start : start + 8192]]
             values.flush()
             outputs[name] = copy
-        labels = relabelled(rows.labels, kept_rows)
+        labels = labels_of_rows(rows.labels, kept_rows)
         table = "rows.kept.parquet"
         write_table(self.path / table, [rows.ids[i] for i in kept_rows], [rows.splits[i] for i in kept_rows], labels)
         return outputs, table, labels

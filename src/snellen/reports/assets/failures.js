@@ -37,7 +37,7 @@
   function tell() {
     const count = decided.size;
     named("save").disabled = count === 0 || !named("reviewer").value.trim();
-    named("decided").textContent = count ? `${count} decided${named("reviewer").value.trim() ? "" : "; give your name to save"}.` : "None decided yet.";
+    named("decided").textContent = count ? `${count} decided${named("reviewer").value.trim() ? "" : "; give your name to save"}.` : "No decisions yet.";
   }
 
   function keep() {

@@ -69,8 +69,8 @@
   }
 
   const SORTS = {
-    "not right first": (a, b) => rank(a) - rank(b),
-    "as asked": null,
+    "incorrect first": (a, b) => rank(a) - rank(b),
+    "run order": null,
     "slowest first": (a, b) => (b.l || 0) - (a.l || 0),
     "longest reply first": (a, b) => (b.t || "").length - (a.t || "").length,
   };
@@ -98,7 +98,7 @@
 
   function picture(part) {
     if (part.p === undefined) return el("span", { class: "none" }, part.note);
-    return thumbnail(part.p, part.w === undefined ? "picture of the question" : "picture as it was sent to the model");
+    return thumbnail(part.p, part.w === undefined ? "image of the question" : "image as sent to the model");
   }
 
   function thumbnail(name, text) {
@@ -113,11 +113,11 @@
     if (part.w === undefined) return picture(part);
     return el("div", { class: "changed" },
       el("figure", {}, picture(part), el("figcaption", {}, `sent: ${part.w}`)),
-      part.o === undefined ? null : el("figure", { class: "before" }, thumbnail(part.o, "original picture, which was not sent"), el("figcaption", {}, "original, not sent")));
+      part.o === undefined ? null : el("figure", { class: "before" }, thumbnail(part.o, "original image, not sent"), el("figcaption", {}, "original, not sent")));
   }
 
   const sign = (verdict) => el("span", { class: `sign ${verdict}` });
-  const said = (text) => text === null || text === "" ? el("span", { class: "none" }, "nothing") : el("bdi", {}, text);
+  const said = (text) => text === null || text === "" ? el("span", { class: "none" }, "none") : el("bdi", {}, text);
   const link = (changes) => {
     const next = new URLSearchParams(state);
     for (const [name, value] of Object.entries(changes)) next.set(name, value);
@@ -134,13 +134,13 @@
       el("bdi", { class: "question" }, text.slice(0, 400)),
       el("dl", { class: "said" },
         asked.target === null ? null : [el("dt", {}, "target"), el("dd", {}, el("bdi", {}, asked.target))],
-        answer.e ? [el("dt", {}, "failed"), el("dd", {}, answer.e[0])] : [el("dt", {}, "read"), el("dd", {}, said(one.read))],
+        answer.e ? [el("dt", {}, "failed"), el("dd", {}, answer.e[0])] : [el("dt", {}, "extracted"), el("dd", {}, said(one.read))],
         runs.length > 1 ? [el("dt", {}, "run"), el("dd", {}, el("bdi", {}, runs[answer.r].name))] : null)));
   }
 
   function options(asked, one) {
     return el("ul", { class: "options" }, asked.options.map(([letter, text]) => {
-      const tags = [[letter, text].includes(asked.target) ? "target" : "", one.read !== null && [letter, text].includes(one.read) ? "read" : ""];
+      const tags = [[letter, text].includes(asked.target) ? "target" : "", one.read !== null && [letter, text].includes(one.read) ? "extracted" : ""];
       return el("li", {}, el("b", {}, letter), el("bdi", {}, text), tags.filter(Boolean).map((tag) => el("span", { class: "tagged" }, tag)));
     }));
   }
@@ -152,14 +152,14 @@
         el("td", {}, sign(one.verdict), one.verdict, one.value !== null && one.value !== 0 && one.value !== 1 ? ` ${Math.round(100 * one.value)} %` : ""),
         el("td", {}, said(one.read)), el("td", {}, el("bdi", {}, one.reason || "")));
     });
-    const head = ["profile", "verdict", "read", "why"].map((name) => el("th", { scope: "col" }, name));
+    const head = ["profile", "verdict", "extracted", "reason"].map((name) => el("th", { scope: "col" }, name));
     return el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
   }
 
   function others(answer) {
     const same = answers.filter((other) => other !== answer && question(other).id === question(answer).id);
     if (!same.length) return [];
-    return [el("h3", {}, "Other answers to this question"), el("ul", { class: "options" }, same.slice(0, 12).map((other) => {
+    return [el("h3", {}, "Other answers to this sample"), el("ul", { class: "options" }, same.slice(0, 12).map((other) => {
       const one = judged(other, null);
       return el("li", {}, el("a", { href: link({ open: key(other) }) }, sign(one.verdict), el("bdi", {}, runs[other.r].name), other.k ? ` · repeat ${other.k}` : "", " · ", said(one.read)));
     }))];
@@ -182,17 +182,17 @@
       el("div", { class: "detail" },
         el("section", {},
           asked.system ? el("details", {}, el("summary", {}, "System prompt"), el("p", { class: "text" }, asked.system)) : null,
-          el("h3", {}, "What the model was shown"),
+          el("h3", {}, "Prompt"),
           el("div", { class: "shown" }, asked.parts.map((p) => p.t === undefined ? asSent(p) : el("p", { class: "text", dir: "auto" }, p.t))),
           asked.options.length ? [el("h3", {}, "Options"), options(asked, one)] : null,
-          el("details", {}, el("summary", {}, "Details of the question"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
+          el("details", {}, el("summary", {}, "Sample details"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
         el("section", {},
           el("h3", {}, "Target"),
           el("p", { class: "target" }, asked.target === null ? el("span", { class: "none" }, "not shown") : el("bdi", {}, asked.target)),
           el("h3", {}, answer.e ? `No reply: ${answer.e[0]}` : "Reply"),
           el("p", { class: "reply text", dir: "auto", tabindex: "0" }, answer.e ? answer.e[1] : answer.t === null || answer.t === "" ? "(empty)" : answer.t),
           answer.z ? el("details", {}, el("summary", {}, "Reasoning"), el("p", { class: "reply text", dir: "auto" }, answer.z)) : null,
-          el("h3", {}, "How it was read"), verdictTable(answer), others(answer))));
+          el("h3", {}, "Scoring"), verdictTable(answer), others(answer))));
     if (!detail.open) detail.showModal();
     detail.scrollTop = 0;
     detail.step = step;
@@ -240,13 +240,13 @@
     const errors = [...new Set(answers.flatMap((answer) => answer.e ? [answer.e[0]] : []))].sort();
     const first = [];
     if (runs.length > 1) first.push(["run", "run", runs.map((run) => run.name)]);
-    if (profiles.length > 1) first.push(["profile", "judged by", profiles]);
+    if (profiles.length > 1) first.push(["profile", "profile", profiles]);
     if (errors.length) list.push(["error", "error", errors]);
     const selects = [...first, ...list].map(([name, label, values]) => el("label", {}, el("span", {}, label),
       el("select", { name, onchange: (event) => set({ [name]: event.target.value }) },
         name === "profile" ? null : el("option", { value: "" }, "all"), values.map((value) => el("option", { value }, value)))));
     selects.push(el("label", {}, el("span", {}, "order"), el("select", { name: "sort", onchange: (event) => set({ sort: event.target.value }) },
-      Object.keys(SORTS).map((name) => el("option", { value: name === "not right first" ? "" : name }, name)))));
+      Object.keys(SORTS).map((name) => el("option", { value: name === "incorrect first" ? "" : name }, name)))));
     if (answers.some(disagree)) selects.push(el("label", { class: "check" }, el("input", { type: "checkbox", name: "disagree", onchange: (event) => set({ disagree: event.target.checked ? "1" : "" }) }), el("span", {}, "profiles disagree")));
     byId("selects").replaceChildren(...selects);
   }
@@ -260,7 +260,7 @@
     }
     const search = byId("search");
     if (document.activeElement !== search) search.value = state.get("q") || "";
-    const extra = [["target", "target"], ["read", "read"]].filter(([name]) => state.get(name)).map(([name, label]) => `, ${label} “${state.get(name) === "-" ? "nothing" : state.get(name)}”`).join("");
+    const extra = [["target", "target"], ["read", "extracted"]].filter(([name]) => state.get(name)).map(([name, label]) => `, ${label} “${state.get(name) === "-" ? "none" : state.get(name)}”`).join("");
     byId("count").value = `${found.length.toLocaleString("en")} of ${answers.length.toLocaleString("en")} answers${extra}`;
     byId("clear").hidden = ![...state.keys()].some((name) => name !== "open");
   }
@@ -272,17 +272,17 @@
     drawn = String(filters);
     shown = PAGE;
     found = answers.filter((answer) => fits(answer, "open"));
-    const order = SORTS[state.get("sort") || "not right first"];
+    const order = SORTS[state.get("sort") || "incorrect first"];
     if (order) found.sort(order);
     cards.replaceChildren(...found.slice(0, shown).map(card));
-    if (!found.length) cards.append(el("li", { class: "empty" }, answers.length ? "No answer fits all these filters." : "This run has no answers yet."));
+    if (!found.length) cards.append(el("li", { class: "empty" }, answers.length ? "No answers match these filters." : "This run has no answers yet."));
     left();
     controls();
   }
 
   function left() {
     more.hidden = found.length <= shown;
-    more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} left)`;
+    more.textContent = `Show more (${Math.max(0, found.length - shown).toLocaleString("en")} more)`;
   }
 
   function draw() {

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snellen.reports.views import LabelsView
+from snellen.reports.views import LabelCounts
 from snellen.runs.failures.labels import NAME, LabelledAnswer, agreements, counts, is_current, saved, whose_decisions
 from snellen.runs.failures.rules import UNKNOWN
 from snellen.runs.run import Run
 from snellen.scoring.statistics.agreement import Agreement
 
 
-def view(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) -> LabelsView:
+def count_labels(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) -> LabelCounts:
     """The labels of one run, counted."""
-    lines = [agreement_line(one) for one in agreements(labelled)]
-    added = sum(one.rule == UNKNOWN and one.judge not in (None, UNKNOWN) for one in labelled)
+    lines = [agreement_line(agreement) for agreement in agreements(labelled)]
+    added = sum(label.rule == UNKNOWN and label.judge not in (None, UNKNOWN) for label in labelled)
     if added:
-        lines.append(f"No rule covers {added:,} of the answers that the judge has labelled.")
-    review = sum(bool(one.review) for one in labelled)
-    return LabelsView(len(labelled), counts(labelled), review, [*notes, *lines])
+        lines.append(f"No rule covers {added:,} of the answers labelled by the judge.")
+    review = sum(bool(label.review) for label in labelled)
+    return LabelCounts(len(labelled), counts(labelled), review, [*notes, *lines])
 
 
-def saved_view(run: Run) -> LabelsView | None:
+def load_counts(run: Run) -> LabelCounts | None:
     """The labels that `snellen failures` left in the run's folder; None where it was not called.
 
     Raises:
         RunError: the file is damaged.
     """
-    found = saved(run)
-    if found is None:
+    labels = saved(run)
+    if labels is None:
         return None
     old = (
         []
         if is_current(run)
-        else [f"{NAME} is older than the last answer or verdict: snellen failures {run.path.name}"]
+        else [f"{NAME} is older than the last answer or verdict. Update it: snellen failures {run.path.name}"]
     )
-    foreign = whose_decisions(run, found)
-    return view(found, [*old, *([foreign] if foreign else [])])
+    foreign = whose_decisions(run, labels)
+    return count_labels(labels, [*old, *([foreign] if foreign else [])])
 
 
-def agreement_line(one: Agreement) -> str:
+def agreement_line(agreement: Agreement) -> str:
     """`rule and judge agree on 9 of 12 (75.0 %), kappa 0.62`."""
-    left, right = one.reviewers
-    same = round((one.observed or 0.0) * one.n)
-    share = "" if one.observed is None else f" ({100 * one.observed:.1f} %)"
-    kappa = "not defined" if one.kappa is None else f"{one.kappa:.2f}"
-    return f"{left} and {right} agree on {same:,} of {one.n:,}{share}, kappa {kappa}"
+    first, second = agreement.reviewers
+    same = round((agreement.observed or 0.0) * agreement.n)
+    share = "" if agreement.observed is None else f" ({100 * agreement.observed:.1f} %)"
+    kappa = "not defined" if agreement.kappa is None else f"{agreement.kappa:.2f}"
+    return f"{first} and {second} agree on {same:,} of {agreement.n:,}{share}, kappa {kappa}"

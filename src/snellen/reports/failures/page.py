@@ -13,17 +13,17 @@ from msgspec import Struct
 
 from snellen.models import trace
 from snellen.models.trace import Step
-from snellen.reports.escape import clipped, json_for_page, plain, visible
-from snellen.reports.failures.table import Labelled, label_rows, spoken
+from snellen.reports.escape import clip, escape_invisible, json_for_page, text_of_value
+from snellen.reports.failures.table import RunLabels, label_rows, label_text
 from snellen.reports.plots import draw_labels
-from snellen.reports.render import asset, filled
-from snellen.reports.thumbnails import Album
-from snellen.reports.views import Limits
+from snellen.reports.render import fill_template, read_asset
+from snellen.reports.thumbnails import ThumbnailAlbum
+from snellen.reports.views import PageLimits
 from snellen.runs.answer_view import AnswerView
 from snellen.text import pretty_json
 from snellen.types import MediaSettings, Text
 
-LIMITS = Limits(picture_bytes=1_500_000, long_side=720, characters=20_000)
+LIMITS = PageLimits(picture_bytes=1_500_000, long_side=720, characters=20_000)
 MOST_STEPS = 200
 STEP_CHARACTERS, TRACE_CHARACTERS = 8_000, 600_000
 """Of one text in a trace, and of all texts of one trace."""
@@ -47,7 +47,7 @@ class FailureView(Struct, frozen=True):
         run, model, colour: whose it is, and its colour on the pages (1 to 6).
         answer: question and reply; `target` is None where it is not to be shown.
         verdict: as the judge or the scorer has it; reason: in the judge's words.
-        said: the answer as it was read from the reply.
+        extracted: the answer as extracted from the reply.
         question: the data set's own, where the prompt says more; the whole prompt can then be unfolded.
         label: why it is not correct; empty where it is, or is unscored.
         source, rule, judge, signals, review: as in snellen.runs.failures.Labelled.
@@ -66,7 +66,7 @@ class FailureView(Struct, frozen=True):
     answer: AnswerView
     verdict: str
     reason: str = ""
-    said: str | None = None
+    extracted: str | None = None
     question: str = ""
     label: str = ""
     source: str = "none"
@@ -84,7 +84,7 @@ class FailureView(Struct, frozen=True):
     media: MediaSettings = MediaSettings()
 
 
-class Row(Struct, frozen=True):
+class IndexRow(Struct, frozen=True):
     """One line of the index."""
 
     file: str
@@ -101,12 +101,12 @@ class Row(Struct, frozen=True):
     judge: str
     people: str
     review: str
-    said: str
+    extracted: str
 
 
-def row_of(view: FailureView, *, right: bool) -> Row:
+def index_row(view: FailureView, *, right: bool) -> IndexRow:
     """The line of the index about one page."""
-    return Row(
+    return IndexRow(
         view.file,
         view.run,
         view.model,
@@ -121,70 +121,73 @@ def row_of(view: FailureView, *, right: bool) -> Row:
         view.judge or "",
         ", ".join(f"{by}: {label}" for by, label, _ in view.people),
         view.review,
-        clipped(view.said or "", 120),
+        clip(view.extracted or "", 120),
     )
 
 
-def render_answer(view: FailureView, limits: Limits = LIMITS) -> str:
+def render_answer(view: FailureView, limits: PageLimits = LIMITS) -> str:
     """The page of one answer. The same answer gives the same text, byte for byte."""
-    album = Album(limits)
-    shown: list[dict[str, str]] = []
+    album = ThumbnailAlbum(limits)
+    parts: list[dict[str, str]] = []
     texts: list[str] = []
     pictures = 0
     for part in view.answer.parts:
         if isinstance(part, Text):
-            texts.append(clipped(part.text, limits.characters))
+            texts.append(clip(part.text, limits.characters))
         elif pictures < limits.pictures:
-            found = album.add(part, view.media)
-            pictures += len(found)
-            shown += [{**one, **{name: album.uris[one[name]] for name in ("p", "o") if name in one}} for one in found]
+            thumbnails = album.add(part, view.media)
+            pictures += len(thumbnails)
+            parts += [
+                {**thumbnail, **{name: album.uris[thumbnail[name]] for name in ("p", "o") if name in thumbnail}}
+                for thumbnail in thumbnails
+            ]
     steps, left_out = _steps(view.steps or ())
-    return filled(
+    return fill_template(
         "failure.html.jinja",
         _style(),
         script="",
         view=view,
         answer=view.answer,
-        shown=shown,
-        question=clipped(view.question, limits.characters),
+        shown=parts,
+        question=clip(view.question, limits.characters),
         texts=texts,
-        target=plain(view.answer.target),
-        reply=None if view.answer.reply is None else clipped(view.answer.reply, limits.characters),
-        reasoning=clipped(view.answer.reasoning, limits.characters),
-        said=None if view.said is None else clipped(view.said, 2_000),
+        target=text_of_value(view.answer.target),
+        reply=None if view.answer.reply is None else clip(view.answer.reply, limits.characters),
+        reasoning=clip(view.answer.reasoning, limits.characters),
+        extracted=None if view.extracted is None else clip(view.extracted, 2_000),
         facts=_facts(view),
         steps=steps,
         left_out=left_out,
-        spoken=spoken,
-        clip=clipped,
+        spoken=label_text,
+        clip=clip,
     )
 
 
 def _facts(view: FailureView) -> list[tuple[str, str]]:
-    answer, found = view.answer, []
+    answer, facts = view.answer, []
     if answer.latency_s is not None:
-        found.append(("time", f"{answer.latency_s:,.1f} s"))
+        facts.append(("time", f"{answer.latency_s:,.1f} s"))
     if answer.tokens is not None:
-        found.append(("tokens written", f"{answer.tokens:,}"))
+        facts.append(("tokens written", f"{answer.tokens:,}"))
     if view.steps is not None:
         calls = trace.calls_by_tool(view.steps)
-        found.append(("turns", f"{trace.turns(view.steps):,}"))
-        found.append(("tool calls", ", ".join(f"{clipped(tool, 60)} {n:,}" for tool, n in calls.items()) or "none"))
+        facts.append(("turns", f"{trace.turns(view.steps):,}"))
+        facts.append(("tool calls", ", ".join(f"{clip(tool, 60)} {n:,}" for tool, n in calls.items()) or "none"))
     for name, value in answer.meta.items():
         if isinstance(value, (str, int, float)):
-            found.append((clipped(name, 60), plain(value, 200) or ""))
-    return found
+            facts.append((clip(name, 60), text_of_value(value, 200) or ""))
+    return facts
 
 
 def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
     """The steps as the page shows them, and how many texts and steps were left out to keep it small."""
-    shown: list[dict[str, Any]] = []
+    step_rows: list[dict[str, Any]] = []
     room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MOST_STEPS)
     for step in steps[:MOST_STEPS]:
-        given = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
+        arguments = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
         texts = {}
-        for name, text in (("text", step.text), ("given", given), ("result", step.result)):
-            cut = clipped(text, STEP_CHARACTERS)
+        for name, text in (("text", step.text), ("given", arguments), ("result", step.result)):
+            cut = clip(text, STEP_CHARACTERS)
             if len(cut) > room:
                 left_out, cut = left_out + 1, ""
             room -= len(cut)
@@ -192,48 +195,48 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
         facts = [f"{step.seconds:,.1f} s"] if step.seconds else []
         if step.tokens_in or step.tokens_out:
             facts.append(f"{step.tokens_in:,} tokens in, {step.tokens_out:,} out")
-        shown.append(
+        step_rows.append(
             {
                 **texts,
                 "turn": step.turn,
                 "role": step.role,
-                "tool": clipped(step.tool, 100),
+                "tool": clip(step.tool, 100),
                 "error": step.error,
                 "open": len(texts["result"]) <= OPEN_CHARACTERS,
                 "length": f"{len(step.result):,}",
-                "images": [visible(one[:12]) for one in step.images[:12]],
+                "images": [escape_invisible(image[:12]) for image in step.images[:12]],
                 "facts": " · ".join(facts),
             }
         )
-    return shown, left_out
+    return step_rows, left_out
 
 
-def render_index(title: str, rows: Sequence[Row], labelled: Sequence[Labelled], labels: Sequence[str]) -> str:
+def render_index(title: str, rows: Sequence[IndexRow], labelled: Sequence[RunLabels], labels: Sequence[str]) -> str:
     """The index: table and plot of labels, and a list of all answers, filtered by label, run and verdict.
 
     A reader can decide on labels there and save them as a file of decisions.
     """
     from markupsafe import Markup
 
-    counted = [one for one in labelled if one.labels.answers]
-    ordered = sorted(rows, key=lambda one: (not one.review, one.right, one.label == ""))
-    return filled(
+    counted = [run for run in labelled if run.labels.answers]
+    ordered = sorted(rows, key=lambda row: (not row.review, row.right, row.label == ""))
+    return fill_template(
         "failures.html.jinja",
         _style(),
-        asset("failures.js"),
+        read_asset("failures.js"),
         title=title,
         rows=ordered,
-        runs=list(dict.fromkeys((one.run, one.model) for one in rows)),
-        verdicts=sorted({one.verdict for one in rows}),
-        held=[label for label in labels if any(one.label == label for one in rows)],
+        runs=list(dict.fromkeys((row.run, row.model) for row in rows)),
+        verdicts=sorted({row.verdict for row in rows}),
+        held=[label for label in labels if any(row.label == label for row in rows)],
         labels=labels,
-        spoken=spoken,
+        spoken=label_text,
         labelled=counted,
         label_rows=label_rows(counted),
         label_plots=[(plot, Markup(plot.svg)) for plot in draw_labels(counted, linked=True)],
-        data=Markup(json_for_page([[one.run, one.sample_id, one.repeat] for one in ordered])),
+        data=Markup(json_for_page([[row.run, row.sample_id, row.repeat] for row in ordered])),
     )
 
 
 def _style() -> str:
-    return asset("report.css") + asset("failures.css")
+    return read_asset("report.css") + read_asset("failures.css")

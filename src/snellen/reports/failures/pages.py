@@ -25,10 +25,10 @@ from snellen.models.trace import Step
 from snellen.redaction import redact
 from snellen.redaction.gold import WITHHELD, strike
 from snellen.reports.failures import table as counted
-from snellen.reports.failures.page import Evidence, FailureView, Row, render_answer, render_index, row_of
+from snellen.reports.failures.page import Evidence, FailureView, IndexRow, index_row, render_answer, render_index
 from snellen.reports.plots.base import SERIES
-from snellen.reports.render import written
-from snellen.reports.views import LabelsView
+from snellen.reports.render import write_page
+from snellen.reports.views import LabelCounts
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK
 from snellen.runs.failures import answers
@@ -47,11 +47,13 @@ INDEX, PAGES = "index.html", "pages"
 CUT_PAGE = re.compile(r"-[0-9a-f]{12}\.html\.part$")
 """The name of a page that a killed process did not finish."""
 MARK = b'<meta name="generator" content="snellen failures">'
-HELD_BACK = "[held back: without the data it cannot be told whether this quotes the gold answer; --show-gold shows it]"
+HELD_BACK = (
+    "[withheld: without the data, Snellen cannot tell whether this quotes the gold answer; use --show-gold to show it]"
+)
 MOST_EVIDENCE = 50
 
 
-class Told(Struct, frozen=True):
+class LabelledRun(Struct, frozen=True):
     """One run with all that its pages show beside its records.
 
     Attributes:
@@ -62,12 +64,12 @@ class Told(Struct, frozen=True):
 
     run: Run
     labelled: Sequence[LabelledAnswer]
-    view: LabelsView
+    view: LabelCounts
     judge: JudgeLabels | None = None
     away: str = ""
 
 
-def write(told: Sequence[Told], out: str | Path, *, show_gold: bool = False) -> Path:
+def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool = False) -> Path:
     """Write the pages and return the path of the index.
 
     Args:
@@ -82,22 +84,22 @@ def write(told: Sequence[Told], out: str | Path, *, show_gold: bool = False) -> 
     """
     folder = Path(out)
     _require_free(folder)
-    names = run_names([one.run.path for one in told])
-    known = _files(told, names)
-    rows: list[Row] = []
-    for number, (one, name) in enumerate(zip(told, names, strict=True)):
-        for view, right in _views(one, name, number % SERIES + 1, known, show_gold=show_gold):
-            written(render_answer(view), folder / PAGES / view.file)
-            rows.append(row_of(view, right=right))
+    names = run_names([run.run.path for run in runs])
+    known = _files(runs, names)
+    rows: list[IndexRow] = []
+    for number, (run, name) in enumerate(zip(runs, names, strict=True)):
+        for view, right in _views(run, name, number % SERIES + 1, known, show_gold=show_gold):
+            write_page(render_answer(view), folder / PAGES / view.file)
+            rows.append(index_row(view, right=right))
     columns = [
-        counted.Labelled(name, number % SERIES + 1, one.view, one.run.meta.spec.model)
-        for number, (one, name) in enumerate(zip(told, names, strict=True))
+        counted.RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model)
+        for number, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
-    title = " and ".join(dict.fromkeys(one.run.meta.spec.benchmark for one in told))
-    index = written(render_index(title, rows, columns, labels()), folder / INDEX)
-    kept = {row.file for row in rows}
+    title = " and ".join(dict.fromkeys(run.run.meta.spec.benchmark for run in runs))
+    index = write_page(render_index(title, rows, columns, labels()), folder / INDEX)
+    files = {row.file for row in rows}
     for page in _pages(folder):
-        if page.name not in kept and (page.suffix == ".html" or CUT_PAGE.search(page.name)):
+        if page.name not in files and (page.suffix == ".html" or CUT_PAGE.search(page.name)):
             page.unlink()
     return index
 
@@ -106,33 +108,33 @@ def _require_free(folder: Path) -> None:
     """Only a folder of our own is written over: pages of answers that are no more are deleted there."""
     if not folder.exists():
         return
-    hint = "Name a folder that is empty or not there yet."
+    hint = "Choose a new or empty folder."
     if not folder.is_dir():
-        raise UsageError(f"--pages {folder}: a folder is needed", hint)
-    found = sorted(path.name for path in folder.iterdir())
-    strange = [name for name in found if name not in (INDEX, INDEX + SUFFIX, PAGES)]
+        raise UsageError(f"--pages {folder}: not a folder", hint)
+    names = sorted(path.name for path in folder.iterdir())
+    strange = [name for name in names if name not in (INDEX, INDEX + SUFFIX, PAGES)]
     try:
         pages = [path for path in _pages(folder) if not CUT_PAGE.search(path.name)]
         own = all(MARK in path.read_bytes()[:8192] for path in [folder / INDEX, *pages] if path.exists())
     except OSError as error:
         raise StorageError(f"--pages {folder}: cannot be read: {error.strerror}", hint) from error
     if strange or not own or any(path.suffix != ".html" for path in pages):
-        raise UsageError(f"--pages {folder}: it holds {(strange or found)[0]}, which was not written by this", hint)
+        raise UsageError(f"--pages {folder}: it holds {(strange or names)[0]}, which this command did not write", hint)
 
 
 def _pages(folder: Path) -> list[Path]:
     return sorted((folder / PAGES).iterdir()) if (folder / PAGES).is_dir() else []
 
 
-def _files(told: Sequence[Told], names: Sequence[str]) -> dict[tuple[str, Key], list[tuple[str, str, str]]]:
+def _files(runs: Sequence[LabelledRun], names: Sequence[str]) -> dict[tuple[str, Key], list[tuple[str, str, str]]]:
     """(benchmark, answer) to (run, model, file) of all runs that were asked the same."""
-    found: dict[tuple[str, Key], list[tuple[str, str, str]]] = {}
-    for one, name in zip(told, names, strict=True):
-        spec = one.run.meta.spec
-        seen = {(head.sample_id, head.repeat) for head in journal.intact(one.run.folder.results, RecordHead)}
-        for which in sorted(seen):
-            found.setdefault((spec.benchmark, which), []).append((name, spec.model, file_name(name, *which)))
-    return found
+    files_by_answer: dict[tuple[str, Key], list[tuple[str, str, str]]] = {}
+    for run, name in zip(runs, names, strict=True):
+        spec = run.run.meta.spec
+        keys = {(head.sample_id, head.repeat) for head in journal.intact(run.run.folder.results, RecordHead)}
+        for key in sorted(keys):
+            files_by_answer.setdefault((spec.benchmark, key), []).append((name, spec.model, file_name(name, *key)))
+    return files_by_answer
 
 
 def file_name(run: str, sample_id: str, repeat: int) -> str:
@@ -142,32 +144,32 @@ def file_name(run: str, sample_id: str, repeat: int) -> str:
 
 
 def _views(
-    told: Told, name: str, colour: int, known: Mapping[Any, Sequence[tuple[str, str, str]]], *, show_gold: bool
+    source: LabelledRun, name: str, colour: int, known: Mapping[Any, Sequence[tuple[str, str, str]]], *, show_gold: bool
 ) -> Iterator[tuple[FailureView, bool]]:
     """The page of each answer, and whether the answer is correct."""
-    run, spec = told.run, told.run.meta.spec
-    labelled = {(one.sample_id, one.repeat): one for one in told.labelled}
+    run, spec = source.run, source.run.meta.spec
+    labelled = {(label.sample_id, label.repeat): label for label in source.labelled}
     judged = find_verdicts(run.folder)
-    said = {} if judged is None else reasons(judged.path)
+    reason_by_key = {} if judged is None else reasons(judged.path)
     restricted = run.meta.restricted or run.benchmark.restricted
-    for seen in _away(run) if told.away else _there(run, show_gold=show_gold):
-        which = (seen.answer.sample_id, seen.answer.repeat)
-        key = record_name(*which)
-        label = labelled.get(which)
-        others = [(model, file) for run_name, model, file in known[spec.benchmark, which] if run_name != name]
+    for answer in _load_without_data(run) if source.away else _load_answers(run, show_gold=show_gold):
+        answer_key = (answer.answer.sample_id, answer.answer.repeat)
+        key = record_name(*answer_key)
+        label = labelled.get(answer_key)
+        others = [(model, file) for run_name, model, file in known[spec.benchmark, answer_key] if run_name != name]
         view = FailureView(
-            file_name(name, *which),
+            file_name(name, *answer_key),
             name,
             spec.model,
             colour,
-            seen.answer,
-            label.verdict if label is not None else seen.verdict,
-            reason=said.get(key, "") or seen.reason,
-            said=seen.said,
-            question=seen.question,
-            evidence=_evidence(seen.answer.reply, seen.steps),
-            steps=seen.steps,
-            notes=_notes(told, restricted and not show_gold),
+            answer.answer,
+            label.verdict if label is not None else answer.verdict,
+            reason=reason_by_key.get(key, "") or answer.reason,
+            extracted=answer.extracted,
+            question=answer.question,
+            evidence=_evidence(answer.answer.reply, answer.steps),
+            steps=answer.steps,
+            notes=_notes(source, restricted and not show_gold),
             others=others,
             media=spec.options.media,
         )
@@ -178,31 +180,33 @@ def _views(
                 source=label.source,
                 rule=label.rule,
                 judge=label.judge,
-                judge_reason="" if told.judge is None else told.judge.reasons.get(key, ""),
-                people=[(by, said, label.why.get(by, "")) for by, said in label.people.items()],
+                judge_reason="" if source.judge is None else source.judge.reasons.get(key, ""),
+                people=[(by, their_label, label.why.get(by, "")) for by, their_label in label.people.items()],
                 signals=label.signals,
                 review=label.review,
             )
         right = view.verdict == "correct"
         if restricted and not show_gold:
-            view = _hold_back(view, right) if told.away else _veiled(view, seen.forms)
-        yield _veiled(view, ()), right
+            view = _withhold(view, right) if source.away else _strike_gold(view, answer.forms)
+        yield _strike_gold(view, ()), right
 
 
-def _notes(told: Told, sealed: bool) -> list[str]:
-    found = []
-    if told.away:
-        found.append("The data set is not where it was, so that question, picture and gold answer cannot be shown.")
+def _notes(source: LabelledRun, sealed: bool) -> list[str]:
+    notes = []
+    if source.away:
+        notes.append(
+            "The data set is no longer at its recorded location, so question, image and gold answer cannot be shown."
+        )
     if sealed:
-        found.append(GOLD_HELD_BACK)
-    return found
+        notes.append(GOLD_HELD_BACK)
+    return notes
 
 
-class _Seen(Struct, frozen=True):
+class _LoadedAnswer(Struct, frozen=True):
     """One answer, as far as it can be read; `forms` are its gold answers."""
 
     answer: AnswerView
-    said: str | None
+    extracted: str | None
     verdict: str
     reason: str
     steps: Sequence[Step] | None
@@ -210,35 +214,45 @@ class _Seen(Struct, frozen=True):
     question: str = ""
 
 
-def _there(run: Run, *, show_gold: bool) -> Iterator[_Seen]:
+def _load_answers(run: Run, *, show_gold: bool) -> Iterator[_LoadedAnswer]:
     show_target = show_gold or not (run.benchmark.restricted or run.meta.restricted)
-    for one in answers.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
+    for judged_answer in answers.answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         profile = next(iter(run.benchmark.score))
-        answer = answer_view(one.sample, one.record, {profile: one.score}, show_target=show_target)
-        reason = one.score.reason or ""
-        asked = None
-        if run.benchmark.judged_text is not None and one.record.response is not None:
-            asked = run.benchmark.judged_text(one.sample, one.record.response.text)
-        question = "" if asked is None else asked.question
-        yield _Seen(answer, one.answer, verdict_of(one), reason, one.steps(), gold_forms(one.sample), question)
+        answer = answer_view(
+            judged_answer.sample, judged_answer.record, {profile: judged_answer.score}, show_target=show_target
+        )
+        reason = judged_answer.score.reason or ""
+        judged_text = None
+        if run.benchmark.judged_text is not None and judged_answer.record.response is not None:
+            judged_text = run.benchmark.judged_text(judged_answer.sample, judged_answer.record.response.text)
+        question = "" if judged_text is None else judged_text.question
+        yield _LoadedAnswer(
+            answer,
+            judged_answer.answer,
+            verdict_of(judged_answer),
+            reason,
+            judged_answer.steps(),
+            gold_forms(judged_answer.sample),
+            question,
+        )
 
 
-class _Verdict(Struct):
+class _VerdictLine(Struct):
     sample_id: str
     judge_verdict: Any = None
 
 
-def _away(run: Run) -> Iterator[_Seen]:
+def _load_without_data(run: Run) -> Iterator[_LoadedAnswer]:
     """The answers of a run whose data cannot be read: records, traces and verdicts alone."""
     judged = find_verdicts(run.folder)
-    lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _Verdict))
-    verdicts = {one.sample_id: str(one.judge_verdict) for one in lines}
+    lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _VerdictLine))
+    verdicts = {verdict.sample_id: str(verdict.judge_verdict) for verdict in lines}
     traces = answers.places(run.folder.traces)
     for record in final_records(run.folder.results):
-        which = (record.sample_id, record.repeat)
-        key = record_name(*which)
-        yield _Seen(
-            _bare(record), _read(record), verdicts.get(key, "not known"), "", answers.read_steps(traces.get(which))
+        answer_key = (record.sample_id, record.repeat)
+        key = record_name(*answer_key)
+        yield _LoadedAnswer(
+            _bare(record), _read(record), verdicts.get(key, "not known"), "", answers.read_steps(traces.get(answer_key))
         )
 
 
@@ -268,37 +282,41 @@ def _evidence(reply: str | None, steps: Sequence[Step] | None) -> list[Evidence]
     """What the reply's JSON object names under `evidence`, and whether each address stands in the trace."""
     if reply is None:
         return []
-    found = []
+    evidence = []
     for url, note in replies.read(reply).evidence[:MOST_EVIDENCE]:
         met = None
         if steps is not None and url:
             calls = [step for step in steps if step.role == "tool"]
             met = any(url in step.result or url in msgspec.json.encode(step.arguments).decode() for step in calls)
-        found.append(Evidence(url, note, met))
-    return found
+        evidence.append(Evidence(url, note, met))
+    return evidence
 
 
-def _veiled(view: FailureView, forms: tuple[str, ...]) -> FailureView:
+def _strike_gold(view: FailureView, forms: tuple[str, ...]) -> FailureView:
     """The view without keys and without these gold answers, wherever a text of it names them."""
 
     def clean(text: str) -> str:
         return redact(strike(text, forms) if forms else text)
 
-    return _mapped(view, clean)
+    return _map_texts(view, clean)
 
 
-def _hold_back(view: FailureView, right: bool) -> FailureView:
+def _withhold(view: FailureView, right: bool) -> FailureView:
     """The view where nobody knows the gold answer: what is likely to quote it is not shown."""
     steps = None if view.steps is None else [_without_result(step) for step in view.steps]
-    evidence = [structs.replace(one, url=one.url and HELD_BACK, note=one.note and HELD_BACK) for one in view.evidence]
+    evidence = [
+        structs.replace(item, url=item.url and HELD_BACK, note=item.note and HELD_BACK) for item in view.evidence
+    ]
     view = structs.replace(view, steps=steps, evidence=evidence)
     if right or view.verdict == "not known":
         answer = structs.replace(view.answer, reply=view.answer.reply and HELD_BACK, reasoning="")
-        said = [
+        hidden_steps = [
             step if step.role != "assistant" else structs.replace(step, text=step.text and HELD_BACK)
             for step in steps or ()
         ]
-        view = structs.replace(view, answer=answer, said=view.said and WITHHELD, steps=None if steps is None else said)
+        view = structs.replace(
+            view, answer=answer, extracted=view.extracted and WITHHELD, steps=None if steps is None else hidden_steps
+        )
     return view
 
 
@@ -306,7 +324,7 @@ def _without_result(step: Step) -> Step:
     return structs.replace(step, result=HELD_BACK) if step.result else step
 
 
-def _mapped(view: FailureView, clean: Callable[[str], str]) -> FailureView:
+def _map_texts(view: FailureView, clean: Callable[[str], str]) -> FailureView:
     """The view with every text of model, tools and judges changed alike."""
     answer = view.answer
     error = None if answer.error is None else structs.replace(answer.error, message=clean(answer.error.message))
@@ -321,31 +339,31 @@ def _mapped(view: FailureView, clean: Callable[[str], str]) -> FailureView:
     if steps is not None:
         steps = [
             structs.replace(
-                one,
-                text=clean(one.text),
-                tool=clean(one.tool),
-                result=clean(one.result),
-                arguments=None if one.arguments is None else _cleaned(one.arguments, clean),
+                step,
+                text=clean(step.text),
+                tool=clean(step.tool),
+                result=clean(step.result),
+                arguments=None if step.arguments is None else _map_value(step.arguments, clean),
             )
-            for one in steps
+            for step in steps
         ]
     return structs.replace(
         view,
         answer=answer,
         reason=clean(view.reason),
         judge_reason=clean(view.judge_reason),
-        said=None if view.said is None else clean(view.said),
+        extracted=None if view.extracted is None else clean(view.extracted),
         people=[(clean(by), label, clean(note)) for by, label, note in view.people],
         question=clean(view.question),
-        evidence=[structs.replace(one, url=clean(one.url), note=clean(one.note)) for one in view.evidence],
+        evidence=[structs.replace(item, url=clean(item.url), note=clean(item.note)) for item in view.evidence],
         steps=steps,
     )
 
 
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+def _map_value(value: Any, clean: Callable[[str], str]) -> Any:
     """A tool call's arguments with every text in them changed."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(name)): _cleaned(one, clean) for name, one in value.items()}
-    return [_cleaned(one, clean) for one in value] if isinstance(value, list) else value
+        return {clean(str(name)): _map_value(item, clean) for name, item in value.items()}
+    return [_map_value(item, clean) for item in value] if isinstance(value, list) else value

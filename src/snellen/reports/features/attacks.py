@@ -10,16 +10,16 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from snellen.errors import DataError, UsageError
-from snellen.features.attacks.robust_accuracy import strength
+from snellen.features.attacks.robust_accuracy import parse_strength
 from snellen.features.store.format import read_meta
-from snellen.reports.features.plots import Strength
+from snellen.reports.features.plots import AttackPoint
 from snellen.types import Metric
 
 NORMS = {"linf": "L∞", "l2": "L2"}
 Column = tuple[Path, str]
 
 
-class Attacks(Struct, frozen=True):
+class AttackFile(Struct, frozen=True):
     """One file: an attack at some strengths, or corruptions.
 
     Attributes:
@@ -35,18 +35,18 @@ class Attacks(Struct, frozen=True):
     metrics: tuple[Metric, ...]
     notes: tuple[str, ...]
     axis: str
-    points: tuple[Strength, ...]
+    points: tuple[AttackPoint, ...]
     corrupted: bool
-    general: tuple[Strength, ...] = ()
+    general: tuple[AttackPoint, ...] = ()
 
-    def lines(self) -> list[tuple[str, tuple[Strength, ...]]]:
+    def lines(self) -> list[tuple[str, tuple[AttackPoint, ...]]]:
         """What a strength is, and the points, of each line to draw."""
-        found = [(self.axis, self.points)] if self.axis else []
+        lines = [(self.axis, self.points)] if self.axis else []
         attack, comma, rest = self.axis.partition(",")
-        return found + ([(f"{attack} on the general set{comma}{rest}", self.general)] if self.general else [])
+        return lines + ([(f"{attack} on the general set{comma}{rest}", self.general)] if self.general else [])
 
 
-def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[Column, list[Attacks]]:
+def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[Column, list[AttackFile]]:
     """Which file belongs to which column: the store and the output that its head was trained on.
 
     A head over several outputs side by side belongs to the first column of its store that is one of them.
@@ -55,26 +55,28 @@ def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[
         DataError: a file is not what the command prints.
         UsageError: a file of a store or an output that has no column.
     """
-    found: dict[Column, list[Attacks]] = {column: [] for column in columns}
+    attacks: dict[Column, list[AttackFile]] = {column: [] for column in columns}
     for file in files:
-        told = read_attack(file)
-        column = _column(told, columns)
+        attack = read_attack(file)
+        column = _column(attack, columns)
         if column is None:
-            settings = told.get("settings", {})
-            there = ", ".join(f"{path} {name}" for path, name in columns)
+            settings = attack.get("settings", {})
+            columns_on_page = ", ".join(f"{path} {name}" for path, name in columns)
             raise UsageError(
-                f"{file} is about the head {told.get('store')} over {settings.get('output', 'an output it does not name')}, "
-                f"and nothing on the page is: {there}",
+                f"{file} is about the head {attack.get('store')} over {settings.get('output', 'an output it does not name')}, "
+                f"and nothing on the page is: {columns_on_page}",
                 "Name its store, and its output with --output; paths in the file are relative to where it was made.",
             )
-        _require_encoder(told, file, column[0])
-        found[column].append(_attack(told, file, {one.name for other in found[column] for one in other.metrics}))
-    return found
+        _require_encoder(attack, file, column[0])
+        attacks[column].append(
+            _attack(attack, file, {metric.name for other in attacks[column] for metric in other.metrics})
+        )
+    return attacks
 
 
-def _require_encoder(told: Mapping[str, Any], file: Path, store: Path) -> None:
+def _require_encoder(attack: Mapping[str, Any], file: Path, store: Path) -> None:
     """Refuse figures of a head that was trained on another encoder than the store's now. Raises DataError."""
-    identity = told.get("settings", {}).get("identity")
+    identity = attack.get("settings", {}).get("identity")
     if not isinstance(identity, Mapping):
         return
     now = read_meta(store)
@@ -88,23 +90,23 @@ def _require_encoder(told: Mapping[str, Any], file: Path, store: Path) -> None:
 def read_attack(path: Path) -> Mapping[str, Any]:
     """What the command printed. Raises DataError."""
     try:
-        found = json.loads(path.read_text("utf-8"))
-        if not isinstance(found, dict) or found.get("measure") != "attack":
+        attack = json.loads(path.read_text("utf-8"))
+        if not isinstance(attack, dict) or attack.get("measure") != "attack":
             raise ValueError("its measure is another")
-        convert(found.get("metrics"), list[Metric])
-        convert(found.get("notes", []), list[str])
-        if not isinstance(found.get("settings", {}), dict):
+        convert(attack.get("metrics"), list[Metric])
+        convert(attack.get("notes", []), list[str])
+        if not isinstance(attack.get("settings", {}), dict):
             raise ValueError("its settings are no object")
     except (OSError, ValueError, ValidationError, RecursionError) as error:
         raise DataError(
             f"{path} is not what `snellen features attack --json` prints: {error}", "Save its output in a file."
         ) from error
-    return found
+    return attack
 
 
-def _column(told: Mapping[str, Any], columns: Sequence[Column]) -> Column | None:
-    settings = told.get("settings", {})
-    head = Path(str(told.get("store", ""))).resolve()
+def _column(attack: Mapping[str, Any], columns: Sequence[Column]) -> Column | None:
+    settings = attack.get("settings", {})
+    head = Path(str(attack.get("store", ""))).resolve()
     places = {head, head.parent}
     if settings.get("features"):
         places.add(Path(str(settings["features"])).resolve())
@@ -115,35 +117,37 @@ def _column(told: Mapping[str, Any], columns: Sequence[Column]) -> Column | None
     )
 
 
-def _attack(told: Mapping[str, Any], file: Path, taken: set[str]) -> Attacks:
-    settings = told.get("settings", {})
-    own = convert(told["metrics"], list[Metric])
+def _attack(attack: Mapping[str, Any], file: Path, taken: set[str]) -> AttackFile:
+    settings = attack.get("settings", {})
+    own = convert(attack["metrics"], list[Metric])
     corrupted = "attack" not in settings
     norm = str(settings.get("norm"))
     words = ["" if corrupted else str(settings["attack"]), "L2" if norm == "l2" else ""]
     if "+" in str(settings.get("output")):
         words.append(f"({settings['output']})")
     prefix = " ".join(word for word in words if word)
-    named = _named(own, prefix)
-    if taken & {one.name for one in named}:
-        named = _named(own, f"{prefix} ({file.name})".strip())
-    notes = tuple(f"{file.name}: {note}" for note in told.get("notes", []))
+    named = _with_prefix(own, prefix)
+    if taken & {metric.name for metric in named}:
+        named = _with_prefix(own, f"{prefix} ({file.name})".strip())
+    notes = tuple(f"{file.name}: {note}" for note in attack.get("notes", []))
     written = settings.get("eps")
     if corrupted or not isinstance(written, list):
-        return Attacks(named, notes, "", (), corrupted)
+        return AttackFile(named, notes, "", (), corrupted)
     axis = f"{settings['attack']}, eps {NORMS.get(norm, '')}".strip()
-    return Attacks(named, notes, axis, _points(own, written, ""), False, _points(own, written, "general/"))
+    return AttackFile(named, notes, axis, _points(own, written, ""), False, _points(own, written, "general/"))
 
 
-def _points(metrics: Sequence[Metric], written: Sequence[str], begins: str) -> tuple[Strength, ...]:
+def _points(metrics: Sequence[Metric], written: Sequence[str], begins: str) -> tuple[AttackPoint, ...]:
     """Accuracy at each strength of the metrics whose names begin so, clean first."""
-    points = [Strength(0.0, "0", one) for one in metrics if one.name == f"{begins}clean_accuracy"]
-    for one in metrics:
-        text = one.name.removeprefix(f"{begins}accuracy@")
-        if text in written and text != one.name:
-            points.append(Strength(strength(text), text, one))
-    return tuple(sorted(points, key=lambda one: one.strength))
+    points = [AttackPoint(0.0, "0", metric) for metric in metrics if metric.name == f"{begins}clean_accuracy"]
+    for metric in metrics:
+        text = metric.name.removeprefix(f"{begins}accuracy@")
+        if text in written and text != metric.name:
+            points.append(AttackPoint(parse_strength(text), text, metric))
+    return tuple(sorted(points, key=lambda point: point.strength))
 
 
-def _named(metrics: Sequence[Metric], prefix: str) -> tuple[Metric, ...]:
-    return tuple(structs.replace(one, name=f"{prefix}/{one.name}" if prefix else one.name) for one in metrics)
+def _with_prefix(metrics: Sequence[Metric], prefix: str) -> tuple[Metric, ...]:
+    return tuple(
+        structs.replace(metric, name=f"{prefix}/{metric.name}" if prefix else metric.name) for metric in metrics
+    )

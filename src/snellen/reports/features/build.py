@@ -12,19 +12,19 @@ from msgspec import Struct, to_builtins
 from numpy.typing import NDArray
 
 from snellen.errors import UnsafeArchiveError, UsageError
-from snellen.features.encoder_identity import called, encoder_name
+from snellen.features.encoder_identity import describe_features, encoder_name
 from snellen.features.knn import knn
-from snellen.features.plot_data import plane, precision_recall, sheet
+from snellen.features.plot_data import map_features, neighbour_sheet, precision_recall_curve
 from snellen.features.probes import Probe, probe
 from snellen.features.probes.fit import Method
 from snellen.features.ranking.similarity import Measure
-from snellen.features.result import told as as_told
+from snellen.features.result import json_result as as_told
 from snellen.features.retrieval import Retrieval, retrieval
-from snellen.features.says_sees import HALFWAY, Join, NothingInCommon, Says, SaysSees, Sees, says_sees
-from snellen.features.store import Features, open_store, outputs_of
-from snellen.reports.features.attacks import Attacks, attacks_by_column
-from snellen.reports.features.page import JoinedView, StoreView, render
-from snellen.reports.render import written
+from snellen.features.says_sees import HALFWAY, AnswerScores, Join, NothingInCommon, ProbeResults, SaysSees, says_sees
+from snellen.features.store import Features, open_store, store_outputs
+from snellen.reports.features.attacks import AttackFile, attacks_by_column
+from snellen.reports.features.page import JoinedView, StoreView, render_features
+from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
 from snellen.sources import open_tree
@@ -34,7 +34,7 @@ from snellen.types import Blob, Image, Metric, Video
 KS = (1, 10, 20)
 
 
-class Choices(Struct, frozen=True):
+class ReportSettings(Struct, frozen=True):
     """How stores are measured and joined.
 
     Attributes:
@@ -58,20 +58,20 @@ class Choices(Struct, frozen=True):
     measured: Sequence[Path] = ()
 
 
-class Measured(Struct, frozen=True, eq=False):
+class MeasuredStore(Struct, frozen=True, eq=False):
     """One output of one store with what was measured on it."""
 
     name: str
     path: Path
     features: Features
-    found: Retrieval
+    retrieval: Retrieval
     probe: Probe
     report: list[dict[str, Any]]
     view: StoreView
 
 
-def write(
-    stores: Sequence[Path], out: Path, *, runs: Sequence[Run] = (), choices: Choices | None = None
+def write_report(
+    stores: Sequence[Path], out: Path, *, runs: Sequence[Run] = (), choices: ReportSettings | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """Measure stores, join them with runs, and write one self-contained page.
 
@@ -82,103 +82,111 @@ def write(
     Raises:
         SnellenError: a store or a run cannot be read, or has nothing in common with the others.
     """
-    chosen = Choices() if choices is None else choices
+    chosen = ReportSettings() if choices is None else choices
     columns = _columns(stores, chosen.outputs)
-    given = attacks_by_column([(path, name) for path, name, _ in columns], chosen.measured)
-    measured = [_measure(path, name, title, chosen, given[path, name]) for path, name, title in columns]
-    joined, told = [], []
+    attacks = attacks_by_column([(path, name) for path, name, _ in columns], chosen.measured)
+    measured = [_measure(path, name, title, chosen, attacks[path, name]) for path, name, title in columns]
+    joined, joins = [], []
     for run in runs:
-        said = answers(run, chosen.profile, chosen.level)
-        met, apart = _met(said.says, measured, chosen)
-        for one, found in met:
+        answers_ = joinable_answers(run, chosen.profile, chosen.level)
+        met, apart = _join_stores(answers_.says, measured, chosen)
+        for store, comparison in met:
             run_name = run.path.name or run.path.resolve().name
-            notes = [_two_models(one.features, run), *found.notes(), *apart, *said.notes, *run.notes()]
-            joined.append(JoinedView(one.name, run_name, run.meta.spec.model, found, notes))
-            told.append(_as_json(one, run, said, found, notes))
-    page = render([one.view for one in measured], joined)
-    data = {"page": str(out), "stores": [part for one in measured for part in one.report], "says_sees": told}
-    return written(page, out), data
+            notes = [_two_models(store.features, run), *comparison.notes(), *apart, *answers_.notes, *run.notes()]
+            joined.append(JoinedView(store.name, run_name, run.meta.spec.model, comparison, notes))
+            joins.append(_as_json(store, run, answers_, comparison, notes))
+    page = render_features([store.view for store in measured], joined)
+    data = {"page": str(out), "stores": [part for store in measured for part in store.report], "says_sees": joins}
+    return write_page(page, out), data
 
 
 def _two_models(features: Features, run: Run) -> str:
     """Whose features are set beside whose answers, and whether these are known to be one model."""
     encoder, model = encoder_name(features), run.meta.spec.model
     same = encoder.rpartition(":")[2] == model.rpartition(":")[2]
-    remark = "" if same else " Nothing shows that this encoder is the tower of that model."
-    return f"Seen: {called(features)}. Said: {model}.{remark}"
+    remark = "" if same else " It is not known whether this encoder is that model's vision tower."
+    return f"Probe: {describe_features(features)}. Answers: {model}.{remark}"
 
 
-def _met(
-    says: Says, measured: Sequence[Measured], chosen: Choices
-) -> tuple[list[tuple[Measured, SaysSees]], list[str]]:  # fmt: skip
+def _join_stores(
+    says: AnswerScores, measured: Sequence[MeasuredStore], chosen: ReportSettings
+) -> tuple[list[tuple[MeasuredStore, SaysSees]], list[str]]:  # fmt: skip
     """A run's answers against each store that they can be joined with; and of the others a sentence each.
 
     Raises:
         NothingInCommon: there is no such store.
     """
-    met: list[tuple[Measured, SaysSees]] = []
+    met: list[tuple[MeasuredStore, SaysSees]] = []
     apart: dict[str, NothingInCommon] = {}
-    for one in measured:
+    for store in measured:
         try:
-            found = says_sees(
-                seen(one.features, one.probe),
+            comparison = says_sees(
+                probe_results(store.features, store.probe),
                 says,
                 join=chosen.join,
                 sees_from=chosen.sees_from,
                 says_from=chosen.says_from,
             )
         except NothingInCommon as error:
-            apart[one.name] = error
+            apart[store.name] = error
         else:
-            met.append((one, found))
+            met.append((store, comparison))
     if not met:
         raise next(iter(apart.values()))
-    return met, [f"{name} is not set against this run: {error.message}." for name, error in apart.items()]
+    return met, [f"{name} is not compared with this run: {error.message}." for name, error in apart.items()]
 
 
 def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path, str, str]]:
     """(store, output, what the page calls it) of everything that is measured."""
-    found: list[tuple[Path, str]] = []
+    columns: list[tuple[Path, str]] = []
     for path in stores:
-        there = list(outputs_of(path))
-        wanted = there if "all" in outputs else [name for name in outputs if name in there] or there[:1]
-        found += [(path, name) for name in wanted]
-    known = {name for path in stores for name in outputs_of(path)} | {"all"}
+        stored_outputs = list(store_outputs(path))
+        wanted = (
+            stored_outputs
+            if "all" in outputs
+            else [name for name in outputs if name in stored_outputs] or stored_outputs[:1]
+        )
+        columns += [(path, name) for name in wanted]
+    known = {name for path in stores for name in store_outputs(path)} | {"all"}
     if unknown := [name for name in outputs if name not in known]:
         raise UsageError(f"no store has an output {unknown[0]!r}", f"There are: {', '.join(sorted(known))}.")
     short = [path.resolve().name for path in stores]
     titles = []
-    for path, name in found:
+    for path, name in columns:
         store = str(path) if short.count(path.resolve().name) > 1 else path.resolve().name
-        several = sum(other == path for other, _ in found) > 1
+        several = sum(other == path for other, _ in columns) > 1
         titles.append((path, name, f"{store} · {name}" if several else store))
     return titles
 
 
-def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequence[Attacks]) -> Measured:
+def _measure(
+    path: Path, output: str, title: str, chosen: ReportSettings, attacks: Sequence[AttackFile]
+) -> MeasuredStore:
     """Retrieval, k-NN and probe of one output, and what the plots are drawn from."""
     features = open_store(path, output)
     halves = features.halves
-    into, asks = halves or (None, None)
-    found = retrieval(
+    gallery_split, query_split = halves or (None, None)
+    retrieved = retrieval(
         features.values,
         features.labels,
-        queries=asks,
-        gallery=into,
+        queries=query_split,
+        gallery=gallery_split,
         split=features.split,
         similarity=chosen.similarity,
     )
     fitted = probe(
         features.values,
         features.labels,
-        train_rows=into,
-        test_rows=asks,
+        train_rows=gallery_split,
+        test_rows=query_split,
         split=features.split,
         method="logistic" if features.labels.many is not None else chosen.method,
     )
-    measures: dict[str, list[Metric]] = {"Retrieval": found.metrics()}
-    notes = [*found.notes()]
-    report = [as_told(path, "retrieval", {"output": output, **to_builtins(found.settings)}, found.metrics(), notes)]
+    measures: dict[str, list[Metric]] = {"Retrieval": retrieved.metrics()}
+    notes = [*retrieved.notes()]
+    report = [
+        as_told(path, "retrieval", {"output": output, **to_builtins(retrieved.settings)}, retrieved.metrics(), notes)
+    ]
     if halves is not None and features.labels.many is None:
         voted = knn(
             features.values,
@@ -198,16 +206,16 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
     notes += fitted.notes()
     settings = {"output": output, **to_builtins(fitted.settings)}
     report.append(as_told(path, "probe", settings, fitted.metrics(), fitted.notes()))
-    for title_, kind in (("Under attack", False), ("On corrupted pictures", True)):
-        if metrics := [metric for one in attacks if one.corrupted is kind for metric in one.metrics]:
+    for title_, kind in (("Under attack", False), ("On corrupted images", True)):
+        if metrics := [metric for attack in attacks if attack.corrupted is kind for metric in attack.metrics]:
             measures[title_] = metrics
-    notes += [note for one in attacks for note in one.notes]
-    gallery = np.arange(len(features)) if into is None else np.flatnonzero(features.split == into)
-    curve = precision_recall(features, found.rows, gallery, chosen.similarity)
-    neighbours = sheet(features, found.rows, gallery, found.values["map"], chosen.similarity)
-    shown = {one.row for asked in neighbours for one in (asked.query, *asked.found)}
-    pictures, remark = _pictures(features, shown, chosen.images)
-    flat = plane(features, found.rows)
+    notes += [note for attack in attacks for note in attack.notes]
+    gallery = np.arange(len(features)) if gallery_split is None else np.flatnonzero(features.split == gallery_split)
+    curve = precision_recall_curve(features, retrieved.rows, gallery, chosen.similarity)
+    neighbours = neighbour_sheet(features, retrieved.rows, gallery, retrieved.values["map"], chosen.similarity)
+    rows_shown = {neighbour.row for entry in neighbours for neighbour in (entry.query, *entry.neighbours)}
+    pictures, remark = _pictures(features, rows_shown, chosen.images)
+    flat = map_features(features, retrieved.rows)
     by_name = {metric.name: metric for metric in fitted.metrics()}
     meta = features.meta
     facts = {
@@ -216,13 +224,13 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
         "classes": f"{len(features.labels.classes):,}",
         "encoder": encoder_name(features),
         "fingerprint": "" if meta is None else meta.fingerprint,
-        "retrieval": f"{found.settings.protocol}, {found.settings.similarity}",
+        "retrieval": f"{retrieved.settings.protocol}, {retrieved.settings.similarity}",
         "probe": f"{fitted.settings.method}, {fitted.settings.protocol}",
     }
     if meta is not None:
         notes = [*meta.notes, *notes]
         if meta.missing:
-            notes.append(f"{len(meta.missing):,} pictures could not be read and are in no number.")
+            notes.append(f"{len(meta.missing):,} images could not be read and are excluded from all metrics.")
     view = StoreView(
         name=title,
         facts={label: text for label, text in facts.items() if text},
@@ -230,23 +238,23 @@ def _measure(path: Path, output: str, title: str, chosen: Choices, attacks: Sequ
         curve=curve if curve.queries else None,
         sheet=neighbours,
         plane=flat,
-        plane_names=_names(features, flat.rows),
+        plane_names=_class_names(features, flat.rows),
         classes=fitted.per_class(),
         chance=None if fitted.several is not None else by_name["accuracy"].chance if "accuracy" in by_name else None,
-        attacked=[line for one in attacks for line in one.lines()],
-        corrupted=[metric for one in attacks if one.corrupted for metric in one.metrics],
+        attacked=[line for attack in attacks for line in attack.lines()],
+        corrupted=[metric for attack in attacks if attack.corrupted for metric in attack.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],
     )
-    return Measured(title, path, features, found, fitted, report, view)
+    return MeasuredStore(title, path, features, retrieved, fitted, report, view)
 
 
-def seen(features: Features, fitted: Probe) -> Sees:
+def probe_results(features: Features, fitted: Probe) -> ProbeResults:
     """What a probe did, row by row. Raises NothingInCommon where rows have several labels."""
     if fitted.several is not None:
         raise NothingInCommon(
-            f"{features.path}: rows have several labels each, and says against sees compares one class a picture",
-            "Leave --with away, or give a store with one label a row.",
+            f"{features.path}: rows have several labels each, and says against sees needs one class per image",
+            "Omit --with, or give a store with one label per row.",
         )
     columns = np.searchsorted(fitted.labels.classes, fitted.targets)
     labels = fitted.labels
@@ -254,21 +262,21 @@ def seen(features: Features, fitted: Probe) -> Sees:
     times = Counter(every)
     # Two classes of one name are two classes.
     called = [name if times[name] == 1 else f"{name} ({labels.classes[i]})" for i, name in enumerate(every)]
-    names = [called[int(one)] for one in columns]
-    ids = [str(one) for one in features.ids[fitted.rows]]
-    return Sees(ids, names, fitted.correct.astype(np.float64), 1.0 / fitted.settings.classes)
+    names = [called[int(column)] for column in columns]
+    ids = [str(name) for name in features.ids[fitted.rows]]
+    return ProbeResults(ids, names, fitted.correct.astype(np.float64), 1.0 / fitted.settings.classes)
 
 
-class Answers(Struct, frozen=True, eq=False):
+class JoinableAnswers(Struct, frozen=True, eq=False):
     """Scored answers of a run; how they were chosen, and what was left out."""
 
-    says: Says
+    says: AnswerScores
     profile: str
     level: str
     notes: list[str]
 
 
-def answers(run: Run, profile: str | None = None, level: str | None = None) -> Answers:
+def joinable_answers(run: Run, profile: str | None = None, level: str | None = None) -> JoinableAnswers:
     """The answers of a run that can be joined: to questions about one picture and its class.
 
     A sample's group is its picture, its meta `label` the class. Of a taxonomy the finest level is taken unless one is
@@ -278,27 +286,27 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
     Raises:
         UsageError: no such level, or nothing is left.
     """
-    kept: list[tuple[str, str, float, float, str, int]] = []
-    left: Counter[str] = Counter()
+    answers_kept: list[tuple[str, str, float, float, str, int]] = []
+    left_out: Counter[str] = Counter()
     unknown = 0
     first = next(iter(run.benchmark.score)) if profile is None else profile
 
-    def add(one: Scored) -> None:
+    def add(item: Scored) -> None:
         nonlocal unknown
-        sample, score = one.sample, one.scores[first]
+        sample, score = item.sample, item.scores[first]
         meta = sample.meta
         if sum(isinstance(part, (Image, Video)) for part in sample.prompt.parts) != 1 or not sample.group:
-            left["are about several pictures or none"] += 1
+            left_out["are about several images or none"] += 1
         elif str(meta.get("ask", "hierarchy")) != "hierarchy":
-            left["are not about the picture's class"] += 1
+            left_out["are not about the image's class"] += 1
         elif score.value is None and score.verdict == "unscored":
-            left["have no score"] += 1
+            left_out["have no score"] += 1
         elif (chance := _chance(sample.kind, meta.get("chance"), len(sample.options))) is not None and chance >= 1.0:
-            left["can be answered in one way only"] += 1
+            left_out["have only one possible answer"] += 1
         else:
             unknown += chance is None
             depth = str(meta.get("depth", ""))
-            kept.append(
+            answers_kept.append(
                 (
                     sample.group,
                     str(meta.get("label") or ""),
@@ -312,9 +320,11 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
     if "," in first or first == "all":
         raise UsageError(f"says against sees takes one profile, not {first!r}", "Name one with --profile.")
     run.summarize(first, each=add, save=False)
-    levels = {one[4]: one[5] for one in kept}
+    levels = {answer[4]: answer[5] for answer in answers_kept}
     if level is not None and level not in levels:
-        raise UsageError(f"{run.path} asks nothing at level {level!r}", f"Its levels: {', '.join(levels) or 'none'}.")
+        raise UsageError(
+            f"{run.path} has no questions at level {level!r}", f"Its levels: {', '.join(levels) or 'none'}."
+        )
     finest, mixed = level, ""
     if level is None and len(levels) > 1:
         finest = max(levels, key=lambda name: levels[name])
@@ -322,35 +332,35 @@ def answers(run: Run, profile: str | None = None, level: str | None = None) -> A
             finest = None
             mixed = ", ".join(levels)
     if finest is not None:
-        coarser = sum(one[4] != finest for one in kept)
+        coarser = sum(answer[4] != finest for answer in answers_kept)
         if coarser:
-            left[f"are not at the level {finest}"] += coarser
-        kept = [one for one in kept if one[4] == finest]
-    if not kept:
+            left_out[f"are not at the level {finest}"] += coarser
+        answers_kept = [answer for answer in answers_kept if answer[4] == finest]
+    if not answers_kept:
         raise UsageError(
-            f"{run.path}: no answer can be joined: {'; '.join(f'{n:,} {why}' for why, n in left.items()) or 'it is empty'}",
-            "A question about one picture, whose group is the picture, is needed.",
+            f"{run.path}: no answer can be joined: {'; '.join(f'{n:,} {why}' for why, n in left_out.items()) or 'it is empty'}",
+            "Use a benchmark whose questions each show one image and are grouped by it.",
         )
-    notes = [f"{count:,} answers {why} and are left out." for why, count in left.items()]
+    notes = [f"{count:,} answers {why}; they are omitted." for why, count in left_out.items()]
     if mixed:
         notes.append(
-            f"Answers at several levels are taken together, as none is the finest: {mixed}. --level takes one."
+            f"Answers at several levels are pooled, since none is the finest: {mixed}. Select one with --level."
         )
     if unknown:
-        notes.append(f"{unknown:,} answers have no known chance; it was taken as 0.")
-    says = Says(
-        [one[0] for one in kept],
-        [one[1] for one in kept],
-        np.array([one[2] for one in kept]),
-        np.array([one[3] for one in kept]),
+        notes.append(f"{unknown:,} answers have no known chance level; 0 was used.")
+    says = AnswerScores(
+        [answer[0] for answer in answers_kept],
+        [answer[1] for answer in answers_kept],
+        np.array([answer[2] for answer in answers_kept]),
+        np.array([answer[3] for answer in answers_kept]),
     )
-    return Answers(says, first, finest or "all", notes)
+    return JoinableAnswers(says, first, finest or "all", notes)
 
 
-def _chance(kind: str, told: Any, options: int) -> float | None:
+def _chance(kind: str, stated: Any, options: int) -> float | None:
     """What guessing reaches on a question: what its meta says, else what its kind does."""
     try:
-        known = float(told)
+        known = float(stated)
     except (TypeError, ValueError):
         known = -1.0
     if 0.0 <= known <= 1.0:
@@ -360,13 +370,13 @@ def _chance(kind: str, told: Any, options: int) -> float | None:
     return 1.0 / options if options else None
 
 
-def _names(features: Features, rows: NDArray[np.int64]) -> list[str]:
+def _class_names(features: Features, rows: NDArray[np.int64]) -> list[str]:
     """The class of each row; of several labels the first."""
     labels = features.labels
     if labels.many is None:
-        return [labels.name(int(one)) for one in labels.take(rows).columns]
-    kept = labels.many[rows]
-    return [labels.name(int(row.argmax())) if row.any() else "no label" for row in kept]
+        return [labels.name(int(column)) for column in labels.take(rows).columns]
+    matrix = labels.many[rows]
+    return [labels.name(int(row.argmax())) if row.any() else "no label" for row in matrix]
 
 
 def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[dict[int, Blob], str]:
@@ -375,14 +385,14 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
     where = images or (Path(str(origin["images"])) if origin.get("images") else None)
     if where is None or not where.exists():
         if images is not None:
-            raise UsageError(f"--images {images}: there is nothing there", "Name the folder that the ids lie under.")
-        return {}, "The neighbours are shown by name: name the folder of the pictures with --images."
+            raise UsageError(f"--images {images}: no such file or folder", "Give the folder that contains the ids.")
+        return {}, "Neighbours are shown by name. Give the folder of their images with --images."
     tree: Tree = open_tree(where)
-    found = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if _there(tree, str(features.ids[row]))}
-    missing = len(rows) - len(found)
+    pictures = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if _there(tree, str(features.ids[row]))}
+    missing = len(rows) - len(pictures)
     return (
-        found,
-        f"{missing:,} of the {len(rows):,} neighbours shown have no picture under {where.name}." if missing else "",
+        pictures,
+        f"{missing:,} of the {len(rows):,} neighbours shown have no image under {where.name}." if missing else "",
     )
 
 
@@ -395,13 +405,13 @@ def _there(tree: Tree, name: str) -> bool:
 
 
 def _as_json(
-    one: Measured, run: Run, said: Answers, found: SaysSees, notes: Sequence[str]
+    store: MeasuredStore, run: Run, answers_: JoinableAnswers, comparison: SaysSees, notes: Sequence[str]
 ) -> dict[str, Any]:  # fmt: skip
     settings = {
-        "output": one.features.name,
-        "profile": said.profile,
-        "level": said.level,
-        **to_builtins(found.settings),
+        "output": store.features.name,
+        "profile": answers_.profile,
+        "level": answers_.level,
+        **to_builtins(comparison.settings),
     }
-    told = as_told(one.path, "says_sees", settings, found.metrics(), notes)
-    return {**told, "run": str(run.path), "classes": list(found.classes)}
+    data = as_told(store.path, "says_sees", settings, comparison.metrics(), notes)
+    return {**data, "run": str(run.path), "classes": list(comparison.classes)}

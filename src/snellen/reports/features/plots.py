@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.features.plot_data import Curve, Map
-from snellen.features.probes import ClassRow
-from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, threshold
-from snellen.reports.plots.base import Plot, canvas, colour, percent_axis, short
-from snellen.reports.plots.svg import COLOURS, inline
+from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
+from snellen.features.probes import ClassAccuracy
+from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
+from snellen.reports.plots.base import Plot, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TINTS = dict(zip(QUADRANTS, ("right", "wrong", "series-1", "muted"), strict=Tru
 _SHAPES = dict(zip(QUADRANTS, ("o", "D", "s", "X"), strict=True))
 
 
-class Strength(Struct, frozen=True):
+class AttackPoint(Struct, frozen=True):
     """Accuracy under an attack or a corruption of one strength; strength 0 is clean."""
 
     strength: float
@@ -36,116 +36,135 @@ class Strength(Struct, frozen=True):
     metric: Metric
 
 
-def precision_recall(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
+def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]]) -> Plot | None:
     """One line a store: (label, colour, curve)."""
     if not curves:
         return None
-    figure, axes = canvas(3.1)
+    figure, axes = new_figure(3.1)
     styles: list[Any] = []
     for place, (_, number, curve) in enumerate(curves):
         styles.append(_style(sum(other == number for _, other, _ in curves[:place])))
-        axes.plot(curve.recall, curve.precision, color=colour(number), lw=1.8, ls=styles[-1])
-        axes.axhline(curve.chance, color=colour(number), lw=1.0, ls=(0, (1, 2)))
+        axes.plot(curve.recall, curve.precision, color=series_colour(number), lw=1.8, ls=styles[-1])
+        axes.axhline(curve.chance, color=series_colour(number), lw=1.0, ls=(0, (1, 2)))
     percent_axis(axes, "x")
     percent_axis(axes, "y")
     axes.set_xlabel("recall")
     axes.set_ylabel("precision")
     axes.spines["left"].set_visible(False)
     _line_legend(axes, [(label, number) for label, number, _ in curves], styles)
-    asked = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
+    queries = " / ".join(dict.fromkeys(f"{curve.queries:,}" for _, _, curve in curves))
     return Plot(
         "Precision and recall",
-        f"Retrieval: interpolated precision at each recall, mean over {asked} queries; dotted is what a random order has.",
-        inline(figure, "precision-recall", "Precision by recall"),
+        f"Retrieval: interpolated precision at each recall, mean over {queries} queries. Dotted: a random order.",
+        inline_svg(figure, "precision-recall", "Precision by recall"),
     )
 
 
-def robustness(lines: Sequence[tuple[str, int, str, Sequence[Strength]]]) -> list[Plot]:
+def robustness_plots(lines: Sequence[tuple[str, int, str, Sequence[AttackPoint]]]) -> list[Plot]:
     """Accuracy over the strength of attacks: (label, colour, what the strength is, points).
 
     Each kind of strength has axes of its own: an L2 length and an L∞ bound are no two points of one scale. A second
     attack on the same store has its colour and is dashed.
     """
-    drawn = [one for one in lines if len(one[3]) >= 2]
-    kinds = list(dict.fromkeys(what.rpartition(" ")[2] for _, _, what, _ in drawn))
+    drawn = [line for line in lines if len(line[3]) >= 2]
+    kinds = list(dict.fromkeys(axis.rpartition(" ")[2] for _, _, axis, _ in drawn))
     return [
-        _robustness([one for one in drawn if one[2].rpartition(" ")[2] == kind], kind if len(kinds) > 1 else "", place)
+        _robustness(
+            [line for line in drawn if line[2].rpartition(" ")[2] == kind], kind if len(kinds) > 1 else "", place
+        )
         for place, kind in enumerate(kinds)
     ]
 
 
-def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[Strength]]], kind: str, place: int) -> Plot:
-    figure, axes = canvas(3.1)
+def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], kind: str, place: int) -> Plot:
+    figure, axes = new_figure(3.1)
     labels: dict[float, str] = {}
-    seen: list[int] = []
+    colours_before: list[int] = []
     styles: list[Any] = []
     for _, number, _, points in drawn:
-        at = [one.strength for one in points]
-        style = _style(seen.count(number))
-        seen.append(number)
+        at = [point.strength for point in points]
+        style = _style(colours_before.count(number))
+        colours_before.append(number)
         styles.append(style)
-        known = [(x, one) for x, one in zip(at, points, strict=True) if one.metric.value is not None]
+        known = [(x, point) for x, point in zip(at, points, strict=True) if point.metric.value is not None]
         axes.plot(
-            [x for x, _ in known], [one.metric.value or 0.0 for _, one in known], color=colour(number), lw=1.8, ls=style
+            [x for x, _ in known],
+            [point.metric.value or 0.0 for _, point in known],
+            color=series_colour(number),
+            lw=1.8,
+            ls=style,
         )
-        for x, one in known:
-            if one.metric.ci95 is not None:
-                axes.plot([x, x], one.metric.ci95, color=colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt")
-            axes.scatter([x], [one.metric.value or 0.0], s=26, color=colour(number), lw=0, zorder=3)
-        labels.update((one.strength, one.label) for one in points)
+        for x, point in known:
+            if point.metric.ci95 is not None:
+                axes.plot(
+                    [x, x], point.metric.ci95, color=series_colour(number), lw=2.4, alpha=0.35, solid_capstyle="butt"
+                )
+            axes.scatter([x], [point.metric.value or 0.0], s=26, color=series_colour(number), lw=0, zorder=3)
+        labels.update((point.strength, point.label) for point in points)
     percent_axis(axes, "y")
     ticks = _apart(sorted(labels), max(labels) or 1.0)
-    axes.set_xticks(ticks, [labels[one] for one in ticks])
-    axes.set_xlabel(" / ".join(dict.fromkeys(what for _, _, what, _ in drawn)))
+    axes.set_xticks(ticks, [labels[tick] for tick in ticks])
+    axes.set_xlabel(" / ".join(dict.fromkeys(axis for _, _, axis, _ in drawn)))
     axes.spines["left"].set_visible(False)
     several = len({number for _, number, _, _ in drawn}) > 1
-    attacks = [what.partition(",")[0] for _, _, what, _ in drawn]
+    attacks = [axis.partition(",")[0] for _, _, axis, _ in drawn]
     apart = [name if attacks.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(attacks)]
     names = [label if several else apart[i] for i, (label, _, _, _) in enumerate(drawn)]
     if several and len(set(names)) < len(names):
-        names = [f"{label}, {what.partition(',')[0]}" for label, _, what, _ in drawn]
-    _line_legend(axes, list(zip(names, [one[1] for one in drawn], strict=True)), styles)
+        names = [f"{label}, {axis.partition(',')[0]}" for label, _, axis, _ in drawn]
+    _line_legend(axes, list(zip(names, [line[1] for line in drawn], strict=True)), styles)
     return Plot(
         f"Accuracy under attack{f' · {kind}' if kind else ''}",
-        "The same images at each strength, with 95 % intervals; 0 is without an attack.",
-        inline(figure, f"robustness-{place}" if place else "robustness", "Accuracy by strength of the attack"),
+        "The same images at each strength, with 95 % intervals; 0 means no attack.",
+        inline_svg(figure, f"robustness-{place}" if place else "robustness", "Accuracy by strength of the attack"),
     )
 
 
-def corruptions(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | None:
+def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | None:
     """Accuracy on corrupted pictures, a row a corruption: (label, colour, metrics)."""
-    shown = [
-        (label, number, {one.name.rpartition("accuracy@")[2]: one for one in metrics if "accuracy@" in one.name})
+    stores_shown = [
+        (
+            label,
+            number,
+            {metric.name.rpartition("accuracy@")[2]: metric for metric in metrics if "accuracy@" in metric.name},
+        )
         for label, number, metrics in stores
-        if any("accuracy@" in one.name for one in metrics)
+        if any("accuracy@" in metric.name for metric in metrics)
     ]
     clean = [(number, _uncorrupted(metrics)) for _, number, metrics in stores]
-    specs = list(dict.fromkeys(name for _, _, metrics in shown for name in metrics))
+    specs = list(dict.fromkeys(name for _, _, metrics in stores_shown for name in metrics))
     if not specs:
         return None
-    figure, axes = canvas(0.7 + 0.3 * len(specs) * max(1, len(shown) // 2))
-    for place, (_, number, metrics) in enumerate(shown):
-        shift = 0.16 * (place - (len(shown) - 1) / 2)
+    figure, axes = new_figure(0.7 + 0.3 * len(specs) * max(1, len(stores_shown) // 2))
+    for place, (_, number, metrics) in enumerate(stores_shown):
+        shift = 0.16 * (place - (len(stores_shown) - 1) / 2)
         for row, spec in enumerate(specs):
-            one = metrics.get(spec)
-            if one is None or one.value is None:
+            metric = metrics.get(spec)
+            if metric is None or metric.value is None:
                 continue
-            if one.ci95 is not None:
-                axes.plot(one.ci95, [-row - shift] * 2, color=colour(number), lw=2.4, alpha=0.4, solid_capstyle="butt")
-            axes.scatter([one.value], [-row - shift], s=26, color=colour(number), lw=0, zorder=3)
+            if metric.ci95 is not None:
+                axes.plot(
+                    metric.ci95,
+                    [-row - shift] * 2,
+                    color=series_colour(number),
+                    lw=2.4,
+                    alpha=0.4,
+                    solid_capstyle="butt",
+                )
+            axes.scatter([metric.value], [-row - shift], s=26, color=series_colour(number), lw=0, zorder=3)
     for number, value in clean:
         if value is not None:
-            axes.axvline(value, color=colour(number), lw=1.2, ls="dotted")
-    axes.set_yticks([-row for row in range(len(specs))], [short(spec, 26) for spec in specs])
+            axes.axvline(value, color=series_colour(number), lw=1.2, ls="dotted")
+    axes.set_yticks([-row for row in range(len(specs))], [shorten(spec, 26) for spec in specs])
     axes.set_ylim(-len(specs) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
     axes.set_xlim(-0.02, 1.02)
-    _line_legend(axes, [(label, number) for label, number, _ in shown])
+    _line_legend(axes, [(label, number) for label, number, _ in stores_shown])
     return Plot(
-        "Accuracy on corrupted pictures",
-        "The same pictures under each corruption, with 95 % intervals; dotted is without one. The table has the paired drops.",
-        inline(figure, "corruptions", "Accuracy by corruption"),
+        "Accuracy on corrupted images",
+        "The same images under each corruption, with 95 % intervals. Dotted: without corruption. The table has the paired drops.",
+        inline_svg(figure, "corruptions", "Accuracy by corruption"),
     )
 
 
@@ -156,22 +175,22 @@ def _style(before: int) -> Any:
 
 def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
     """Accuracy on the pictures as they are: that under a corruption and its drop, where all files say the same."""
-    by_name = {one.name: one.value for one in metrics}
-    found = set()
+    by_name = {metric.name: metric.value for metric in metrics}
+    values_clean = set()
     for name, value in by_name.items():
         drop = by_name.get(name.replace("accuracy@", "drop@"))
         if "accuracy@" in name and value is not None and drop is not None:
-            found.add(round(value + drop, 9))
-    return found.pop() if len(found) == 1 else None
+            values_clean.add(round(value + drop, 9))
+    return values_clean.pop() if len(values_clean) == 1 else None
 
 
-def _apart(values: Sequence[float], whole: float) -> list[float]:
+def _apart(values: Sequence[float], axis_length: float) -> list[float]:
     """Ticks that leave each other room, the first and the last among them."""
-    kept = [values[0]]
+    ticks = [values[0]]
     for value in values[1:-1]:
-        if value - kept[-1] >= 0.09 * whole and values[-1] - value >= 0.09 * whole:
-            kept.append(value)
-    return kept if values[-1] == kept[-1] else [*kept, values[-1]]
+        if value - ticks[-1] >= 0.09 * axis_length and values[-1] - value >= 0.09 * axis_length:
+            ticks.append(value)
+    return ticks if values[-1] == ticks[-1] else [*ticks, values[-1]]
 
 
 def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
@@ -181,10 +200,10 @@ def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=colour(number), lw=2.0, ls=styles[place] if styles else "-")
+        Line2D([], [], color=series_colour(number), lw=2.0, ls=styles[place] if styles else "-")
         for place, (_, number) in enumerate(known)
     ]
-    labels = [short(label, 34) for label, _ in known]
+    labels = [shorten(label, 34) for label, _ in known]
     columns = 1 if max(map(len, labels)) > 22 else 2
     _legend(axes, handles, labels, columns)
 
@@ -204,7 +223,7 @@ def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: 
     )
 
 
-def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Plot | None:
+def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int) -> Plot | None:
     """Rows in the plane, coloured by class where there are few.
 
     Args:
@@ -213,126 +232,130 @@ def feature_map(found: Map, names: Sequence[str], label: str, number: int) -> Pl
         label: of the store.
         number: unique on the page.
     """
-    if len(found.points) < 3:
+    if len(flat.points) < 3:
         return None
     classes = list(dict.fromkeys(sorted(names)))
     of = np.array(names, dtype=object)
-    figure, axes = canvas(4.4)
+    figure, axes = new_figure(4.4)
     few = len(classes) <= _NAMED_CLASSES
     counts = {name: int((of == name).sum()) for name in classes}
-    told = set(sorted(classes, key=lambda name: (-counts[name], name))[:_NAMED_CLASSES])
+    named = set(sorted(classes, key=lambda name: (-counts[name], name))[:_NAMED_CLASSES])
     if not few:
-        rest = found.points[~np.isin(of, list(told))]
+        rest = flat.points[~np.isin(of, list(named))]
         axes.scatter(rest[:, 0], rest[:, 1], s=9, color=COLOURS["muted"], alpha=0.35, lw=0)
     size = 20 if len(of) < 700 else 11
-    for place, name in enumerate(one for one in classes if one in told):
-        mine = found.points[of == name]
+    for place, name in enumerate(name for name in classes if name in named):
+        members = flat.points[of == name]
         axes.scatter(
-            mine[:, 0],
-            mine[:, 1],
+            members[:, 0],
+            members[:, 1],
             s=size,
-            color=colour(place + 1),
+            color=series_colour(place + 1),
             marker=_MARKS[(place + place // 6) % len(_MARKS)],
             alpha=0.6,
             lw=0,
         )
-    wide, high = (float(np.ptp(found.points[:, one])) or 1.0 for one in (0, 1))
+    wide, high = (float(np.ptp(flat.points[:, column])) or 1.0 for column in (0, 1))
     unit = (0.0185 * wide, 0.042 * high)
-    names_at: list[Box] = []
-    for place, name in enumerate([one for one in classes if one in told]):
-        mine = found.points[of == name]
-        middle = np.median(mine, axis=0)
-        away = ((mine - middle) ** 2).sum(axis=1)
-        near, text = mine[away <= np.quantile(away, 0.8)], short(name, 20)
-        heights = [float(near[:, 1].max()) + 0.03 * high, float(near[:, 1].min()) - 0.03 * high, float(middle[1])]
+    names_at: list[TextBox] = []
+    for place, name in enumerate([name for name in classes if name in named]):
+        members = flat.points[of == name]
+        middle = np.median(members, axis=0)
+        away = ((members - middle) ** 2).sum(axis=1)
+        inner, text = members[away <= np.quantile(away, 0.8)], shorten(name, 20)
+        heights = [float(inner[:, 1].max()) + 0.03 * high, float(inner[:, 1].min()) - 0.03 * high, float(middle[1])]
         free = [y for y in heights if _free(_box(float(middle[0]), y, text, "center", unit), names_at)]
         if not free and not few:
-            told.discard(name)
+            named.discard(name)
             continue
         spot = (float(middle[0]), (free or heights)[0])
         names_at.append(_box(*spot, text, "center", unit))
         # A halo of the page's own colour keeps a name legible among the points.
         halo = {"facecolor": COLOURS["paper"], "alpha": 0.8, "edgecolor": "none", "pad": 1.2}
-        axes.text(*spot, text, color=colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=halo)
+        axes.text(
+            *spot, text, color=series_colour(place + 1), ha="center", va="center", fontsize=9, weight="bold", bbox=halo
+        )
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.margins(0.03)
-    shown = f"{len(of):,} pictures" if len(of) == found.of else f"{len(of):,} of {found.of:,} pictures, drawn by lot"
+    counted = f"{len(of):,} images" if len(of) == flat.of else f"{len(of):,} of {flat.of:,} images, sampled at random"
     much = (
-        "t-SNE of the features: neighbours stay neighbours, distances between groups mean nothing."
-        if found.explained is None
-        else f"The first two principal axes: {found.explained:.0%} of the variance. {found.why}"
+        "t-SNE of the features: it preserves neighbours, not distances between groups."
+        if flat.explained is None
+        else f"The first two principal axes: {flat.explained:.0%} of the variance. {flat.why}"
     )
-    which = "" if few else f" Of {len(classes):,} classes {len(names_at)} of the largest are named."
+    naming = "" if few else f" Of {len(classes):,} classes {len(names_at)} of the largest are named."
     return Plot(
-        f"Map of the features{label}", f"{shown}. {much}{which}", inline(figure, f"map-{number}", "Features in the plane")
+        f"Map of the features{label}", f"{counted}. {much}{naming}", inline_svg(figure, f"map-{number}", "Features in the plane")
     )  # fmt: skip
 
 
-def class_bars(rows: Sequence[ClassRow], label: str, number: int, chance: float | None) -> Plot | None:
+def class_bars(rows: Sequence[ClassAccuracy], label: str, number: int, chance: float | None) -> Plot | None:
     """Accuracy of the probe on each class, the worst first; of many classes the worst and the best."""
-    known = sorted((one for one in rows if one.accuracy is not None), key=lambda one: (one.accuracy, one.name))
+    known = sorted((row for row in rows if row.accuracy is not None), key=lambda row: (row.accuracy, row.name))
     if len(known) < 2:
         return None
     cut = len(known) > _BARS
-    shown = [*known[: 2 * _BARS // 3], *known[-_BARS // 3 :]] if cut else known
-    figure, axes = canvas(0.5 + 0.2 * (len(shown) + cut))
+    drawn = [*known[: 2 * _BARS // 3], *known[-_BARS // 3 :]] if cut else known
+    figure, axes = new_figure(0.5 + 0.2 * (len(drawn) + cut))
     place: list[float] = []
-    for index in range(len(shown)):
+    for index in range(len(drawn)):
         place.append(-float(index + (cut and index >= 2 * _BARS // 3)))
     tint = COLOURS["series-1"]
-    axes.barh(place, [one.accuracy or 0.0 for one in shown], height=0.62, color=tint, alpha=0.32, lw=0)
-    for y, one in zip(place, shown, strict=True):
-        if one.ci95 is not None:
-            axes.plot(one.ci95, [y, y], color=tint, lw=2.2, alpha=0.75, solid_capstyle="butt")
-    axes.scatter([one.accuracy or 0.0 for one in shown], place, s=16, color=tint, lw=0, zorder=3)
+    axes.barh(place, [row.accuracy or 0.0 for row in drawn], height=0.62, color=tint, alpha=0.32, lw=0)
+    for y, row in zip(place, drawn, strict=True):
+        if row.ci95 is not None:
+            axes.plot(row.ci95, [y, y], color=tint, lw=2.2, alpha=0.75, solid_capstyle="butt")
+    axes.scatter([row.accuracy or 0.0 for row in drawn], place, s=16, color=tint, lw=0, zorder=3)
     if chance is not None:
         axes.axvline(chance, color=COLOURS["muted"], lw=1.2, ls="dotted")
     if cut:
         axes.annotate("…", (0.0, (place[2 * _BARS // 3 - 1] + place[2 * _BARS // 3]) / 2), va="center", ha="left")
-    axes.set_yticks(place, [short(one.name, 26) for one in shown])
+    axes.set_yticks(place, [shorten(row.name, 26) for row in drawn])
     axes.set_ylim(min(place) - 0.6, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
-    tests = [one.test for one in shown]
+    tests = [row.test for row in drawn]
     count = f"{min(tests):,}" if min(tests) == max(tests) else f"{min(tests):,} to {max(tests):,}"
-    what = f"The worst {2 * _BARS // 3} and the best {_BARS // 3} of {len(known):,} classes" if cut else "Every class"
+    selection = (
+        f"The worst {2 * _BARS // 3} and the best {_BARS // 3} of {len(known):,} classes" if cut else "Every class"
+    )
     return Plot(
         f"Probe by class{label}",
-        f"{what}, {count} test pictures each, with 95 % intervals; dotted is guessing.",
-        inline(figure, f"classes-{number}", "Accuracy of the probe by class"),
+        f"{selection}, {count} test images each, with 95 % intervals. Dotted: chance.",
+        inline_svg(figure, f"classes-{number}", "Accuracy of the probe by class"),
     )
 
 
-def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
+def says_sees_plot(comparison: SaysSees, label: str, number: int) -> Plot:
     """Each class as a point, four quadrants, the classes with the largest gap by name."""
-    figure, axes = canvas(4.9)
-    x_edge = threshold(found.settings.probe_chance, found.settings.sees_from)
-    y_edge = threshold(found.settings.answer_chance, found.settings.says_from)
+    figure, axes = new_figure(4.9)
+    x_edge = accuracy_threshold(comparison.settings.probe_chance, comparison.settings.sees_from)
+    y_edge = accuracy_threshold(comparison.settings.answer_chance, comparison.settings.says_from)
     percent_axis(axes, "x")
     percent_axis(axes, "y")
     axes.set_xlim(-0.03, 1.03)
-    lowest = min(found.settings.answer_chance, *(one.answer for one in found.classes))
+    lowest = min(comparison.settings.answer_chance, *(point.answer for point in comparison.classes))
     low = max(0.0, lowest - 0.1) if lowest > 0.3 else 0.0
     axes.set_ylim(low - 0.1 * (1.0 - low), 1.0 + 0.05 * (1.0 - low))
     axes.grid(visible=False)
     axes.axvline(x_edge, color=COLOURS["ink"], lw=1.0)
     axes.axhline(y_edge, color=COLOURS["ink"], lw=1.0)
-    axes.axvline(found.settings.probe_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
-    axes.axhline(found.settings.answer_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
-    bars = len(found.classes) <= _CROSSES
-    for one in found.classes:
-        tint = COLOURS[_TINTS[one.quadrant]]
-        if bars and one.probe_ci95 is not None and one.answer_ci95 is not None:
-            axes.plot(one.probe_ci95, [one.answer] * 2, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
-            axes.plot([one.probe] * 2, one.answer_ci95, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+    axes.axvline(comparison.settings.probe_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    axes.axhline(comparison.settings.answer_chance, color=COLOURS["muted"], lw=1.0, ls="dotted")
+    bars = len(comparison.classes) <= _CROSSES
+    for point in comparison.classes:
+        tint = COLOURS[_TINTS[point.quadrant]]
+        if bars and point.probe_ci95 is not None and point.answer_ci95 is not None:
+            axes.plot(point.probe_ci95, [point.answer] * 2, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
+            axes.plot([point.probe] * 2, point.answer_ci95, color=tint, lw=1.6, alpha=0.28, solid_capstyle="butt")
     for quadrant in QUADRANTS:
-        mine = [one for one in found.classes if one.quadrant == quadrant]
-        if mine:
+        members = [point for point in comparison.classes if point.quadrant == quadrant]
+        if members:
             axes.scatter(
-                [one.probe for one in mine],
-                [one.answer for one in mine],
+                [point.probe for point in members],
+                [point.answer for point in members],
                 s=30 if bars else 20,
                 color=COLOURS[_TINTS[quadrant]],
                 marker=_SHAPES[quadrant],
@@ -340,76 +363,76 @@ def says_against_sees(found: SaysSees, label: str, number: int) -> Plot:
                 lw=0,
                 zorder=3,
             )
-    _name_points(axes, found.classes, low)
+    _name_points(axes, comparison.classes, low)
     axes.set_xlabel("sees: accuracy of the probe")
     axes.set_ylabel("says: accuracy of the answers")
     axes.spines[["left", "bottom"]].set_visible(False)
-    counts = found.quadrants
+    counts = comparison.quadrants
     place = axes.get_xaxis_transform()
     corners = ((0.99, 1.015, "right"), (0.99, 0.015, "right"), (0.0, 1.015, "left"), (0.0, 0.015, "left"))
     for name, (x, y, side) in zip(QUADRANTS, corners, strict=True):
         tint = COLOURS[_TINTS[name]]
         text = f"{name} · {counts[name]:,}"
         axes.text(x, y, text, ha=side, va="bottom", transform=place, fontsize=9, color=tint, weight="bold")
-    mean = found.settings.answer_chance
-    uneven = any(abs(one.answer_chance - mean) > 0.005 for one in found.classes)
-    means = " Guessing differs between classes: these lines are at the mean, and colours follow each class's own."
+    mean = comparison.settings.answer_chance
+    uneven = any(abs(point.answer_chance - mean) > 0.005 for point in comparison.classes)
+    means = " Chance differs between classes: the lines show the mean, colours use each class's own threshold."
     return Plot(
         f"Says against sees{label}",
-        "Each class a point. The crossing lines are the thresholds, dotted is what guessing reaches; the classes with "
+        "Each point is a class. Solid lines are the thresholds, dotted lines chance; the classes with "
         f"the largest gaps are named.{means if uneven else ''}",
-        inline(figure, f"says-sees-{number}", "Classes by accuracy of the probe and of the answers"),
+        inline_svg(figure, f"says-sees-{number}", "Classes by accuracy of the probe and of the answers"),
     )
 
 
-Box = tuple[float, float, float, float]
+TextBox = tuple[float, float, float, float]
 
 
-def _box(x: float, y: float, text: str, side: str, unit: tuple[float, float]) -> Box:
+def _box(x: float, y: float, text: str, side: str, unit: tuple[float, float]) -> TextBox:
     """Where a text of 9 points lies, from its anchor; `unit` is the width of a character and the height of a line."""
     wide = len(text) * unit[0]
-    left = x if side == "left" else x - wide if side == "right" else x - wide / 2
-    return left, left + wide, y - unit[1] / 2, y + unit[1] / 2
+    start = x if side == "left" else x - wide if side == "right" else x - wide / 2
+    return start, start + wide, y - unit[1] / 2, y + unit[1] / 2
 
 
-def _free(box: Box, taken: Sequence[Box]) -> bool:
+def _free(box: TextBox, taken: Sequence[TextBox]) -> bool:
     return not any(box[0] < b[1] and b[0] < box[1] and box[2] < b[3] and b[2] < box[3] for b in taken)
 
 
 def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
     """Names beside the points, those of the largest gaps first, where they lie neither on names nor on points."""
     unit = (0.0168, 0.042 * (1.0 - low))
-    dots: list[Box] = [
-        (one.probe - 0.012, one.probe + 0.012, one.answer - 0.012, one.answer + 0.012) for one in classes
+    dots: list[TextBox] = [
+        (point.probe - 0.012, point.probe + 0.012, point.answer - 0.012, point.answer + 0.012) for point in classes
     ]
-    names: list[Box] = []
-    for one in sorted(classes, key=lambda one: -abs(one.gap)):
-        text = short(one.name, 20)
+    names: list[TextBox] = []
+    for point in sorted(classes, key=lambda point: -abs(point.gap)):
+        text = shorten(point.name, 20)
         spots = [("left", 0.02, 0.0), ("right", -0.02, 0.0)]
         spots += [("center", 0.0, lift * unit[1]) for lift in (0.85, -0.85)]
         spots += [(side, shift, lift * unit[1]) for side, shift in (("left", 0.015), ("right", -0.015)) for lift in (0.7, -0.7)]  # fmt: skip
         for side, right, up in spots:
-            box = _box(one.probe + right, one.answer + up, text, side, unit)
+            box = _box(point.probe + right, point.answer + up, text, side, unit)
             if box[0] < -0.03 or box[1] > 1.05 or box[2] < low or box[3] > 1.05 or not _free(box, [*names, *dots]):
                 continue
-            axes.text(one.probe + right, one.answer + up, text, ha=side, va="center", fontsize=8.5)
+            axes.text(point.probe + right, point.answer + up, text, ha=side, va="center", fontsize=8.5)
             names.append(box)
             break
         if len(names) >= _LABELLED:
             return
 
 
-def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
+def attribution_plot(comparisons: Sequence[tuple[str, SaysSees]]) -> Plot | None:
     """How much accuracy above chance answers lack, parted into what the probe lacks too and the rest."""
     rows = []
-    for label, one in found:
-        by_name = {metric.name: metric for metric in one.overall}
-        whole, part = by_name.get("lost"), by_name.get("lost/seeing")
-        if whole is not None and part is not None and whole.value is not None and part.value is not None:
-            rows.append((label, whole.value, part.value))
+    for label, comparison in comparisons:
+        by_name = {metric.name: metric for metric in comparison.overall}
+        whole_loss, part = by_name.get("lost"), by_name.get("lost/seeing")
+        if whole_loss is not None and part is not None and whole_loss.value is not None and part.value is not None:
+            rows.append((label, whole_loss.value, part.value))
     if not rows:
         return None
-    figure, axes = canvas(0.95 + 0.36 * len(rows))
+    figure, axes = new_figure(0.95 + 0.36 * len(rows))
     for row, (_, lost, share) in enumerate(rows):
         edges = (0.0, 1.0 - lost, 1.0 - lost * share, 1.0)
         tints = (("right", 0.55), ("wrong", 0.6), ("muted", 0.45))
@@ -418,7 +441,7 @@ def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
             axes.barh([-row], [width], left=[max(low, 0.0)], height=0.6, color=COLOURS[tint], alpha=alpha, lw=0)
             if width > 0.07:
                 axes.text(max(low, 0.0) + width / 2, -row, f"{100 * width:.0f} %", ha="center", va="center", fontsize=9)
-    axes.set_yticks([-row for row in range(len(rows))], [short(label, 26) for label, _, _ in rows])
+    axes.set_yticks([-row for row in range(len(rows))], [shorten(label, 26) for label, _, _ in rows])
     axes.set_ylim(-len(rows) + 0.5, 0.5)
     percent_axis(axes, "x")
     axes.set_xlim(0.0, 1.0)
@@ -432,7 +455,6 @@ def attribution(found: Sequence[tuple[str, SaysSees]]) -> Plot | None:
     _legend(axes, handles, ["said", "lost in saying", "lost in seeing"], 3)
     return Plot(
         "Where accuracy is lost",
-        "Accuracy above guessing: what the answers reach, what the probe reads from the features and answers lack, and "
-        "what the probe lacks too.",
-        inline(figure, "attribution", "Accuracy that answers lack, by where it is lost"),
+        "Accuracy above chance: correct answers, what the probe reads but answers lack, and what the probe lacks too.",
+        inline_svg(figure, "attribution", "Accuracy that answers lack, by where it is lost"),
     )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snellen.reports.collect import Confusion
-from snellen.reports.failures.table import Labelled, label_bars
-from snellen.reports.links import FAILURES, by, link, metric_link
-from snellen.reports.plots.base import Plot, Series, canvas, colour, percent_axis, short
+from snellen.reports.failures.table import RunLabels, label_bars
+from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.level_curves import level_curves
-from snellen.reports.plots.svg import COLOURS, SETTINGS, inline
+from snellen.reports.plots.svg import COLOURS, SETTINGS, inline_svg
 from snellen.scoring.taxonomy import is_diagnosis
 
 if TYPE_CHECKING:
@@ -23,26 +23,35 @@ if TYPE_CHECKING:
 
 _FOREST_ROWS = 30
 
+KIND_NAMES = {
+    "choice": "multiple choice",
+    "choice_text": "multiple choice by text",
+    "truth": "true or false",
+    "short": "short answer",
+    "open": "open answer",
+}
+"""Kinds of question as titles of plots name them; others keep their name."""
 
-def forest(series: Sequence[Series]) -> Plot | None:
+
+def forest_plot(series: Sequence[Series]) -> Plot | None:
     """Metrics with their intervals, one colour a series, and a tick where guessing is."""
-    found = [[m for m in one.metrics if m.unit == "fraction" and m.value is not None] for one in series]
+    metrics_of = [[m for m in column.metrics if m.unit == "fraction" and m.value is not None] for column in series]
     # A diagnosis has plots of its own, and the ends of its names say too little here.
-    known = [[m.name for m in one.metrics if not is_diagnosis(m.name)] for one in series]
-    valued = {metric.name for metrics in found for metric in metrics}
+    known = [[m.name for m in column.metrics if not is_diagnosis(m.name)] for column in series]
+    valued = {metric.name for metrics in metrics_of for metric in metrics}
     names = _chosen([name for name in dict.fromkeys(n for own in known for n in own) if name in valued], known)
     if len(names) < 2:
         return None
-    figure, axes = canvas(0.5 + (0.14 + 0.09 * len(series)) * len(names))
+    figure, axes = new_figure(0.5 + (0.14 + 0.09 * len(series)) * len(names))
     place = {name: -row for row, name in enumerate(names)}
     chances: dict[str, float] = {}
-    for number, (one, metrics) in enumerate(zip(series, found, strict=True)):
+    for number, (column, metrics) in enumerate(zip(series, metrics_of, strict=True)):
         shift = ((len(series) - 1) / 2 - number) * 0.72 / max(1, len(series))
-        shown = [m for m in metrics if m.name in place]
-        chances.update({m.name: m.chance for m in shown if m.chance is not None})
-        at = [place[m.name] + shift for m in shown]
-        ranges = [(y, m.ci95) for y, m in zip(at, shown, strict=True) if m.ci95 is not None]
-        tint = colour(one.colour)
+        listed = [m for m in metrics if m.name in place]
+        chances.update({m.name: m.chance for m in listed if m.chance is not None})
+        at = [place[m.name] + shift for m in listed]
+        ranges = [(y, m.ci95) for y, m in zip(at, listed, strict=True) if m.ci95 is not None]
+        tint = series_colour(column.colour)
         axes.hlines(
             [y for y, _ in ranges],
             [c[0] for _, c in ranges],
@@ -51,8 +60,8 @@ def forest(series: Sequence[Series]) -> Plot | None:
             lw=2.4,
             alpha=0.45,
         )
-        urls = [metric_link(m.name, one.tally, one.run, one.profile) for m in shown]
-        axes.scatter([m.value or 0.0 for m in shown], at, s=18, color=tint, zorder=3, linewidths=0, urls=urls)
+        urls = [metric_link(m.name, column.tally, column.run, column.profile) for m in listed]
+        axes.scatter([m.value or 0.0 for m in listed], at, s=18, color=tint, zorder=3, linewidths=0, urls=urls)
     ticks = [(chance, place[name]) for name, chance in chances.items()]
     axes.vlines(
         [x for x, _ in ticks],
@@ -67,9 +76,9 @@ def forest(series: Sequence[Series]) -> Plot | None:
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
     return Plot(
-        "Scores and their intervals",
-        "Dots are scores, bars 95 % intervals, dotted ticks what guessing reaches. A dot leads to its wrong answers.",
-        inline(figure, "forest", "Scores with intervals, by metric"),
+        "Scores with intervals",
+        "Dots are scores, bars 95 % intervals, dotted ticks chance. Each dot links to its incorrect answers.",
+        inline_svg(figure, "forest", "Scores with intervals, by metric"),
     )
 
 
@@ -97,23 +106,23 @@ def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
 
 def _end(name: str) -> str:
     """The last two parts of a metric's name, for the axis."""
-    return short(" · ".join(name.split("/")[-2:]), 28)
+    return shorten(" · ".join(name.split("/")[-2:]), 28)
 
 
-def latency(one: Series, name: str) -> Plot | None:
+def latency_histogram(series: Series, name: str) -> Plot | None:
     """How long replies took."""
-    seconds = np.asarray(one.tally.latencies, dtype=np.float64)
+    seconds = np.asarray(series.tally.latencies, dtype=np.float64)
     if len(seconds) < 5 or float(seconds.max()) <= 0:
         return None
     scale, unit = (1000.0, "ms") if float(np.median(seconds)) < 0.5 else (1.0, "s")
-    shown = seconds * scale
-    median, late, top = (float(q) for q in np.quantile(shown, (0.5, 0.95, 0.995)))
-    figure, axes = canvas(2.3)
-    beyond = int((shown > top * 1.05).sum())
-    axes.hist(shown, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
-    texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95 % {late:.3g} {unit}")]
-    if late - median < 0.55 * top:  # the two would lie on each other
-        texts = [(median, f" median {median:.3g}, 95 % {late:.3g} {unit} ")]
+    times = seconds * scale
+    median, late, top = (float(q) for q in np.quantile(times, (0.5, 0.95, 0.995)))
+    figure, axes = new_figure(2.3)
+    beyond = int((times > top * 1.05).sum())
+    axes.hist(times, bins=32, range=(0.0, top * 1.05 or 1.0), color=COLOURS["muted"], alpha=0.75, rwidth=0.9)
+    texts = [(median, f" median {median:.3g} {unit}"), (late, f" 95th percentile {late:.3g} {unit}")]
+    if late - median < 0.55 * top:  # the two would overlap
+        texts = [(median, f" median {median:.3g} {unit}, 95th percentile {late:.3g} {unit} ")]
     for value in (median, late):
         axes.axvline(value, color=COLOURS["ink"], lw=1.0, ls=(0, (1, 1)))
     for value, text in texts:
@@ -124,80 +133,80 @@ def latency(one: Series, name: str) -> Plot | None:
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     tail = f" {beyond:,} slower replies lie beyond the right edge." if beyond else ""
-    return Plot("Time to reply", f"{len(shown):,} replies.{tail}", inline(figure, name, "Histogram of latency"))
+    return Plot("Time to reply", f"{len(times):,} replies.{tail}", inline_svg(figure, name, "Histogram of latency"))
 
 
-def errors(one: Series, name: str) -> Plot | None:
+def error_bars(series: Series, name: str) -> Plot | None:
     """Why answers are missing, by kind of error."""
-    if not one.tally.errors:
+    if not series.tally.errors:
         return None
-    kinds = one.tally.errors.most_common(12)
-    figure, axes = canvas(0.35 + 0.28 * len(kinds))
+    kinds = series.tally.errors.most_common(12)
+    figure, axes = new_figure(0.35 + 0.28 * len(kinds))
     bars = axes.barh(
         [-i for i in range(len(kinds))], [n for _, n in kinds], height=0.56, color=COLOURS["wrong"], alpha=0.8
     )
     for bar, (kind, count) in zip(bars, kinds, strict=True):
-        bar.set_url(link(run=one.run, error=kind))
+        bar.set_url(gallery_link(run=series.run, error=kind))
         axes.annotate(f"{count:,}", (count, bar.get_y() + 0.28), (4, 0), textcoords="offset points", va="center")
-    axes.set_yticks([-i for i in range(len(kinds))], [short(kind, 26) for kind, _ in kinds])
+    axes.set_yticks([-i for i in range(len(kinds))], [shorten(kind, 26) for kind, _ in kinds])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.set_xticks([])
     axes.margins(x=0.15)
     return Plot(
-        "Answers that failed", "By kind of error; each bar leads to them.", inline(figure, name, "Errors by kind")
+        "Failed samples", "By kind of error; each bar links to its samples.", inline_svg(figure, name, "Errors by kind")
     )
 
 
-def confusions(one: Series, name: str, most: int = 4) -> list[Plot]:
+def confusion_plots(series: Series, name: str, limit: int = 4) -> list[Plot]:
     """Target against answer where there are few targets: the diagonal is right, the rest is mistaken for what?"""
     plots = []
-    usable = [(where, c) for where, c in one.tally.confusions.items() if c.cells and len(c.targets) >= 2]
+    usable = [(where, c) for where, c in series.tally.confusions.items() if c.cells and len(c.targets) >= 2]
     usable.sort(key=lambda item: -sum((item[1].cells or {}).values()))
-    for number, (where, confusion) in enumerate(usable[:most]):
-        plots.append(_confusion(one, f"{name}-{number}", dict(where), confusion))
+    for number, (where, confusion) in enumerate(usable[:limit]):
+        plots.append(_confusion(series, f"{name}-{number}", dict(where), confusion))
     return plots
 
 
-def _confusion(one: Series, name: str, where: dict[str, str], confusion: Confusion) -> Plot:
+def _confusion(series: Series, name: str, where: dict[str, str], confusion: Confusion) -> Plot:
     cells: dict[tuple[str, str], int] = confusion.cells or {}
     targets = sorted(confusion.targets, key=lambda t: (len(t), t) if t.isdigit() else (99, t))
     rest = {read for _, read in cells if read not in confusion.targets}
-    columns = [*targets, *(["other"] if rest - {""} else []), *(["not read"] if "" in rest else [])]
+    columns = [*targets, *(["other"] if rest - {""} else []), *(["unparsed"] if "" in rest else [])]
     counts: dict[tuple[str, str], int] = {}
     for (target, read), count in cells.items():
-        column = read if read in confusion.targets else ("not read" if read == "" else "other")
+        column = read if read in confusion.targets else ("unparsed" if read == "" else "other")
         counts[target, column] = counts.get((target, column), 0) + count
-    figure, axes = canvas(1.0 + 0.3 * len(targets))
+    figure, axes = new_figure(1.0 + 0.3 * len(targets))
     for row, target in enumerate(targets):
         total = sum(counts.get((target, column), 0) for column in columns)
         for at, column in enumerate(columns):
             count = counts.get((target, column), 0)
             if count:
                 _cell(axes, at, -row, count, total, target == column).set_url(
-                    link(
-                        run=one.run,
+                    gallery_link(
+                        run=series.run,
                         target=target,
-                        read="-" if column == "not read" else None if column == "other" else column,
-                        **by(where),
+                        read="-" if column == "unparsed" else None if column == "other" else column,
+                        **meta_filters(where),
                     )
                 )
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(-len(targets) + 0.5, 0.5)
-    tilted = max(len(short(c, 12)) for c in columns) * len(columns) > 44
+    tilted = max(len(shorten(c, 12)) for c in columns) * len(columns) > 44
     axes.set_xticks(
         range(len(columns)),
-        [short(c, 12) for c in columns],
+        [shorten(c, 12) for c in columns],
         rotation=45 if tilted else 0,
         ha="right" if tilted else "center",
     )
-    axes.set_yticks([-i for i in range(len(targets))], [short(t, 16) for t in targets])
-    axes.set_xlabel("read from the reply")
+    axes.set_yticks([-i for i in range(len(targets))], [shorten(t, 16) for t in targets])
+    axes.set_xlabel("extracted answer")
     axes.set_ylabel("target")
     axes.spines[["left", "bottom"]].set_visible(False)
     return Plot(
-        "Mistaken for what: " + ", ".join(short(value, 30) for value in where.values()),
-        "Each row is a target, each column what was read; a cell leads to its answers.",
-        inline(figure, name, "Confusion of targets and answers"),
+        "Confusion matrix: " + ", ".join(shorten(KIND_NAMES.get(value, value), 30) for value in where.values()),
+        "Rows are targets, columns extracted answers; each cell links to its answers.",
+        inline_svg(figure, name, "Confusion of targets and answers"),
     )
 
 
@@ -212,7 +221,7 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
     return box
 
 
-def draw_labels(labelled: Sequence[Labelled], *, linked: bool = False) -> list[Plot]:
+def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[Plot]:
     """The plot of labels, drawn as the other plots of a page are; empty where there is nothing to draw."""
     import matplotlib
 
@@ -223,7 +232,7 @@ def draw_labels(labelled: Sequence[Labelled], *, linked: bool = False) -> list[P
     return [] if plot is None else [plot]
 
 
-def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
+def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     """Every plot that the data allow.
 
     Args:
@@ -235,14 +244,14 @@ def draw(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the page
         matplotlib.rcParams.update(SETTINGS)
-        plots = [forest(series), *level_curves(first), *rankings(first)]
-        for number, one in enumerate(first):
-            own = [*icicles(one, f"icicle-{number}"), kinship_bars(one, f"kinship-{number}")]
-            own += [errors(one, f"errors-{number}"), latency(one, f"latency-{number}")]
-            own += confusions(one, f"confusion-{number}")
-            plots += [_named(plot, one, len(first)) for plot in own if plot is not None]
+        plots = [forest_plot(series), *level_curves(first), *rankings(first)]
+        for number, column in enumerate(first):
+            own = [*icicles(column, f"icicle-{number}"), kinship_bars(column, f"kinship-{number}")]
+            own += [error_bars(column, f"errors-{number}"), latency_histogram(column, f"latency-{number}")]
+            own += confusion_plots(column, f"confusion-{number}")
+            plots += [_named(plot, column, len(first)) for plot in own if plot is not None]
     return [plot for plot in plots if plot is not None]
 
 
-def _named(plot: Plot, one: Series, runs: int) -> Plot:
-    return plot if runs == 1 else Plot(f"{plot.title} · {one.label}", plot.caption, plot.svg)
+def _named(plot: Plot, column: Series, runs: int) -> Plot:
+    return plot if runs == 1 else Plot(f"{plot.title} · {column.label}", plot.caption, plot.svg)

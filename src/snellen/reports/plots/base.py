@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from snellen.reports.collect import Tally
-from snellen.reports.escape import visible
+from snellen.reports.collect import RunTally
+from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.svg import COLOURS
 from snellen.types import Metric
 
@@ -31,7 +31,7 @@ class Series(Struct, frozen=True):
     run: str
     profile: str
     metrics: Sequence[Metric]
-    tally: Tally
+    tally: RunTally
     colour: int
 
 
@@ -43,12 +43,12 @@ class Plot(Struct, frozen=True):
     svg: str
 
 
-def colour(number: int) -> str:
+def series_colour(number: int) -> str:
     """The stand-in of a series colour; six and then again from the first."""
     return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
 
 
-def canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
+def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     """An empty figure and its axes, in inches."""
     from matplotlib.figure import Figure
 
@@ -57,9 +57,9 @@ def canvas(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def short(text: str, characters: int = 24) -> str:
+def shorten(text: str, characters: int = 24) -> str:
     """At most so many characters, for labels."""
-    text = visible(text).replace("\n", " ")
+    text = escape_invisible(text).replace("\n", " ")
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.reports.collect import Asked, Seen, class_name, filters, telling
-from snellen.reports.links import NOT_RIGHT, by, link
-from snellen.reports.plots.base import Plot, Series, canvas, colour, percent_axis, short
-from snellen.reports.plots.svg import COLOURS, inline
+from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
+from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.taxonomy import BINS
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ _NAMED = 6
 
 def rankings(runs: Sequence[Series]) -> list[Plot]:
     """Plots of what was asked about bias, then of the finest level of each data set and kind; runs side by side."""
-    asked: dict[Asked, None] = {}
-    finest: dict[tuple[str, str], Asked] = {}
-    for one in runs:
-        asked |= dict.fromkeys(part for part, _ in one.tally.classes.of("bias"))
-        finest |= {(part.dataset, part.kind): part for part, _ in one.tally.classes.of("hierarchy")}
-    asked |= dict.fromkeys(sorted(finest.values(), key=lambda part: telling(part.kind)))
-    return [_ranking(runs, part, f"classes-{number}") for number, part in enumerate(list(asked)[:_PLOTS])]
+    groups: dict[QuestionGroup, None] = {}
+    finest: dict[tuple[str, str], QuestionGroup] = {}
+    for column in runs:
+        groups |= dict.fromkeys(part for part, _ in column.tally.classes.of("bias"))
+        finest |= {(part.dataset, part.kind): part for part, _ in column.tally.classes.of("hierarchy")}
+    groups |= dict.fromkeys(sorted(finest.values(), key=lambda part: kind_order(part.kind)))
+    return [_ranking(runs, part, f"classes-{number}") for number, part in enumerate(list(groups)[:_PLOTS])]
 
 
-def ranked(part: Mapping[str, Seen]) -> list[tuple[str, Seen]]:
+def rank_classes(part: Mapping[str, ClassAnswers]) -> list[tuple[str, ClassAnswers]]:
     """Classes with their answers, the worst first; of equal ones that with more answers, then by the alphabet."""
     return sorted(part.items(), key=lambda item: (item[1].share, -item[1].n, item[0]))
 
 
-def alike(counts: Sequence[int], share: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def equal_difficulty_quantiles(counts: Sequence[int], share: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """The accuracies that classes would have by chance alone if all were equally hard.
 
     Args:
@@ -64,32 +64,43 @@ def alike(counts: Sequence[int], share: float, at: NDArray[np.float64]) -> NDArr
     return values[np.minimum(np.searchsorted(reached / reached[-1], at, side="left"), len(values) - 1)]
 
 
-def _ranking(runs: Sequence[Series], asked: Asked, name: str) -> Plot:
-    known = [(one, part) for one in runs if (part := one.tally.classes.parts.get(asked))]
-    figure, axes = canvas(3.1)
+def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
+    known = [(column, part) for column in runs if (part := column.tally.classes.parts.get(group))]
+    figure, axes = new_figure(3.1)
     listed: list[tuple[str, str]] = []
     high = 0.0
-    for one, part in known:
-        order = ranked(part)
-        share = np.array([seen.share for _, seen in order])
-        tint = colour(one.colour if len(known) > 1 else 1)
-        shown = np.unique(np.linspace(0, len(order) - 1, min(len(order), _POINTS)).round().astype(np.int64))
-        x = (shown + 0.5) / len(order)
-        axes.plot(x, share[shown], color=tint, lw=1.8, drawstyle="steps-mid")
+    for column, part in known:
+        order = rank_classes(part)
+        share = np.array([answers.share for _, answers in order])
+        tint = series_colour(column.colour if len(known) > 1 else 1)
+        places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _POINTS)).round().astype(np.int64))
+        x = (places + 0.5) / len(order)
+        axes.plot(x, share[places], color=tint, lw=1.8, drawstyle="steps-mid")
         if len(known) == 1:
-            axes.fill_between(x, share[shown], color=tint, alpha=0.1, linewidth=0, step="mid")
-        counts = [seen.n for _, seen in order]
-        whole = sum(seen.total for _, seen in order) / sum(counts)
+            axes.fill_between(x, share[places], color=tint, alpha=0.1, linewidth=0, step="mid")
+        counts = [answers.n for _, answers in order]
+        overall = sum(answers.total for _, answers in order) / sum(counts)
         if max(counts) <= 2_000:
-            axes.plot(x, alike(counts, whole, x), color=tint, lw=1.0, ls=(0, (1, 2)), drawstyle="steps-mid")
+            axes.plot(
+                x,
+                equal_difficulty_quantiles(counts, overall, x),
+                color=tint,
+                lw=1.0,
+                ls=(0, (1, 2)),
+                drawstyle="steps-mid",
+            )
         worst = order[: max(2, _NAMED // len(known))]
         urls = [
-            link(run=one.run, profile=one.profile, verdict=NOT_RIGHT, **by(filters(asked, path))) for path, _ in worst
+            gallery_link(
+                run=column.run, profile=column.profile, verdict=NOT_RIGHT, **meta_filters(group_filters(group, path))
+            )
+            for path, _ in worst
         ]
         at = [(place + 0.5) / len(order) for place in range(len(worst))]
-        axes.scatter(at, [seen.share for _, seen in worst], s=18, color=tint, zorder=3, linewidths=0, urls=urls)
+        axes.scatter(at, [answers.share for _, answers in worst], s=18, color=tint, zorder=3, linewidths=0, urls=urls)
         listed += [
-            (f"{short(class_name(path), 26)} · {100 * seen.share:.0f} % of {seen.n}", tint) for path, seen in worst
+            (f"{shorten(class_name(path), 26)} · {100 * answers.share:.0f} % of {answers.n}", tint)
+            for path, answers in worst
         ]
         high = max(high, float(np.quantile(share, 0.6)))
     _list(axes, listed, below=high > 0.5)
@@ -98,15 +109,15 @@ def _ranking(runs: Sequence[Series], asked: Asked, name: str) -> Plot:
     axes.set_xticks([0.0, 1.0], ["worst", "best"])
     axes.set_xlabel(f"{len(known[0][1]):,} classes")
     if len(known) == 1:
-        _histogram(axes, [seen.share for seen in known[0][1].values()])
+        _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)
-    ask = "" if asked.ask == "hierarchy" else asked.ask
-    what = " · ".join(short(text, 24) for text in (asked.dataset, ask, asked.level, asked.kind) if text)
+    ask = "" if group.ask == "hierarchy" else group.ask
+    name_of_group = " · ".join(shorten(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
     return Plot(
-        f"Class by class: {what}",
-        "Classes sorted by accuracy, the worst named. Dotted: what chance would make of classes that are all alike."
-        + (" On the right: classes in each fifth." if len(known) == 1 else ""),
-        inline(figure, name, f"Accuracy of each class, {what}"),
+        f"Accuracy by class: {name_of_group}",
+        "Classes sorted by accuracy; the worst are named. Dotted: the spread expected by chance if all classes were equally hard."
+        + (" Right: number of classes in each fifth." if len(known) == 1 else ""),
+        inline_svg(figure, name, f"Accuracy of each class, {name_of_group}"),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, canvas, short
-from snellen.reports.plots.svg import COLOURS, inline
+from snellen.reports.plots.base import Plot, Series, new_figure, shorten
+from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.taxonomy import RELATIONS
 from snellen.types import Metric
 
@@ -16,53 +16,53 @@ if TYPE_CHECKING:
 
 _ROWS = 12
 _COLOURS = {"sibling": "series-1", "cousin": "series-3", "other": "series-2", "unplaced": "muted"}
-_WORDS = {"sibling": "same parent", "cousin": "same grandparent", "other": "further off", "unplaced": "no class read"}
+_WORDS = {"sibling": "same parent", "cousin": "same grandparent", "other": "more distant", "unplaced": "unparsed"}
 
 
-def kinship_bars(one: Series, name: str) -> Plot | None:
+def kinship_bars(series: Series, name: str) -> Plot | None:
     """A bar for each level and kind, over what picking a wrong option by lot would give."""
     rows: dict[tuple[str, str], dict[str, Metric]] = {}
-    for metric in one.metrics:
+    for metric in series.metrics:
         parts = metric.name.split("/")
         if "kinship" in parts[:-1] and parts[-1] in RELATIONS and metric.value is not None:
             *path, kind = [part for part in parts[:-1] if part != "kinship"]
             rows.setdefault((" · ".join(path), kind), {})[parts[-1]] = metric
-    shown = list(rows.items())[:_ROWS]
-    if not shown:
+    listed = list(rows.items())[:_ROWS]
+    if not listed:
         return None
-    figure, axes = canvas(0.75 + 0.42 * len(shown))
-    for row, (_, known) in enumerate(shown):
-        left = by_lot = 0.0
+    figure, axes = new_figure(0.75 + 0.42 * len(listed))
+    for row, (_, known) in enumerate(listed):
+        offset = by_lot = 0.0
         for relation in RELATIONS:
-            found = known.get(relation)
-            if found is None or found.value is None:
+            share = known.get(relation)
+            if share is None or share.value is None:
                 continue
             tint = COLOURS[_COLOURS[relation]]
-            (bar,) = axes.barh([-row + 0.06], [found.value], left=left, height=0.4, color=tint, alpha=0.75)
-            bar.set_url(metric_link(found.name, one.tally, one.run, one.profile))
-            if found.value >= 0.09:
-                axes.text(left + found.value / 2, -row + 0.06, f"{100 * found.value:.0f} %", ha="center", va="center")
-            left += found.value
-            if found.chance:
-                axes.barh([-row - 0.27], [found.chance], left=by_lot, height=0.1, color=tint, alpha=0.75)
-                by_lot += found.chance
+            (bar,) = axes.barh([-row + 0.06], [share.value], left=offset, height=0.4, color=tint, alpha=0.75)
+            bar.set_url(metric_link(share.name, series.tally, series.run, series.profile))
+            if share.value >= 0.09:
+                axes.text(offset + share.value / 2, -row + 0.06, f"{100 * share.value:.0f} %", ha="center", va="center")
+            offset += share.value
+            if share.chance:
+                axes.barh([-row - 0.27], [share.chance], left=by_lot, height=0.1, color=tint, alpha=0.75)
+                by_lot += share.chance
     axes.set_yticks(
-        [-row for row in range(len(shown))],
+        [-row for row in range(len(listed))],
         [
-            f"{short(label, 24)}\n{short(kind, 12)}, {next(iter(known.values())).n:,} wrong"
-            for (label, kind), known in shown
+            f"{shorten(label, 24)}\n{shorten(kind, 12)}, {next(iter(known.values())).n:,} incorrect"
+            for (label, kind), known in listed
         ],
     )
     axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(-len(shown) + 0.5, 0.45)
+    axes.set_ylim(-len(listed) + 0.5, 0.45)
     axes.set_xticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
-    _legend(axes, {relation for _, known in shown for relation, m in known.items() if m.value or m.chance})
+    _legend(axes, {relation for _, known in listed for relation, m in known.items() if m.value or m.chance})
     return Plot(
-        "How far off wrong answers are",
-        "Of the answers that are not right, how the class that was named is related to the true one. The thin bar is "
-        "what picking a wrong option by lot would give, where the questions say what they offer.",
-        inline(figure, name, "Kinship of wrong answers to the truth"),
+        "Taxonomic distance of incorrect answers",
+        "Relation of the named class to the true class, among incorrect answers. The thin bar is the "
+        "expectation for picking an incorrect option at random, where the options are known.",
+        inline_svg(figure, name, "Taxonomic distance of incorrect answers to the target"),
     )
 
 

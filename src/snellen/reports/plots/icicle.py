@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from snellen.reports.collect import Asked, ClassTally, Seen, class_name, filters, telling
-from snellen.reports.escape import visible
-from snellen.reports.links import by, link
-from snellen.reports.plots.base import Plot, Series, short
+from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, class_name, group_filters, kind_order
+from snellen.reports.escape import escape_invisible
+from snellen.reports.links import gallery_link, meta_filters
+from snellen.reports.plots.base import Plot, Series, shorten
 from snellen.scoring.taxonomy import SEPARATOR
 
 WIDTH, TALLEST = 403.0, 640.0
@@ -26,7 +26,7 @@ _MOST = 2
 
 
 @dataclass
-class Node:
+class IcicleNode:
     """A class and what is below it.
 
     Attributes:
@@ -41,80 +41,86 @@ class Node:
 
     name: str
     path: str
-    own: Seen = field(default_factory=Seen)
-    below: Seen = field(default_factory=Seen)
+    own: ClassAnswers = field(default_factory=ClassAnswers)
+    below: ClassAnswers = field(default_factory=ClassAnswers)
     leaves: int = 1
-    children: list[Node] = field(default_factory=list)
+    children: list[IcicleNode] = field(default_factory=list)
     members: int = 1
 
     @property
-    def seen(self) -> Seen:
+    def answers(self) -> ClassAnswers:
         """What colours the class: answers on its own level, else those about classes below."""
         return self.own if self.own.n else self.below
 
 
-def icicles(one: Series, name: str) -> list[Plot]:
+def icicles(column: Series, name: str) -> list[Plot]:
     """An icicle for each data set with a taxonomy, of the kind of question that was asked on most levels."""
-    tally = one.tally.classes
+    tally = column.tally.classes
     chosen: dict[str, tuple[str, str]] = {}
     for ask in ("bias", "hierarchy"):
         kinds: dict[str, dict[str, int]] = {}
-        for asked, part in tally.of(ask):
+        for group, part in tally.of(ask):
             if any(SEPARATOR in path for path in part):
-                levels = kinds.setdefault(asked.dataset, {})
-                levels[asked.kind] = levels.get(asked.kind, 0) + 1
+                levels = kinds.setdefault(group.dataset, {})
+                levels[group.kind] = levels.get(group.kind, 0) + 1
         for dataset, levels in kinds.items():
-            chosen[dataset] = (ask, min(levels, key=lambda kind: (-levels[kind], telling(kind))))
+            chosen[dataset] = (ask, min(levels, key=lambda kind: (-levels[kind], kind_order(kind))))
     plots = []
     for number, (dataset, (ask, kind)) in enumerate(list(chosen.items())[:_MOST]):
         parts = {
-            asked: part
-            for asked, part in tally.parts.items()
-            if part is not None and (asked.dataset, asked.ask, asked.kind) == (dataset, ask, kind)
+            group: part
+            for group, part in tally.parts.items()
+            if part is not None and (group.dataset, group.ask, group.kind) == (dataset, ask, kind)
         }
-        what = " · ".join(short(text, 24) for text in (dataset, kind) if text)
+        subject = " · ".join(shorten(text, 24) for text in (dataset, kind) if text)
         plots.append(
             Plot(
-                f"The tree, coloured by accuracy: {what}",
-                "Each box is a class, its height the number of classes below it; what was asked on its own level "
-                "colours it, else what was asked below. The worst stand on top, very small ones together.",
-                _svg(one, parts, columns(tally, parts), f"{name}-{number}", f"Taxonomy coloured by accuracy, {what}"),
+                f"Taxonomy coloured by accuracy: {subject}",
+                "Each box is a class; its height is the number of classes below it. Colour is the accuracy of questions "
+                "at its own level, otherwise of those below. The worst classes come first; very small ones are merged.",
+                _svg(
+                    column,
+                    parts,
+                    level_names(tally, parts),
+                    f"{name}-{number}",
+                    f"Taxonomy coloured by accuracy, {subject}",
+                ),
             )
         )
     return plots
 
 
-def columns(tally: ClassTally, parts: Mapping[Asked, Mapping[str, Seen]]) -> list[str]:
+def level_names(tally: ClassTally, parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]]) -> list[str]:
     """What each column of the icicle is called: the level whose classes have so many ancestors; empty if none was asked."""
     names: dict[int, str] = {}
-    for asked, part in parts.items():
+    for group, part in parts.items():
         for path in part:
-            names.setdefault(path.count(SEPARATOR), asked.level)
+            names.setdefault(path.count(SEPARATOR), group.level)
     return [names.get(depth, "") for depth in range(max(names) + 1)]
 
 
-def tree(parts: Mapping[Asked, Mapping[str, Seen]]) -> Node:
+def build_tree(parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]]) -> IcicleNode:
     """One node a class of any level, under a root without a name."""
-    root = Node("", "")
-    nodes: dict[str, Node] = {"": root}
+    root = IcicleNode("", "")
+    nodes: dict[str, IcicleNode] = {"": root}
 
-    def node(path: str) -> Node:
-        found = nodes.get(path)
-        if found is None:
-            found = nodes[path] = Node(class_name(path), path)
-            node(path.rpartition(SEPARATOR)[0]).children.append(found)
-        return found
+    def node(path: str) -> IcicleNode:
+        child = nodes.get(path)
+        if child is None:
+            child = nodes[path] = IcicleNode(class_name(path), path)
+            node(path.rpartition(SEPARATOR)[0]).children.append(child)
+        return child
 
     for part in parts.values():
-        for path, seen in part.items():
+        for path, answers in part.items():
             own = node(path).own
-            own.n += seen.n
-            own.total += seen.total
+            own.n += answers.n
+            own.total += answers.total
     _add_up(root)
     return root
 
 
-def _add_up(node: Node) -> None:
+def _add_up(node: IcicleNode) -> None:
     for child in node.children:
         _add_up(child)
     node.leaves = max(1, sum(child.leaves for child in node.children))
@@ -123,74 +129,82 @@ def _add_up(node: Node) -> None:
         node.below.total += child.own.total + child.below.total
 
 
-def together(children: Sequence[Node], unit: float) -> list[Node]:
+def join_small_nodes(children: Sequence[IcicleNode], unit: float) -> list[IcicleNode]:
     """Children from the worst to the best, those lower than SMALLEST joined until they are high enough.
 
     Args:
         children: classes of one parent.
         unit: the height of one leaf.
     """
-    found: list[Node] = []
-    small: list[Node] = []
-    for child in sorted(children, key=lambda node: (node.seen.share, node.name)):
+    shown_nodes: list[IcicleNode] = []
+    small: list[IcicleNode] = []
+    for child in sorted(children, key=lambda node: (node.answers.share, node.name)):
         if child.leaves * unit >= SMALLEST:
-            found.append(child)
+            shown_nodes.append(child)
             continue
         small.append(child)
         if sum(node.leaves for node in small) * unit >= SMALLEST:
-            found.append(_joined(small))
+            shown_nodes.append(_joined(small))
             small = []
-    return [*found, _joined(small)] if small else found
+    return [*shown_nodes, _joined(small)] if small else shown_nodes
 
 
-def _joined(nodes: Sequence[Node]) -> Node:
+def _joined(nodes: Sequence[IcicleNode]) -> IcicleNode:
     if len(nodes) == 1:
         return nodes[0]
     own, below = (
-        Seen(sum(seen.n for seen in all_), sum(seen.total for seen in all_))
+        ClassAnswers(sum(answers.n for answers in all_), sum(answers.total for answers in all_))
         for all_ in ([node.own for node in nodes], [node.below for node in nodes])
     )
     children = [child for node in nodes for child in node.children]
     members = sum(node.members for node in nodes)
     first, last = nodes[0].name.partition(" … ")[0], nodes[-1].name.rpartition(" … ")[2]
-    return Node(f"{first} … {last}", "", own, below, sum(n.leaves for n in nodes), children, members)
+    return IcicleNode(f"{first} … {last}", "", own, below, sum(n.leaves for n in nodes), children, members)
 
 
-def _boxes(node: Node, depth: int, top: float, unit: float) -> Iterator[tuple[Node, int, float, float]]:
+def _boxes(node: IcicleNode, depth: int, top: float, unit: float) -> Iterator[tuple[IcicleNode, int, float, float]]:
     """(class, column, y, height) of everything below a node."""
-    for child in together(node.children, unit):
+    for child in join_small_nodes(node.children, unit):
         height = child.leaves * unit
         yield child, depth, top, height
         yield from _boxes(child, depth + 1, top, unit)
         top += height
 
 
-def _svg(one: Series, parts: Mapping[Asked, Mapping[str, Seen]], levels: Sequence[str], name: str, label: str) -> str:
-    root = tree(parts)
+def _svg(
+    column: Series,
+    parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]],
+    levels: Sequence[str],
+    name: str,
+    label: str,
+) -> str:
+    root = build_tree(parts)
     height = min(TALLEST, max(120.0, _LEAF * root.leaves))
     width = WIDTH / len(levels)
-    asked = {part.level: part for part in parts}
+    group_of_level = {part.level: part for part in parts}
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plot icicle" id="{name}" role="group" '
         f'aria-label="{escape(label)}" viewBox="0 0 {WIDTH:g} {_TOP + height:g}">',
         *_legend(),
     ]
-    for column, level in enumerate(levels):
+    for place, level in enumerate(levels):
         out.append(
-            f'<text class="level" x="{column * width + 2:.1f}" y="{_TOP - 6:g}">{escape(short(level, int(width / 5)))}</text>'
+            f'<text class="level" x="{place * width + 2:.1f}" y="{_TOP - 6:g}">{escape(shorten(level, int(width / 5)))}</text>'
         )
-    for node, column, y, tall in _boxes(root, 0, _TOP, height / root.leaves):
-        seen = node.seen
-        tone = round(TONES * seen.share)
+    for node, place, y, tall in _boxes(root, 0, _TOP, height / root.leaves):
+        answers = node.answers
+        tone = round(TONES * answers.share)
         box = (
-            f'<rect class="tone-{tone}" x="{column * width:.1f}" y="{y:.2f}" width="{width - 1:.1f}" '
+            f'<rect class="tone-{tone}" x="{place * width:.1f}" y="{y:.2f}" width="{width - 1:.1f}" '
             f'height="{max(0.4, tall - (0.6 if tall > 4 else 0.15)):.2f}"><title>{escape(_title(node))}</title></rect>'
         )
         if tall >= 9.5:
-            box += f'<text x="{column * width + 4:.1f}" y="{y + min(tall / 2, 14.0) + 3:.1f}">{escape(short(node.name, int((width - 8) / 4.9)))}</text>'
-        part = asked.get(levels[column])
+            box += f'<text x="{place * width + 4:.1f}" y="{y + min(tall / 2, 14.0) + 3:.1f}">{escape(shorten(node.name, int((width - 8) / 4.9)))}</text>'
+        part = group_of_level.get(levels[place])
         if node.path and part is not None and node.own.n:
-            target = link(run=one.run, profile=one.profile, **by(filters(part, node.path)))
+            target = gallery_link(
+                run=column.run, profile=column.profile, **meta_filters(group_filters(part, node.path))
+            )
             box = f'<a href="{escape(target)}">{box}</a>'
         out.append(box)
     return "".join([*out, "</svg>"])
@@ -205,14 +219,14 @@ def _legend() -> list[str]:
     return [
         *out,
         '<text class="level" x="24" y="12" text-anchor="end">0 %</text>',
-        f'<text class="level" x="{32 + (TONES + 1) * step:g}" y="12">100 % right</text>',
+        f'<text class="level" x="{32 + (TONES + 1) * step:g}" y="12">100 % correct</text>',
     ]
 
 
-def _title(node: Node) -> str:
+def _title(node: IcicleNode) -> str:
     """What the tooltip of a box says."""
-    name = visible(node.path) if node.path else f"{node.members:,} classes, {node.name}"
-    said = [f"{100 * node.own.share:.1f} % of {node.own.n:,} answers"] if node.own.n else []
+    name = escape_invisible(node.path) if node.path else f"{node.members:,} classes, {node.name}"
+    parts = [f"{100 * node.own.share:.1f} % of {node.own.n:,} answers"] if node.own.n else []
     if node.below.n:
-        said.append(f"below it {100 * node.below.share:.1f} % of {node.below.n:,}")
-    return f"{name}: {', '.join(said)}"
+        parts.append(f"below it {100 * node.below.share:.1f} % of {node.below.n:,}")
+    return f"{name}: {', '.join(parts)}"

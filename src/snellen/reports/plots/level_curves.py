@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from snellen.reports.links import metric_link
-from snellen.reports.plots.base import Plot, Series, canvas, colour, percent_axis, short
-from snellen.reports.plots.svg import inline
+from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, shorten
+from snellen.reports.plots.svg import inline_svg
 from snellen.scoring.taxonomy import coarse_to_fine, is_diagnosis
 from snellen.types import Metric
 
@@ -20,7 +20,7 @@ _LINES = 6
 _PLOTS = 4
 
 
-class Line(Struct, frozen=True):
+class LevelCurve(Struct, frozen=True):
     """One line of a level curve: what it is called, its colour, and (level, metric, link) from coarse to fine."""
 
     label: str
@@ -28,32 +28,32 @@ class Line(Struct, frozen=True):
     points: tuple[tuple[str, Metric, str], ...]
 
 
-def level_order(one: Series, column: str = "level") -> list[str]:
+def level_order(series: Series, column: str = "level") -> list[str]:
     """The levels of a run, coarse to fine."""
-    depths = one.tally.classes.depths
-    return coarse_to_fine({level: depths.get(level, ()) for level in one.tally.meta.get(column, {})})
+    depths = series.tally.classes.depths
+    return coarse_to_fine({level: depths.get(level, ()) for level in series.tally.meta.get(column, {})})
 
 
-def falls(one: Series, column: str = "level") -> dict[str, list[tuple[str, Metric]]]:
+def curves_by_level(series: Series, column: str = "level") -> dict[str, list[tuple[str, Metric]]]:
     """What is known of two levels or more: the metric's name without the level, to (level, metric), coarse to fine.
 
     `accuracy/short/species` and `accuracy/species/short` are both `accuracy/short` on the level species. Shares that
     diagnose (kinship, consistency) are no curves, and of a suite's members only accuracies are.
     """
-    levels = level_order(one, column)
-    root = one.metrics[0].name.partition("/")[0] if one.metrics else ""
-    found: dict[str, dict[str, Metric]] = {}
-    for metric in one.metrics:
+    levels = level_order(series, column)
+    root = series.metrics[0].name.partition("/")[0] if series.metrics else ""
+    metrics_by_curve: dict[str, dict[str, Metric]] = {}
+    for metric in series.metrics:
         parts = metric.name.split("/")
         at = next((place for place in range(len(parts) - 1, 0, -1) if parts[place] in levels), 0)
         if not at or metric.value is None or metric.unit != "fraction" or is_diagnosis(metric.name):
             continue
         rest = parts[:at] + parts[at + 1 :]
         if rest[0] == root or "accuracy" in rest:
-            found.setdefault("/".join(rest), {})[parts[at]] = metric
+            metrics_by_curve.setdefault("/".join(rest), {})[parts[at]] = metric
     return {
         name: [(level, known[level]) for level in levels if level in known]
-        for name, known in found.items()
+        for name, known in metrics_by_curve.items()
         if len(known) >= 2
     }
 
@@ -62,36 +62,41 @@ def level_curves(runs: Sequence[Series]) -> list[Plot]:
     """Accuracy from the coarsest to the finest level: of one run a line for each kind of question, of several runs a
     plot for each kind and in it a line for each run. Data sets of a suite have plots of their own.
     """
-    found = [(one, _telling(one, falls(one))) for one in runs]
-    names = list(dict.fromkeys(name for _, curves in found for name in curves))
+    curves_of_runs = [(series, _telling(series, curves_by_level(series))) for series in runs]
+    names = list(dict.fromkeys(name for _, curves in curves_of_runs for name in curves))
     single = runs[0] if len(runs) == 1 else None
-    plots: dict[str, list[Line]] = {}
+    plots: dict[str, list[LevelCurve]] = {}
     for name in names:
-        whole = _dataset(runs, name) if single else _kind(name)
-        for one, curves in found:
+        subject = _dataset(runs, name) if single else _kind(name)
+        for series, curves in curves_of_runs:
             if name not in curves:
                 continue
-            lines = plots.setdefault(whole, [])
-            label = _kind(name.removeprefix(f"{whole}/")) if single else one.label
-            lines.append(_line(one, label, len(lines) + 1 if single else one.colour, curves[name]))
-    order = max((level_order(one) for one in runs), key=len)
+            lines = plots.setdefault(subject, [])
+            label = _kind(name.removeprefix(f"{subject}/")) if single else series.label
+            lines.append(_line(series, label, len(lines) + 1 if single else series.colour, curves[name]))
+    order = max((level_order(series) for series in runs), key=len)
     return [
-        _plot(f"From coarse to fine{': ' * bool(whole)}{short(whole, 40)}", lines[:_LINES], order, f"fall-{number}")
-        for number, (whole, lines) in enumerate(list(plots.items())[:_PLOTS])
+        _plot(
+            f"Accuracy from coarse to fine{': ' * bool(subject)}{shorten(subject, 40)}",
+            lines[:_LINES],
+            order,
+            f"fall-{number}",
+        )
+        for number, (subject, lines) in enumerate(list(plots.items())[:_PLOTS])
     ]
 
 
 def _dataset(runs: Sequence[Series], name: str) -> str:
     """The data set that a curve is of; empty where it is of all."""
     first = name.partition("/")[0]
-    return first if any(first in one.tally.meta.get("dataset", {}) for one in runs) else ""
+    return first if any(first in series.tally.meta.get("dataset", {}) for series in runs) else ""
 
 
-def _telling(one: Series, curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
+def _telling(series: Series, curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
     """The curves that compare like with like: of several data sets no mixture, each level being of other ones."""
     curves = _without_whole(curves)
-    own = {name: known for name, known in curves.items() if _dataset([one], name)}
-    return own if own and len(one.tally.meta.get("dataset", {})) > 1 else curves
+    own = {name: known for name, known in curves.items() if _dataset([series], name)}
+    return own if own and len(series.tally.meta.get("dataset", {})) > 1 else curves
 
 
 def _without_whole(curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
@@ -103,24 +108,24 @@ def _kind(name: str) -> str:
     return " · ".join(part for part in name.split("/") if part != "accuracy") or name
 
 
-def _line(one: Series, label: str, number: int, known: Sequence[tuple[str, Metric]]) -> Line:
-    links = [metric_link(metric.name, one.tally, one.run, one.profile) for _, metric in known]
-    return Line(label, number, tuple((level, m, url) for (level, m), url in zip(known, links, strict=True)))
+def _line(series: Series, label: str, number: int, known: Sequence[tuple[str, Metric]]) -> LevelCurve:
+    links = [metric_link(metric.name, series.tally, series.run, series.profile) for _, metric in known]
+    return LevelCurve(label, number, tuple((level, m, url) for (level, m), url in zip(known, links, strict=True)))
 
 
-def _plot(title: str, lines: Sequence[Line], order: Sequence[str], name: str) -> Plot:
+def _plot(title: str, lines: Sequence[LevelCurve], order: Sequence[str], name: str) -> Plot:
     known = dict.fromkeys(level for line in lines for level, _, _ in line.points)
     levels = [level for level in order if level in known] + [level for level in known if level not in order]
-    figure, axes = canvas(3.1)
+    figure, axes = new_figure(3.1)
     ends = [_draw(axes, line, levels, (n - (len(lines) - 1) / 2) * 0.05) for n, line in enumerate(lines)]
     percent_axis(axes, "y")
-    axes.set_xticks(range(len(levels)), [short(level, 14 if len(levels) < 6 else 9) for level in levels])
+    axes.set_xticks(range(len(levels)), [shorten(level, 14 if len(levels) < 6 else 9) for level in levels])
     axes.set_xlim(-0.25, len(levels) - 1 + 0.25)
     low = 1.2
     for height, right, text, tint in sorted(ends, reverse=True):
         low = min(height, low - 0.075)
         axes.annotate(
-            short(text, 18),
+            shorten(text, 18),
             (right, height),
             (1.01, low),
             xycoords="data",
@@ -131,14 +136,14 @@ def _plot(title: str, lines: Sequence[Line], order: Sequence[str], name: str) ->
     axes.spines["left"].set_visible(False)
     return Plot(
         title,
-        "Accuracy at each level with 95 % intervals; dotted lines are what guessing reaches.",
-        inline(figure, name, "Accuracy by level"),
+        "Accuracy at each level with 95 % intervals; dotted lines are chance.",
+        inline_svg(figure, name, "Accuracy by level"),
     )
 
 
-def _draw(axes: Axes, line: Line, levels: Sequence[str], shift: float) -> tuple[float, float, str, str]:
+def _draw(axes: Axes, line: LevelCurve, levels: Sequence[str], shift: float) -> tuple[float, float, str, str]:
     """Draw one line; returns where it ends, and what is to be written there in which colour."""
-    tint = colour(line.colour)
+    tint = series_colour(line.colour)
     x = [levels.index(level) + shift for level, _, _ in line.points]
     y = [metric.value or 0.0 for _, metric, _ in line.points]
     axes.plot(x, y, color=tint, lw=1.6)

@@ -82,7 +82,7 @@ def _move_style(element: ElementTree.Element) -> None:
             element.set(name, stand_in)
 
 
-def inline(figure: Figure, name: str, label: str) -> str:
+def inline_svg(figure: Figure, name: str, label: str) -> str:
     """The figure as an <svg> element that can stand in HTML under a policy without inline style.
 
     Args:
@@ -110,7 +110,7 @@ def inline(figure: Figure, name: str, label: str) -> str:
             element.set("href", f"#{name}-{target[1:]}" if target[1:] in ids and _tag(element) == "use" else target)
             element.attrib.pop("target", None)
         for attribute, value in list(element.attrib.items()):
-            element.set(attribute, _REFERENCE.sub(lambda found: f"url(#{name}-{found.group(1)})", value))
+            element.set(attribute, _REFERENCE.sub(lambda match: f"url(#{name}-{match.group(1)})", value))
     for attribute in ("width", "height", "version"):
         root.attrib.pop(attribute, None)
     root.set("class", "plot")
