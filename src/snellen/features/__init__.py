@@ -1,4 +1,4 @@
-"""What a vision encoder sees: features of pictures, stored, searched, probed and attacked.
+"""Features of a vision encoder: extraction, storage, retrieval, probes and attacks.
 
 `open_store` and `import_file` give features; every measure is a function over arrays.
 """

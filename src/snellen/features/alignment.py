@@ -1,4 +1,4 @@
-"""What a projector loses: the same probe on a tower's raw features and on those that the language model gets.
+"""Alignment diagnosis: one probe on a tower's raw features and on the projector's output, to measure the projector's loss.
 
 Following FG-BMK's diagnosis of vision-language alignment: `raw` is the tower's output, `aligned` what the projector
 makes of it, `matched` the output of a projector that was trained again on texts of the granularity of the question
@@ -68,7 +68,7 @@ class Alignment(Struct, frozen=True, eq=False):
         return metrics
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = [
             f"{self.name}: {name} {comparison.difference:+.4f}, p = {comparison.p_value:.3g} ({comparison.test}, {comparison.wins:,} better, "
             f"{comparison.losses:,} worse)"
@@ -233,7 +233,7 @@ def cross_meta(stores: Sequence[Features], names: Sequence[str] | None = None, *
 
 
 def distinct_names(stores: Sequence[Features]) -> tuple[str, ...]:
-    """What stores are called: their folders' names, or whole paths where two folders have one name."""
+    """Return a distinct name for each store: its folder's name, or its full path if two folders share a name."""
     short = [store.path.resolve().name if store.path else store.name for store in stores]
     return tuple(
         str(store.path) if store.path and short.count(name) > 1 else name

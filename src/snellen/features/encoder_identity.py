@@ -1,4 +1,4 @@
-"""Whose features a store holds, and whether two stores are of one encoder.
+"""Encoder identity of feature stores: which encoder made them, and checks that two stores share one.
 
 Features of two encoders differ in everything: a difference between them says nothing about a projector, and a layer
 trained on the ones means nothing on the others. What `snellen features extract` wrote is known by its weights; imported
@@ -19,7 +19,7 @@ IMPORTED = "imported features, whose encoder is unknown"
 
 
 def encoder_of(features: Features) -> Mapping[str, Any] | None:
-    """Weights by content or commit, as the store records them; None where the store names no encoder."""
+    """Return the encoder's weights by content or commit, as the store records them; None if it names no encoder."""
     if features.meta is None or features.meta.kind != "extracted":
         return None
     recorded = features.meta.identity.get("encoder")
@@ -27,18 +27,18 @@ def encoder_of(features: Features) -> Mapping[str, Any] | None:
 
 
 def encoder_name(features: Features) -> str:
-    """The encoder as it was named for the extraction; "" where the store names none."""
+    """Return the encoder's name as given for the extraction; "" if the store names none."""
     return "" if features.meta is None else str(features.meta.origin.get("encoder") or "")
 
 
 def describe_features(features: Features) -> str:
-    """The output and the encoder, for messages: `aligned of hf:llava-hf/llava-1.5-7b-hf, 4,096 wide`."""
+    """Describe output and encoder for messages: `aligned of hf:llava-hf/llava-1.5-7b-hf, 4,096 wide`."""
     of = encoder_name(features) or (IMPORTED if encoder_of(features) is None else "an encoder without a name")
     return f"{features.name} of {of}, {features.values.shape[1]:,} wide"
 
 
 def find_stage_faults(raw: Features, aligned: Features, matched: Features | None = None) -> list[str]:
-    """What speaks against comparing these as stages of one model, a sentence each; empty where nothing does.
+    """Return the reasons not to compare these as stages of one model, one sentence each.
 
     Raw and aligned features are of one checkpoint. Those of a matched projector are of another checkpoint of the same
     kind and widths.
@@ -99,7 +99,7 @@ def require_one_encoder(stores: Sequence[Features], names: Sequence[str]) -> Non
 
 
 def training_identity(features: Features) -> dict[str, Any]:
-    """What a layer trained on these features has to record, so that it is not put behind another encoder."""
+    """Return what a layer trained on these features must record, so that it is not used behind another encoder."""
     if encoder_of(features) is None or features.meta is None:
         return {}
     wanted = ("encoder", "transform", "compute")
@@ -116,7 +116,7 @@ def _pair_faults(first_name: str, first: Features, second_name: str, second: Fea
 
 
 def _transform_faults(first_name: str, first: Features, second_name: str, second: Features) -> list[str]:
-    """One sentence where the two stores prepared their pictures differently."""
+    """Return one sentence if the two stores preprocessed their images differently, else nothing."""
     if encoder_of(first) is None or encoder_of(second) is None or first.meta is None or second.meta is None:
         return []
     plain = [

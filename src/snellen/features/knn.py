@@ -26,7 +26,7 @@ Vote: TypeAlias = Literal["weighted", "majority"]
 
 
 class KnnSettings(Struct, frozen=True):
-    """What a k-NN result depends on beside features and labels.
+    """Settings of a k-NN result, besides features and labels.
 
     Attributes:
         similarity: "cosine" or "l2".
@@ -49,7 +49,7 @@ class KnnSettings(Struct, frozen=True):
 
 
 class Knn(Struct, frozen=True, eq=False):
-    """Values of every query.
+    """k-NN results of every query.
 
     Attributes:
         settings: as declared.
@@ -92,7 +92,7 @@ class Knn(Struct, frozen=True, eq=False):
         ]
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = [
             f"knn@{k}: there are {used:,} training rows only, and all of them voted."
             for k, used in self.used.items()
@@ -131,7 +131,7 @@ def knn(
         temperatures: T of the weighted vote; the first names the plain metrics.
         similarity: "cosine" or "l2".
         vote: "weighted" or "majority".
-        ties: see Settings.
+        ties: see KnnSettings.
         n_per_class: few-shot: so many training rows of each class (all of a smaller one), drawn anew for each seed by
             numpy's PCG64. As in DINOv2 every k above n_per_class is then left out and n_per_class itself added.
         seeds: of these draws; without n_per_class nothing is drawn.
@@ -201,7 +201,7 @@ def knn(
 
 
 def _draw(train_rows: NDArray[np.int64], codes: NDArray[np.int64], n: int, seed: int) -> NDArray[np.int64]:
-    """Up to n training rows of each class, in the order of rows."""
+    """Draw up to n training rows of each class, in the order of rows."""
     rng = generator(seed)
     shuffled = rng.permutation(len(train_rows))
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
@@ -220,7 +220,7 @@ def _vote(
     vote: Vote,
     ties: Ties,
 ) -> list[tuple[str, NDArray[np.float64]]]:
-    """Top-1 and top-5 hits of every k and temperature.
+    """Compute top-1 and top-5 hits of every k and temperature.
 
     Args:
         voters: [q, k] class places of the neighbours, nearest first.
@@ -249,14 +249,14 @@ def _vote(
 
 
 def _short(number: float) -> str:
-    """Six digits where they say it all, as two temperatures must not have one name."""
+    """Format with six digits if they are exact, so that two temperatures never share a name."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
 def _rank(
     voters: NDArray[np.int64], weights: NDArray[np.float64], place: NDArray[np.int64], classes: int, ties: Ties
 ) -> NDArray[np.int64]:
-    """[b] 1-based rank of the true class by the sum of its votes.
+    """Return [b] 1-based ranks of the true class by the sum of its votes.
 
     Weights of equal neighbours are equal, and each class adds its own from the nearest neighbour to the furthest. So
     classes with the same weights have equal sums, and a small weight more is never lost in a tolerance.

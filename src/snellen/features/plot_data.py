@@ -1,4 +1,4 @@
-"""What the plots of a features report are drawn from: curves, neighbours and a map, as plain arrays."""
+"""Data for the plots of a features report: curves, neighbours and a map, as plain arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PrecisionRecallCurve(Struct, frozen=True, eq=False):
 
 
 class Neighbour(Struct, frozen=True):
-    """One row of the store in a sheet: its number, what it is called, its class, and whether that is the query's."""
+    """One row of the store in a sheet: its number, id and class; `right` if the class is the query's."""
 
     row: int
     id: str
@@ -74,7 +74,7 @@ class FeatureMap(Struct, frozen=True, eq=False):
 def precision_recall_curve(
     features: Features, queries: NDArray[np.int64], gallery: NDArray[np.int64], similarity: Measure = "cosine"
 ) -> PrecisionRecallCurve:
-    """The mean over queries of interpolated precision: at each recall the best precision at that recall or beyond.
+    """Compute the mean interpolated precision over queries: at each recall the best precision at that recall or beyond.
 
     Queries without a relevant item are left out. Ties count against the relevant item, as in `retrieval`. The area
     under this curve is not mAP, which does not interpolate.
@@ -115,7 +115,7 @@ def neighbour_sheet(
     count: int = SHEET_QUERIES,
     neighbours: int = SHEET_NEIGHBOURS,
 ) -> list[QueryNeighbours]:
-    """Queries from the worst to the best, evenly spaced, each with its nearest items.
+    """Select queries from the worst to the best, evenly spaced, each with its nearest items.
 
     Args:
         quality: [q] what queries are ordered by, their average precision; NaN for those that are not scored.
@@ -155,10 +155,10 @@ def _neighbour(features: Features, row: int, query: int) -> Neighbour:
 
 
 def map_features(features: Features, rows: NDArray[np.int64], *, limit: int = MAP_ROWS, seed: int = 0) -> FeatureMap:
-    """Features in two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
+    """Project features to two dimensions: t-SNE (van der Maaten and Hinton 2008, JMLR 9:2579) of rows of length 1.
 
     Where scikit-learn is not installed, for fewer than 12 rows, and for features that vary in one direction at most (from
-    which a t-SNE cannot begin) the two first principal axes are taken; the result says which and why. Above `most`
+    which a t-SNE cannot begin) the two first principal axes are taken; the result says which and why. Above `limit`
     rows a sample is drawn by the seed. Distances between clusters of a t-SNE mean nothing.
     """
     count = len(rows)

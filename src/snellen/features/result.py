@@ -1,4 +1,4 @@
-"""The one shape in which a measure over a store is told as data."""
+"""Shared JSON result of a measure over a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snellen.types import Metric
 def json_result(
     store: Path, measure: str, settings: Mapping[str, Any], metrics: Iterable[Metric], notes: Iterable[str]
 ) -> dict[str, Any]:
-    """What `snellen features MEASURE --json` prints, and what a report holds of each measure."""
+    """Build the result that `snellen features MEASURE --json` prints and that a report includes."""
     return {
         "store": str(store),
         "measure": measure,

@@ -1,4 +1,4 @@
-"""Retrieval: how early do items of the query's own class come when a gallery is sorted by similarity?
+"""Retrieval: ranks of items of the query's own class in a gallery sorted by similarity.
 
 Definitions stand in docs/features-retrieval.md; each measure has a name of its own, because the usual names mean
 different things in different code.
@@ -25,11 +25,11 @@ Denominator: TypeAlias = Literal["R", "min(R,k)", "retrieved", "hits"]
 
 
 class RetrievalSettings(Struct, frozen=True):
-    """What a retrieval result depends on beside features and labels.
+    """Settings of a retrieval result, besides features and labels.
 
     Attributes:
         similarity: "cosine" (a zero row has 0 with everything) or "l2".
-        ties: which comes first among items of equal similarity: see `ranking.ranked`.
+        ties: which comes first among items of equal similarity: see `ranks.rank_relevant`.
         ap: "step": precision at each relevant item; "trapezoid": the mean of the precisions before and at it.
         map_k_denominator: what AP@k is divided by.
         protocol: "leave-one-out" or "query/gallery".
@@ -109,7 +109,7 @@ class Retrieval(Struct, frozen=True, eq=False):
         return metrics
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = []
         if self.skipped:
             notes.append(
@@ -135,7 +135,7 @@ def retrieval(
     denominator: Denominator = "min(R,k)",
     threads: int | None = None,
 ) -> Retrieval:
-    """Exact retrieval over all of the gallery.
+    """Compute exact retrieval metrics over the whole gallery.
 
     Args:
         features: [n, d] of any real type, in memory or memory-mapped; it is read in blocks and never copied whole.
@@ -248,7 +248,7 @@ class _Measured:
 def divisor(
     denominator: Denominator, relevant: NDArray[Any], k: int, items: NDArray[Any], hits: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """[q] what the sum of precisions at the hits among the first k is divided by; never 0."""
+    """Return the [q] divisor of the sum of precisions at the hits among the first k; never 0."""
     by: dict[str, Any] = {
         "R": relevant,
         "min(R,k)": np.minimum(relevant, k),
@@ -261,7 +261,7 @@ def divisor(
 def _chance(
     relevant: NDArray[np.int64], items: NDArray[np.int64], ks: tuple[int, ...], ap: Precision, denominator: Denominator
 ) -> dict[str, NDArray[np.float64]]:
-    """[q] expected values when the gallery comes in random order.
+    """Compute [q] expected values for a gallery in random order.
 
     An item at rank k is relevant with R / n; given that, each of the k - 1 before it is with (R - 1) / (n - 1).
     recall@k: 1 - C(n - R, k) / C(n, k). The precision just before rank k is then (R - 1) / (n - 1), and 1 for k = 1, so

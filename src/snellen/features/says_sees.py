@@ -1,6 +1,4 @@
-"""Which pictures, and which classes, are the same where two sides call them differently.
-
-Says against sees: what a probe reads from the features of a class, beside what a model answers about its pictures.
+"""Says against sees: accuracy of a probe on a class, compared with the accuracy of a model's answers about its images.
 
 A class that a linear probe tells from the others is seen: the features hold it. Whether the model says it is another
 matter. Each class is a point (probe accuracy, answer accuracy), and the accuracy that answers lack is parted into what
@@ -39,20 +37,20 @@ def _keys(ids: Sequence[str], way: int) -> list[str]:
 def join_by_image(
     rows_of: Sequence[str], image_of_answer: Sequence[str]
 ) -> tuple[str, NDArray[np.int64], NDArray[np.int64], int, int, int]:  # fmt: skip
-    """Join by names of pictures: of three ways of comparing them the strictest that joins the most.
+    """Join rows and answers by image name, with the strictest of three comparisons that joins the most.
 
-    Args:
-        rows_of: [n] what the rows' pictures are called.
-        asked_of: [m] what the picture of each answer is called.
+        Args:
+    rows_of: [n] names of the rows' images.
+    image_of_answer: [m] name of each answer's image.
 
-    Returns:
-        How names were compared; row and number of the answer of each pair; pictures that rows alone have, that answers
-        alone have, and that go by the name of several rows or of several asked pictures, which are not joined.
+        Returns:
+            How names were compared; row and number of the answer of each pair; pictures that rows alone have, that answers
+            alone have, and that go by the name of several rows or of several asked pictures, which are not joined.
     """
     images = list(dict.fromkeys(str(name) for name in image_of_answer))
 
     def compared(way: int) -> tuple[dict[str, int], dict[str, str]]:
-        """Row of each name that is one row's and one asked picture's at most; and what each asked picture goes by."""
+        """Return the row of each unambiguous key, and the key of each image asked about."""
         row_keys, image_keys = _keys(rows_of, way), _keys(images, way)
         row_counts, image_counts = Counter(row_keys), Counter(image_keys)
         row = {key: number for number, key in enumerate(row_keys) if row_counts[key] == 1 and image_counts[key] < 2}
@@ -70,7 +68,7 @@ def join_by_image(
 
 
 def class_key(name: str) -> str:
-    """A class's name as names are compared: `017.Northern_Cardinal` and `northern cardinal` are one."""
+    """Normalise a class name for comparison: `017.Northern_Cardinal` and `northern cardinal` are one."""
     text = str(name).strip().lower()
     number, dot, rest = text.partition(".")
     if dot and number.isdigit() and rest.strip():
@@ -81,8 +79,8 @@ def class_key(name: str) -> str:
 def count_misplaced(
     rows_of: Sequence[str], class_of_answer: Sequence[str], rows: NDArray[np.int64], of: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Joined pictures that a question places in another of the probe's classes; and those whose questions name no class
-    of the probe's, but another."""
+    """Count joined images that a question assigns to another of the probe's classes, and those whose questions name
+    only classes unknown to the probe."""
     row_classes = [class_key(name) for name in rows_of]
     known = set(row_classes)
     called = [(row, class_key(class_of_answer[number])) for row, number in zip(rows.tolist(), of.tolist(), strict=True)]
@@ -99,11 +97,11 @@ _FEW = 6
 
 
 class NothingInCommon(UsageError):
-    """These two cannot be joined; either may be joined with others."""
+    """Probe and answers have nothing in common; either may be joined with others."""
 
 
 class ProbeResults(Struct, frozen=True, eq=False):
-    """What a probe did on its test rows.
+    """Probe results on its test rows.
 
     Attributes:
         ids: [n] what each row's picture is called.
@@ -135,7 +133,7 @@ class AnswerScores(Struct, frozen=True, eq=False):
 
 
 class SaysSeesSettings(Struct, frozen=True):
-    """What the comparison depends on.
+    """Settings of the comparison.
 
     Attributes:
         join: "image": probe and answers on the same pictures; "class": on pictures of the same class.
@@ -207,18 +205,18 @@ class SaysSees(Struct, frozen=True):
 
     @property
     def quadrants(self) -> dict[str, int]:
-        """Classes in each quadrant."""
+        """Count the classes in each quadrant."""
         counts = Counter(point.quadrant for point in self.classes)
         return {name: counts[name] for name in QUADRANTS}
 
     def metrics(self) -> list[Metric]:
-        """Overall figures, then the share of classes in each quadrant."""
+        """Return the overall metrics, then the share of classes in each quadrant."""
         count = len(self.classes)
         shares = [Metric(f"quadrant/{name}", many / count, count) for name, many in self.quadrants.items()]
         return [*self.overall, *shares]
 
     def notes(self) -> list[str]:
-        """What a reader of the figures has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         noun = "pictures" if self.settings.join == "image" else "classes"
         notes = []
         if self.only_probe:
@@ -261,7 +259,7 @@ def says_sees(
     sees_from: float = HALFWAY,
     says_from: float = HALFWAY,
 ) -> SaysSees:
-    """Set what a probe reads beside what a model answers, class by class.
+    """Compare what a probe reads with what a model answers, class by class.
 
     Joined by image, the class of a picture is the probe's, a picture's answers are averaged first, and every picture
     of a class weighs the same on both sides, so that gaps are paired. Joined by class, each side has pictures of its
@@ -365,7 +363,7 @@ class _Side(Struct, frozen=True, eq=False):
 
 
 def _by_class(side: _Side) -> dict[str, _Side]:
-    """Each class's part, in one pass over the rows."""
+    """Split a side by class, in one pass over the rows."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(side.names.tolist()):
         rows.setdefault(name, []).append(row)
@@ -408,7 +406,7 @@ def _quadrant(sees: bool, says: bool) -> str:
 
 
 def accuracy_threshold(chance: float, level: float) -> float:
-    """The accuracy that lies `level` of the way from chance to 1."""
+    """Return the accuracy that lies `level` of the way from chance to 1."""
     return chance + level * (1.0 - chance)
 
 
@@ -424,7 +422,7 @@ def _difference(
     answer_side: _Side,
     paired: bool,
 ) -> tuple[float, float] | None:
-    """Interval of a difference above chance from the intervals of its two sides, by squares that are added.
+    """Compute the interval of a difference above chance from the intervals of its two sides, by squares that are added.
 
     Newcombe 1998, Statistics in Medicine 17:873 (method 10), and with the correlation of pairs 17:2635; it holds
     where nothing varies, as in a class of ten pictures that are all right. Where a side does not vary, the correlation
@@ -449,7 +447,7 @@ def _above(share: float, side: _Side) -> float:
 
 
 def _overall(sees: _Side, says: _Side, paired: bool) -> list[Metric]:
-    """Accuracies of both sides, the gap, what is said of the seen and of the unseen, and where accuracy is lost."""
+    """Compute accuracies of both sides, the gap, accuracy on seen and unseen images, and where accuracy is lost."""
     metrics = [
         _mean("probe_accuracy", sees.value, sees.cluster, float(sees.chance.mean())),
         _mean("answer_accuracy", says.value, says.cluster, float(says.chance.mean())),
@@ -494,7 +492,7 @@ def _mean(name: str, value: NDArray[np.float64], cluster: NDArray[np.int64], cha
 
 
 def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
-    """Pearson's r over classes and the same over ranks (Spearman's), with bootstrap intervals over classes.
+    """Compute Pearson's r over classes and the same over ranks (Spearman's), with bootstrap intervals over classes.
 
     Ranks are those among all classes and are not formed anew in each resample.
     """
@@ -514,7 +512,7 @@ def _correlations(points: Sequence[ClassPoint]) -> list[Metric]:
 
 
 def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[b] correlations from sums of 1, x, y, xx, yy, xy; NaN where a side does not vary."""
+    """Compute [b] correlations from sums of 1, x, y, xx, yy, xy; NaN where a side does not vary."""
     n, x, y, xx, yy, xy = sums.T
     spread = (xx - x * x / n) * (yy - y * y / n)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -523,7 +521,7 @@ def _pearson(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Compute ranks from 1; equal values share the mean of theirs."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return np.asarray(((ends - counts + 1 + ends) / 2.0)[index.reshape(-1)])
@@ -531,7 +529,10 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _require_finite(side: str, value: NDArray[np.float64], chance: NDArray[np.float64]) -> None:
     if not np.isfinite(value).all() or (value.size and not (value.min() >= 0.0 and value.max() <= 1.0)):
-        raise DataError(f"{side}: values that are no numbers from 0 to 1", "Leave out what has no score, and say so.")
+        raise DataError(
+            f"{side}: values that are no numbers from 0 to 1",
+            "Exclude answers without a score, and report their number.",
+        )
     if not ((chance >= 0.0) & (chance < 1.0)).all():
         raise DataError(
             f"{side}: a chance that is not from 0 to below 1",

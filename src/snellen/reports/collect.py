@@ -1,7 +1,4 @@
-"""Counts by class for the plots over a taxonomy, gathered in the one pass over answers.
-
-One pass over a run's answers: counts for the plots, and the answers that the gallery holds.
-"""
+"""One pass over runs: counts for header and plots, counts by class, and the answers of the gallery."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ KINDS = ("choice_text", "choice", "short", "count", "number", "open", "truth")
 
 
 class QuestionGroup(NamedTuple):
-    """What classes can be compared within: one data set, one way of asking, one level, one kind of question."""
+    """Group of questions whose classes are comparable: one data set, one way of asking, one level, one kind."""
 
     dataset: str
     ask: str
@@ -45,7 +42,7 @@ class ClassAnswers:
 
     @property
     def share(self) -> float:
-        """The mean score, 0 for none."""
+        """Return the mean score, 0 for none."""
         return self.total / self.n if self.n else 0.0
 
 
@@ -92,11 +89,11 @@ class ClassTally:
         answers.total += score.value or 0.0
 
     def levels(self) -> list[str]:
-        """The levels that were seen, coarse to fine."""
+        """Return the levels, coarse to fine."""
         return coarse_to_fine(self.depths)
 
     def of(self, ask: str) -> Iterator[tuple[QuestionGroup, Mapping[str, ClassAnswers]]]:
-        """Parts with two classes or more, levels from coarse to fine, else in order of first appearance."""
+        """Yield groups with two classes or more, from coarse to fine, else in order of first appearance."""
         order = {level: place for place, level in enumerate(self.levels())}
         for group in sorted(self.parts, key=lambda group: order.get(group.level, len(order))):
             part = self.parts[group]
@@ -105,17 +102,17 @@ class ClassTally:
 
 
 def kind_order(kind: str) -> int:
-    """Place of a kind among KINDS, others last."""
+    """Return the place of a kind among KINDS, others last."""
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def class_name(path: str) -> str:
-    """The class itself, without its ancestors, fit to be shown."""
+    """Return the class without its ancestors, fit for display."""
     return escape_invisible(path.rpartition(SEPARATOR)[2])
 
 
 def group_filters(group: QuestionGroup, path: str = "") -> dict[str, str]:
-    """Which answers stand behind a part, or behind one class of it."""
+    """Return the link filters of a group, or of one class of it."""
     filters = {"kind": group.kind, "level": group.level}
     if group.dataset:
         filters["dataset"] = group.dataset
@@ -157,7 +154,7 @@ class Confusion:
 
 @dataclass
 class RunTally:
-    """What the plots and the header need of one run."""
+    """Counts of one run for header and plots."""
 
     answers: int = 0
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)
@@ -202,19 +199,19 @@ class RunTally:
 
 
 def convert_like_target(extracted: Any, target: Any) -> Any:
-    """What was read, in the type of the target: a profile may read `T` or `yes` where the target is true."""
+    """Convert an extracted answer to the target's type: a profile may extract `T` or `yes` for a target of true."""
     if isinstance(target, bool) and isinstance(extracted, str):
         return _TRUTH.get(extracted.strip().lower(), extracted)
     return extracted
 
 
 def profiles_disagree(answer: AnswerView) -> bool:
-    """Whether two profiles judge the answer differently."""
+    """Return True if two profiles give the answer different verdicts."""
     return len({score.verdict for score in answer.scores.values()}) > 1
 
 
 def answer_filters(answer: AnswerView) -> dict[str, str]:
-    """What an answer can be filtered by: its kind and its short meta values, but for `chance`."""
+    """Return the values an answer can be filtered by: its kind and its short meta values, except `chance`."""
     filters = {"kind": str(answer.kind)}
     for name, value in answer.meta.items():
         if isinstance(value, (str, int, float)) and name not in ("kind", "chance"):
@@ -225,7 +222,7 @@ def answer_filters(answer: AnswerView) -> dict[str, str]:
 
 
 def failure_rank(answer: AnswerView) -> int:
-    """0: wrong, unreadable or failed under the first profile; 1: so under another; 2: right everywhere."""
+    """Rank an answer for the gallery. 0: wrong, unparseable or failed under the first profile; 1: so under another; 2: right everywhere."""
     verdicts = [score.verdict for score in answer.scores.values()]
     if answer.status != "ok" or not verdicts or verdicts[0] not in RIGHT:
         return 0
@@ -255,7 +252,7 @@ class CollectedRuns:
 
 
 def _sampling_key(answer: AnswerView) -> int:
-    """A number that is drawn for the question once and for all: the same questions are kept of every run."""
+    """Return a number that depends on the sample alone, so that the gallery has the same samples of every run."""
     return int.from_bytes(
         blake2b(f"{answer.sample_id}\0{answer.repeat}".encode(errors="replace"), digest_size=8).digest()
     )

@@ -14,7 +14,7 @@ _UNSAFE_IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "
 
 
 def escape_invisible(text: str) -> str:
-    """The text with control characters, direction overrides and zero-width characters spelled out.
+    """Spell out control characters, direction overrides and zero-width characters of a text.
 
     A reply could otherwise show a reader something else than it says ("Trojan Source", CVE-2021-42574). Newlines and
     tabs stay; carriage returns before a newline go; lone surrogates become U+FFFD.
@@ -24,14 +24,14 @@ def escape_invisible(text: str) -> str:
 
 
 def clip(text: str, characters: int) -> str:
-    """At most so many characters, made visible; says how many there were."""
+    """Clip a text to a number of characters, invisible ones spelled out; state the full length."""
     if len(text) <= characters:
         return escape_invisible(text)
     return f"{escape_invisible(text[:characters])} ⟦… {len(text):,} characters in all⟧"
 
 
 def text_of_value(value: Any, characters: int = 500) -> str | None:
-    """A target or an extracted answer as text; None stays None, several accepted texts are joined by " | "."""
+    """Convert a target or an extracted answer to text; None stays None, several accepted texts are joined by " | "."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -45,7 +45,7 @@ def text_of_value(value: Any, characters: int = 500) -> str | None:
 
 
 def json_for_page(value: Any) -> str:
-    """JSON that may stand inside <script type="application/json">: no character of it can end the element.
+    """Encode JSON for use inside <script type="application/json">: no character of it can end the element.
 
     Source: WHATWG HTML, section 4.12.1.3 ("restrictions for contents of script elements").
     """

@@ -10,7 +10,7 @@ from snellen.reports.collect import RunTally
 NOT_RIGHT = "wrong,partial,invalid,error"
 
 FAILURES = frozenset({"invalid", "error"})
-"""Metrics that say how much went wrong; never the headline of a member of a suite."""
+"""Metrics of failures; never the headline of a member of a suite."""
 
 _VERDICT_METRICS = {
     "usable_rate": "invalid,error",
@@ -32,12 +32,12 @@ def gallery_link(**filters: str | None) -> str:
 
 
 def meta_filters(filters: Mapping[str, str]) -> dict[str, str]:
-    """Meta values as link filters: {"level": "species"} becomes {"by.level": "species"}."""
+    """Convert meta values to link filters: {"level": "species"} becomes {"by.level": "species"}."""
     return {f"by.{name}": value for name, value in filters.items()}
 
 
 def metric_filters(metric: str, tally: RunTally, filters: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Which answers stand behind a metric, read from its name: `accuracy/short/species` is kind short, level species.
+    """Derive the filters of a metric's answers from its name: `accuracy/short/species` is kind short, level species.
 
     A first part that is one of the values of `task` is the member of a suite: `digits/accuracy` is task digits. Each
     part after the metric's own name is looked up among the values of the meta columns, each column used once; a part
@@ -59,7 +59,7 @@ def metric_filters(metric: str, tally: RunTally, filters: Mapping[str, str] | No
 
 
 def split_member(metric: str, tally: RunTally) -> tuple[str, list[str]]:
-    """The member of a suite that a metric is of, empty where it is of none, and the parts of its name after that."""
+    """Split a metric's name into its member of a suite, "" if none, and the remaining parts."""
     parts = metric.split("/")
     tasks = tally.meta.get("task", {})
     for length in range(len(parts) - 1, 0, -1):
@@ -69,7 +69,7 @@ def split_member(metric: str, tally: RunTally) -> tuple[str, list[str]]:
 
 
 def _levels(head: str, parts: Sequence[str], tally: RunTally) -> Iterator[str]:
-    """The parts of a name, of a pair of levels the one whose answers count."""
+    """Yield the parts of a name; of a pair of levels the one whose answers count."""
     levels = tally.meta.get("level", {})
     for part in parts:
         cuts = [at for at, mark in enumerate(part) if mark == "-"]
@@ -80,7 +80,7 @@ def _levels(head: str, parts: Sequence[str], tally: RunTally) -> Iterator[str]:
 
 
 def metric_link(metric: str, tally: RunTally, run: str, profile: str, filters: Mapping[str, str] | None = None) -> str:
-    """From a metric to the answers that count against it (or to those that it counts, for `invalid` and `error`)."""
+    """Link a metric to the answers that count against it (for `invalid` and `error`: to those it counts)."""
     verdict = _VERDICT_METRICS.get(split_member(metric, tally)[1][0], NOT_RIGHT)
     return gallery_link(
         run=run, profile=profile, verdict=verdict, **meta_filters(metric_filters(metric, tally, filters))

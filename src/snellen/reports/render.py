@@ -1,4 +1,4 @@
-"""Puts a report together: one HTML file that asks no network for anything and trusts no text that it shows."""
+"""Rendering of a report: one HTML file that makes no network request and trusts no text that it shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def read_asset(name: str) -> str:
-    """A file of the pages' own."""
+    """Read a file of the pages' assets."""
     return (files("snellen.reports") / "assets" / name).read_text("utf-8").replace("\r\n", "\n")
 
 
@@ -38,7 +38,7 @@ def _hash(text: str) -> str:
 
 
 def content_policy(style: str, script: str) -> str:
-    """The content security policy: this page's own style and script by hash, pictures as data, nothing else.
+    """Build the content security policy: this page's own style and script by hash, pictures as data, nothing else.
 
     `require-trusted-types-for` makes a browser refuse HTML built from text, so that no slip of the page's own script
     can run a reply.
@@ -59,12 +59,12 @@ def content_policy(style: str, script: str) -> str:
 
 @cache
 def load_templates() -> Environment:
-    """The pages' templates: everything is escaped, and a name that is not there is an error."""
+    """Load the pages' templates: everything is escaped, and an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     class Pages(Environment):
         def getattr(self, obj: Any, attribute: str) -> Any:
-            """A key comes before a method of dict: `row.clear` would otherwise be true of every row."""
+            """Look up keys before methods of dict: `row.clear` would otherwise be true of every row."""
             return obj[attribute] if isinstance(obj, dict) and attribute in obj else super().getattr(obj, attribute)
 
     environment = Pages(
@@ -79,7 +79,7 @@ def load_templates() -> Environment:
 
 
 def fill_template(template: str, style: str, script: str, **fields: object) -> str:
-    """A page from one of the templates, with its style and script and the policy that lets nothing else run."""
+    """Fill a template with its style and script, and the policy that allows nothing else to run."""
     from markupsafe import Markup
 
     page = load_templates().get_template(template)
@@ -89,7 +89,7 @@ def fill_template(template: str, style: str, script: str, **fields: object) -> s
 def gallery_data(
     runs: Sequence[RunView], gathered: CollectedRuns, limits: PageLimits
 ) -> tuple[dict[str, Any], ThumbnailAlbum]:
-    """The answers as data for the page's script; wrong answers get their pictures before right ones do."""
+    """Build the answers as data for the page's script; incorrect answers get their images first."""
     album = ThumbnailAlbum(limits)
     questions: dict[str, dict[str, Any]] = {}
     for answer in sorted(gathered.gallery, key=lambda item: (item.rank, item.run, item.order)):
@@ -129,7 +129,7 @@ def gallery_data(
 
 
 def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list[Series], list[Series]]:
-    """Every run under every profile, and every run under its first profile."""
+    """Return every run under every profile, and every run under its first profile."""
     every: list[Series] = []
     first: list[Series] = []
     for run, tally in zip(runs, gathered.tallies, strict=True):
@@ -158,7 +158,7 @@ def describe_omitted(gathered: CollectedRuns, limits: PageLimits) -> str:
 
 
 def render(runs: Sequence[RunView], comparisons: Sequence[PairedView] = (), limits: PageLimits | None = None) -> str:
-    """The page. The same runs give the same text, byte for byte.
+    """Render the page. The same runs give the same text, byte for byte.
 
     Raises:
         UsageError: no run, or two runs of the same name.

@@ -1,4 +1,4 @@
-"""From runs on disk to one HTML page: fills the views that snellen.reports is made of."""
+"""Report of runs on disk: fills the views of snellen.reports and writes one HTML page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ write = report  # the name that version 0.1 documented, for one release
 
 
 def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> RunView:
-    """What the report shows of one run: all profiles' metrics, every answer, and what a reader must know first."""
+    """Build the report's view of one run: all profiles' metrics, every answer, and notes."""
     benchmark, spec = run.benchmark, run.meta.spec
     scorers = profiles_of(benchmark, "all")
     show_target = show_gold or not (benchmark.restricted or run.meta.restricted)
@@ -104,7 +104,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
 
 
 def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) -> tuple[list[PairedView], str]:
-    """The paired comparison over all questions under the default profile, or why there is none."""
+    """Compare two runs over all questions under the default profile, or return the reason why not."""
     try:
         (pairing,) = compare(baseline, other)
     except (UsageError, DataError) as error:  # two runs that cannot be compared still stand side by side
@@ -116,7 +116,7 @@ def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) ->
 
 
 def facts(run: Run) -> dict[str, str]:
-    """Label to text: what was run, with what, and what it took."""
+    """Return the facts of the header, label to text: configuration, environment and cost."""
     meta = run.sized_meta
     totals, environment = meta.totals, meta.environment
     texts = {
@@ -134,7 +134,7 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
-    """What a reader of the scores must know first."""
+    """Return notes for readers of the metrics, one sentence each."""
     lines = [sentence(line) for line in run.notes()]
     if not show_target:
         lines.append(GOLD_HELD_BACK)

@@ -1,4 +1,4 @@
-"""The tables of a report as plain rows of text: what the template prints and what works without script."""
+"""Tables of a report as plain rows of text, for the template."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PublishedLine(Struct, frozen=True):
 
 
 def format_percent(share: float, digits: int = 1) -> str:
-    """`83.1 %`; never rounds up to 100 % or down to 0 % what is not."""
+    """Format `83.1 %`; never rounds up to 100 % or down to 0 % what is not."""
     text = f"{100 * share:.{digits}f}"
     if share < 1.0 and float(text) >= 100.0:
         return f"> {100 - 10**-digits:.{digits}f} %"
@@ -87,7 +87,7 @@ def format_percent(share: float, digits: int = 1) -> str:
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """A metric's value with its unit; a dash where there is none."""
+    """Format a metric's value with its unit; a dash for none."""
     if value is None:
         return "–"
     if unit == "fraction":
@@ -96,7 +96,7 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def format_interval(ci95: tuple[float, float] | None, unit: str) -> str:
-    """`79.4 – 86.2`; empty where there is no interval."""
+    """Format `79.4 – 86.2`; empty for no interval."""
     if ci95 is None:
         return ""
     if unit == "fraction":
@@ -107,7 +107,7 @@ def format_interval(ci95: tuple[float, float] | None, unit: str) -> str:
 
 
 def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
-    """What the table shows of one metric under one run and profile."""
+    """Build the table's cell of one metric under one run and profile."""
     on_track = metric.unit == "fraction" and metric.value is not None
     low, high = metric.ci95 if metric.ci95 is not None and on_track else (None, None)
     return MetricCell(
@@ -130,7 +130,7 @@ def _track(share: float | None) -> float | None:
 
 
 def metric_rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[MetricRow]:
-    """Every metric of any column, parts after their whole, otherwise in order of first appearance."""
+    """Build a row for every metric of any column, parts after their parent, otherwise in order of first appearance."""
     at = [{metric.name: metric for metric in column.metrics} for column in columns]
     by_name = {run.name: run for run in runs}
     members = {task for column in columns for task in column.tally.meta.get("task", {})}
@@ -160,13 +160,13 @@ def metric_rows(columns: Sequence[Series], runs: Sequence[RunView]) -> list[Metr
 
 
 def _in_common(parent: str, name: str) -> str:
-    """The parts with which both names begin."""
+    """Return the parts with which both names begin."""
     pairs = zip(parent.split("/"), name.split("/"), strict=False)
     return "/".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def find_parents(names: Iterable[str], members: Container[str] = ()) -> dict[str, str]:
-    """Each name to the one that it stands under, empty where it stands alone.
+    """Map each name to its parent, "" if it has none.
 
     `accuracy/short` stands under `accuracy` where that is among the names; what is left of a suite's member stands
     under the member's first metric, its headline.
@@ -186,7 +186,7 @@ def find_parents(names: Iterable[str], members: Container[str] = ()) -> dict[str
 
 
 def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
-    """Names in order of first appearance, but `accuracy/short/species` straight after `accuracy/short` (`wholes`)."""
+    """Sort names by first appearance, but `accuracy/short/species` straight after `accuracy/short` (`wholes`)."""
     children: dict[str, list[str]] = {}
     for name, parent in find_parents(names, members).items():
         children.setdefault(parent, []).append(name)
@@ -203,7 +203,7 @@ def tree_order(names: Iterable[str], members: Container[str] = ()) -> list[str]:
 
 
 def verdict_bars(column: Series) -> list[dict[str, Any]]:
-    """Segments of a bar that is 100 wide: verdict, count, start, width, link."""
+    """Return the segments of a bar that is 100 wide: verdict, count, start, width, link."""
     counts = column.tally.verdicts.get(column.profile, Counter())
     total = sum(counts.values())
     start, bars = 0.0, []
@@ -237,7 +237,7 @@ class PublishedTable(Struct, frozen=True):
 
 
 def published_tables(series: Sequence[Series], runs: Sequence[RunView]) -> list[PublishedTable]:
-    """Published tables, each once, with a line above it for every run that is comparable with it.
+    """Return published tables, each once, with a line above it for every comparable run.
 
     Runs of one model by several benchmarks of one table have one line above the whole table, in place of a table each.
     A run's line holds what was measured under the table's profile: a value with its interval, a dash where the run has
@@ -273,12 +273,12 @@ def published_tables(series: Sequence[Series], runs: Sequence[RunView]) -> list[
 
 
 def _together(table: Published, run: RunView, other: Published, its: RunView) -> bool:
-    """Whether two runs may stand in one line: columns of one table, and one model."""
+    """Return True if two runs may share a line: columns of one table, and one model."""
     return table.whole is not None and table.whole == other.whole and run.model == its.model
 
 
 def _joined(table: Published, group: Sequence[tuple[Series, RunView]]) -> list[PublishedLine]:
-    """Lines over runs of one model by several benchmarks; a benchmark that was run twice makes a second line."""
+    """Build lines over runs of one model by several benchmarks; a benchmark run twice makes a second line."""
     runs_by_line: list[dict[str, tuple[Series, RunView]]] = []
     for column, run in group:
         free = next((line for line in runs_by_line if run.benchmark not in line), None)
@@ -337,7 +337,7 @@ def _published(table: Published) -> list[PublishedLine]:
 
 
 def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
-    """Paired comparisons as text; differences in percentage points."""
+    """Format paired comparisons; differences in percentage points."""
     pairs = []
     for comparison in comparisons:
         c = comparison.comparison
@@ -363,7 +363,7 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
 
 
 def count_incorrect(column: Series) -> str:
-    """How many answers are not right under the series' profile, in words; failures alone are no answers."""
+    """Return the number of incorrect answers under the series' profile, in words; failures alone are not answers."""
     counts = column.tally.verdicts.get(column.profile, Counter())
     total = sum(counts[verdict] for verdict in NOT_RIGHT.split(","))
     if total and total == counts["error"]:
@@ -372,12 +372,12 @@ def count_incorrect(column: Series) -> str:
 
 
 def incorrect_link(column: Series) -> str:
-    """To every answer of the run that is not right under the series' profile."""
+    """Link to every incorrect answer of the run under the series' profile."""
     return gallery_link(run=column.run, profile=column.profile, verdict=NOT_RIGHT)
 
 
 def answer_facts(tally: RunTally) -> dict[str, str]:
-    """Counts of the header: answers, failures, and on how many the profiles disagree."""
+    """Return the counts of the header: answers, failures, and on how many the profiles disagree."""
     failed = sum(count for status, count in tally.statuses.items() if status not in ("ok", "refused"))
     facts = {"answered": f"{tally.answers - failed:,}", "failed": f"{failed:,}"}
     if len(tally.verdicts) > 1:

@@ -1,4 +1,4 @@
-"""Thumbnails of what a model was sent and, where that was changed, of the original: each picture once, within a budget.
+"""Thumbnails of images as sent and, if changed, of the originals: each image once, within a byte budget.
 
 What was sent is made again by the code and the settings that made it for the model (snellen.media).
 """
@@ -21,10 +21,10 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 
 TINY = 160
-"""Pictures up to so many pixels a side are kept without loss if that costs little: icons, digits, drawings."""
+"""Side in pixels up to which images stay lossless if that is cheap: icons, digits, drawings."""
 
 _KEPT = 4_000
-"""A file of at most so many bytes goes into the page as it is."""
+"""Size in bytes up to which a file is embedded unchanged."""
 
 _KEPT_CHANGED = 24_000
 """The same for a picture that the run changed: JPEG would smooth the very specks that were added."""
@@ -68,7 +68,7 @@ class ThumbnailAlbum:
             return [{"note": f"video not shown: {_why(error, part.blob)}"}]
 
     def _clip(self, video: Video, media: MediaSettings) -> list[dict[str, str]]:
-        """The frames that were sent, evenly chosen where there is no room for all; of a file that was sent, some frames."""
+        """Return the frames sent, evenly sampled if there are too many; for a video sent as a file, some frames of it."""
         if media.video == "native":
             return [*self._clip(video, _UNCHANGED), {"note": "the video was sent as a file; these are frames of it"}]
         plain = original_pixels(media)
@@ -90,7 +90,7 @@ class ThumbnailAlbum:
         return parts
 
     def _sent(self, image: Image, media: MediaSettings) -> dict[str, str]:
-        """A picture as it was sent, the original beside it where the run's settings changed it."""
+        """Return an image as sent, with the original if the run's settings changed it."""
         plain = original_pixels(media)
         if media == plain:
             return self._one(image)
@@ -130,7 +130,7 @@ class ThumbnailAlbum:
 
 
 def _changes(media: MediaSettings) -> str:
-    """What the settings do to a frame of a video, for people."""
+    """Describe the changes that the settings make to a frame of a video."""
     return "; ".join(
         text
         for text in (
@@ -145,7 +145,7 @@ def _changes(media: MediaSettings) -> str:
 
 
 def _why(error: Exception, blob: Blob | None) -> str:
-    """The first line of the error without the blob's key: a key may be a path of the machine that ran."""
+    """Return the first line of the error without the blob's key: a key may be a path of the machine that ran."""
     if isinstance(error, MissingExtraError):
         return error.hint or error.message
     if isinstance(error, OSError):
@@ -155,7 +155,7 @@ def _why(error: Exception, blob: Blob | None) -> str:
 
 
 def _thumbnail(image: Image, long_side: int, keep_bytes: int = _KEPT) -> tuple[bytes, str]:
-    """The original bytes where they are few already; else PNG for small, plain pictures and JPEG at quality 85.
+    """Return the original bytes if they are small; else PNG for small, plain pictures and JPEG at quality 85.
 
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
     """

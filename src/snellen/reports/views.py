@@ -1,4 +1,4 @@
-"""What a report is made of. Whoever knows a run folder fills these; the report reads nothing from disk itself."""
+"""Views that a report is rendered from. Callers that read run folders fill them; the report reads nothing from disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snellen.types import MediaSettings, Metric
 
 
 class LabelCounts(Struct, frozen=True):
-    """Why a run's answers were not correct, counted.
+    """Counts of a run's failure labels.
 
     Attributes:
         answers: how many were not correct and have a label, or `unknown`.
@@ -74,7 +74,7 @@ class PairedView(Struct, frozen=True):
 
 
 class PageLimits(Struct, frozen=True):
-    """How much one page holds.
+    """Size limits of one page.
 
     Attributes:
         answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones.

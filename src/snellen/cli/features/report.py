@@ -62,7 +62,7 @@ def report(
     """
     from snellen.engine.output_file import PAGE, require_output_file
     from snellen.reports.features.build import ReportSettings, write_report
-    from snellen.runs.evaluate import load_run
+    from snellen.runs.run import load_run
 
     require_output_file(out, "--out", PAGE)
     page, told = write_report(

@@ -1,4 +1,4 @@
-"""Encoder and probe as one classifier of pictures: attacked, and shown corrupted pictures.
+"""Encoder and probe as one image classifier: accuracy under attack and on corrupted images.
 
 The head is one that `snellen features probe --save` wrote, trained on features of the same encoder. A picture goes
 through the encoder's transform and is divided by 255; the attack sees what comes out, and the normalisation is inside.
@@ -51,12 +51,12 @@ class PictureBatch(Struct, frozen=True, eq=False):
     of: int
 
     def images(self) -> torch.Tensor:
-        """float32 [n, 3, H, W] in [0, 1]."""
+        """Return float32 [n, 3, H, W] in [0, 1]."""
         return self.pixels.float() / 255
 
 
 class Corrupted(Struct, frozen=True, eq=False):
-    """Accuracy on corrupted pictures beside that on the same pictures as they are.
+    """Accuracy on corrupted images and on the same images without corruption.
 
     Attributes:
         specs: the settings of `--corrupt`, canonical.
@@ -69,7 +69,7 @@ class Corrupted(Struct, frozen=True, eq=False):
     correct: np.ndarray
 
     def metrics(self) -> list[Metric]:
-        """accuracy@SPEC, and drop@SPEC (clean minus corrupted) with its paired interval."""
+        """Return accuracy@SPEC, and drop@SPEC (clean minus corrupted) with its paired interval."""
         group = np.arange(len(self.clean), dtype=np.int64)
         clean, metrics = self.clean.astype(np.float64), []
         for spec, row in zip(self.specs, self.correct, strict=True):
@@ -88,18 +88,18 @@ def read_pictures(
     spec: str = "",
     chunk: int = CHUNK,
 ) -> Iterator[PictureBatch]:
-    """The pictures of one csv file of `path,label`, some at a time, in the order of the file.
+    """Yield the images of one csv file of `path,label`, some at a time, in the order of the file.
 
-    Args:
-        split: FILE or NAME=FILE, as for `snellen features extract`.
-        images: folder, zip or tar.
-        limit: so many at most, spread evenly over the file, since files are often sorted by class.
-        spec: a corruption (`blur:5`), applied to each picture at its own size before the transform.
-        chunk: how many at a time.
+        Args:
+            split: FILE or NAME=FILE, as for `snellen features extract`.
+            images: folder, zip or tar.
+    limit: maximum number, spread evenly over the file, since files are often sorted by class.
+            spec: a corruption (`blur:5`), applied to each picture at its own size before the transform.
+            chunk: how many at a time.
 
-    Raises:
-        DataError: a file or picture cannot be read, or rows have several labels.
-        UsageError: a corruption that there is not.
+        Raises:
+            DataError: a file or picture cannot be read, or rows have several labels.
+            UsageError: a corruption that there is not.
     """
     import torch
 
@@ -107,7 +107,7 @@ def read_pictures(
     if rows.labels.single is None:
         raise DataError(f"{split}: rows have several labels", "Attacks and their accuracy take one class a picture.")
     if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit}: 1 or more was expected.", "Leave it away for all pictures.")
+        raise UsageError(f"--limit {limit}: 1 or more was expected.", "Omit it to use all images.")
     count = len(rows.ids)
     taken = np.arange(count) if limit is None or limit >= count else np.arange(limit) * count // limit
     tree = open_tree(images)
@@ -132,7 +132,7 @@ def _decoded(blob: Blob, spec: str) -> np.ndarray:
 
 
 def head_columns(labels: Labels, head: ProbeHead) -> np.ndarray:
-    """Columns of a head's logits for the classes of some rows, int64 [n].
+    """Return the columns of a head's logits for the classes of some rows, int64 [n].
 
     Classes meet by name where rows and head both have names: a split whose labels are names numbers them by those that
     it holds itself, so that a class that it lacks would shift the ids of all behind it. Else they meet by id.
@@ -159,7 +159,7 @@ def head_columns(labels: Labels, head: ProbeHead) -> np.ndarray:
 
 
 def _column_named(identity: int, name: str, head: ProbeHead) -> int:
-    """The column of this name; among several of this name that of the id; -1 where there is none."""
+    """Return the column of this name; among several the one of the id; -1 if there is none."""
     same = [column for column, label in enumerate(head.names or ()) if label == name]
     if len(same) > 1:
         return next((column for column in same if head.classes[column] == identity), -1)
@@ -167,12 +167,12 @@ def _column_named(identity: int, name: str, head: ProbeHead) -> int:
 
 
 def head_outputs(head: ProbeHead, output: str | None = None) -> list[str] | None:
-    """The encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None where nobody says.
+    """Return the encoder's outputs that a head takes, side by side (`cls_last4+patch_mean` names two); None if unknown.
 
-    The name that somebody gave to imported features is no output of an encoder; `asked` says what they are.
+    The name of imported features is not an encoder's output; `output` states it.
 
-    Raises:
-        UsageError: `asked` is another output than the one that the head was trained on.
+        Raises:
+    UsageError: `output` is not the one that the head was trained on.
     """
     from snellen.features.encoders.base import OUTPUT
 
@@ -180,13 +180,13 @@ def head_outputs(head: ProbeHead, output: str | None = None) -> list[str] | None
     if not all(OUTPUT.fullmatch(part) for part in own.split("+")):
         own = ""
     if output is not None and own and output != own:
-        raise UsageError(f"the head was trained on {own}, not on {output}.", "Leave --output away.")
+        raise UsageError(f"the head was trained on {own}, not on {output}.", "Omit --output.")
     name = output or own
     return name.split("+") if name else None
 
 
 def build_classifier(encoder: Encoder, head: ProbeHead, outputs: Sequence[str] | None = None) -> Any:
-    """A torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
+    """Build a torch module from images in [0, 1], [B, 3, H, W], to logits [B, c]; differentiable in the images.
 
     Args:
         outputs: of the encoder, laid side by side in this order, as the head was trained on them; None takes all that
@@ -273,7 +273,7 @@ def attack_split(
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
 ) -> tuple[AttackCurve, int]:
-    """(accuracy under attack of a split's pictures, how many rows the split has).
+    """Attack a split's images; return (accuracy under attack, number of rows of the split).
 
     Args:
         logits: as `classifier` gives it.
@@ -311,12 +311,12 @@ def _column_of(identity: int, head: ProbeHead) -> int:
 
 
 def with_coverage(metrics: Sequence[Metric], rows: int) -> list[Metric]:
-    """The same with the share of a split's `rows` that they are about: a part is no whole."""
+    """Return the metrics with their coverage of a split's `rows`."""
     return [replace(metric, coverage=metric.n / rows) for metric in metrics]
 
 
 def compare_with_general(fine: AttackCurve, general: AttackCurve, rows: int | None = None) -> list[Metric]:
-    """A general set attacked like a fine-grained one.
+    """Compare a general set with a fine-grained one under the same attack.
 
     The general set's numbers as general/NAME; and kept_difference@EPS: the share of the images right without attack
     that stay right, on the general set minus on the fine-grained one. Raises UsageError as `compare_sets`. `rows` of the
@@ -341,7 +341,7 @@ def attack_as_fgbmk(
     limit: int | None = None,
     batch_size: int = 64,
 ) -> tuple[list[Metric], int]:
-    """(clean_accuracy and accuracy@fgbmk-legacy-STEPS, how many rows the split has); see `attack.fgbmk_legacy`."""
+    """Return (clean_accuracy and accuracy@fgbmk-legacy-STEPS, number of rows of the split); see `pgd.fgbmk_legacy`."""
     clean, under, of = [], [], 0
     for batch in read_pictures(split, images, transform, limit=limit):
         wanted, of, pixels = head_columns(batch.labels, head), batch.of, batch.images()
@@ -368,7 +368,7 @@ def measure_corruptions(
     limit: int | None = None,
     batch_size: int = 64,
 ) -> tuple[Corrupted, int]:
-    """(accuracy with each corruption, how many rows the split has).
+    """Return (accuracy with each corruption, number of rows of the split).
 
     Corruptions are `blur:5`, `salt-pepper:10`, `grey`, `jitter:0.4`, several in a row joined by "+".
     """

@@ -1,6 +1,6 @@
-"""The points that an attack may go to: a ball around an image, within the bounds of pixels.
+"""Lp ball of an attack, within the bounds of pixels, and random starts in it.
 
-Random starts of attacks: of an image's id, the seed and the restart alone, never of the batch that it is in.
+A start depends on the image's id, the seed and the restart alone, never on the batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Norm = Literal["linf", "l2"]
 
 
 class Ball:
-    """The points that an attack may go to: within eps of the images and within the bounds."""
+    """Points within eps of the images and within the bounds."""
 
     def __init__(self, images: torch.Tensor, eps: float, norm: Norm, bounds: tuple[float, float] | None) -> None:
         import torch
@@ -41,7 +41,7 @@ class Ball:
         return Ball(self.images[rows], self.eps, self.norm, self.bounds)
 
     def project(self, points: torch.Tensor) -> torch.Tensor:
-        """Back into the ball, on the device of the points."""
+        """Project into the ball, on the device of the points."""
         import torch
 
         if self.norm == "l2":
@@ -53,7 +53,7 @@ class Ball:
         return points.clamp(self.low.to(points.device), self.high.to(points.device))
 
     def distance(self, points: torch.Tensor) -> torch.Tensor:
-        """float64 [B]."""
+        """Return the distance from the images, float64 [B]."""
         away = (points.double() - self.images.double()).flatten(1)
         return away.abs().amax(1) if self.norm == "linf" else away.norm(dim=1)
 
@@ -79,7 +79,7 @@ class Ball:
 
 
 def _inward(images: torch.Tensor, away: float) -> torch.Tensor:
-    """images + away, rounded toward the images, so that no rounding leads out of the ball."""
+    """Return images + away, rounded toward the images, so that rounding never leaves the ball."""
     import torch
 
     exact = images.double() + away
@@ -91,7 +91,7 @@ def _inward(images: torch.Tensor, away: float) -> torch.Tensor:
 
 
 def lengths(values: torch.Tensor) -> torch.Tensor:
-    """Euclidean length [B] of each, scaled first so that no square underflows."""
+    """Compute the Euclidean length [B] of each, scaled first so that no square underflows."""
     import torch
 
     flat = values.flatten(1)
@@ -108,7 +108,7 @@ def broadcast_over(each: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 def random_starts(
     ids: Sequence[str], shape: tuple[int, ...], norm: Literal["linf", "l2"], seed: int, restart: int
 ) -> np.ndarray:
-    """Points of the unit ball, float64 [n, *shape].
+    """Draw points of the unit ball, float64 [n, *shape].
 
     linf: every coordinate uniform in [-1, 1]. l2: a Gaussian direction times a uniform number from 0 to 1, as
     torchattacks draws it; points near the middle are more likely than in a uniform ball.
@@ -131,13 +131,13 @@ def random_starts(
 
 
 def _uniform(words: np.random.PCG64, count: int) -> np.ndarray:
-    """[count] in the open interval from 0 to 1."""
+    """Draw [count] numbers in the open interval from 0 to 1."""
     raw = np.asarray(words.random_raw(count), dtype=np.uint64)
     return ((raw >> np.uint64(11)).astype(np.float64) + 0.5) / float(1 << 53)
 
 
 def _normal(words: np.random.PCG64, count: int) -> np.ndarray:
-    """[count] standard normal numbers (Box and Muller 1958, Annals of Mathematical Statistics 29:610)."""
+    """Draw [count] standard normal numbers (Box and Muller 1958, Annals of Mathematical Statistics 29:610)."""
     half = (count + 1) // 2
     radius = np.sqrt(-2.0 * np.log(_uniform(words, half)))
     angle = 2.0 * np.pi * _uniform(words, half)

@@ -37,7 +37,7 @@ BATCH = 64
 
 
 class Attacked(Struct, frozen=True, eq=False):
-    """What became of n images at one strength.
+    """Result of attacking n images at one strength.
 
     Attributes:
         images: [n, ...] as attacked, of the type of the input, on the CPU.
@@ -442,7 +442,7 @@ def _as_columns(values: Any, count: int, role: str) -> torch.Tensor:
 
 
 def _device(logits: Any, images: Any) -> torch.device:
-    """Where a module's weights are, else where the images are."""
+    """Return the device of a module's weights, or of the images if it has none."""
     import torch
 
     weight = next(iter(logits.parameters()), None) if hasattr(logits, "parameters") else None

@@ -22,7 +22,7 @@ EPS = ("0", "0.25/255", "0.5/255", "1/255", "2/255", "4/255", "8/255")
 
 
 class AttackSettings(Struct, frozen=True):
-    """What an accuracy under attack depends on beside classifier and images.
+    """Settings of an accuracy under attack, besides classifier and images.
 
     Attributes:
         attack: which algorithm.
@@ -66,7 +66,7 @@ class AttackCurve(Struct, frozen=True, eq=False):
     classes: int
 
     def metrics(self) -> list[Metric]:
-        """clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
+        """Return clean_accuracy, accuracy@EPS and target_rate@EPS, each over the same images."""
         metrics = [share_metric("clean_accuracy", self.clean, 1 / self.classes)]
         metrics += [
             share_metric(f"accuracy@{eps}", row) for eps, row in zip(self.settings.eps, self.correct, strict=True)
@@ -79,7 +79,7 @@ class AttackCurve(Struct, frozen=True, eq=False):
         return metrics
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = []
         blind = int(self.blind.any(axis=0).sum())
         if blind:
@@ -95,7 +95,7 @@ class AttackCurve(Struct, frozen=True, eq=False):
 
 
 class SetComparison(Struct, frozen=True):
-    """What two sets keep of their accuracy under one attack, as a share of the images that were right without it.
+    """Share of initially correct images that stay correct under one attack, for two sets.
 
     Attributes:
         kept_shares: of the first and of the second set.
@@ -111,7 +111,7 @@ class SetComparison(Struct, frozen=True):
 
 
 def parse_strength(text: str) -> float:
-    """`4/255`, `0.25/255`, `0.0157`. Raises UsageError."""
+    """Parse `4/255`, `0.25/255` or `0.0157`. Raises UsageError."""
     above, sign, below = (part.strip() for part in text.partition("/"))
     parts = (above, below if sign else "1")
     # Short numbers only: a fraction of 1e999999999 would be written out digit by digit.
@@ -137,7 +137,7 @@ def attack_curve(
     targets: Any = None,
     batch_size: int = BATCH,
 ) -> AttackCurve:
-    """PGD at each strength, on the same images and from the same starts (scaled by eps).
+    """Run PGD at each strength, on the same images and from the same starts (scaled by eps).
 
     Arguments and errors as for `snellen.features.attacks.pgd.pgd`; `eps` also as texts, and `alpha` also "eps": steps as
     long as the ball is wide. One such step without a random start is FGSM.
@@ -194,7 +194,7 @@ def attack_curve(
 
 
 def join_curves(parts: Sequence[AttackCurve]) -> AttackCurve:
-    """One curve of several over different images, all attacked with the same settings. Raises UsageError."""
+    """Join curves over different images, all attacked with the same settings. Raises UsageError."""
     if not parts or any(part.settings != parts[0].settings or part.classes != parts[0].classes for part in parts):
         raise UsageError("curves of different settings, or none, cannot be joined.", "Attack all in the same way.")
     reached = [part.reached for part in parts if part.reached is not None]
@@ -210,7 +210,7 @@ def join_curves(parts: Sequence[AttackCurve]) -> AttackCurve:
 
 
 def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]:
-    """A general set beside a fine-grained one: does the first keep more of its accuracy at the same strength?
+    """Compare the accuracy that a general and a fine-grained set keep at the same strength.
 
     Different images are compared, so the interval is that of two independent shares: Newcombe 1998, Statistics in
     Medicine 17:873, method 10 (from Wilson's intervals).
@@ -240,7 +240,10 @@ def compare_sets(first: AttackCurve, second: AttackCurve) -> list[SetComparison]
 
 
 def share_metric(name: str, right: np.ndarray, chance: float | None = None) -> Metric:
-    """The share of True among [n] bool, with its interval."""
+    """Return the share of True among [n] bool as a metric with its interval."""
     scores = right.astype(np.float64)
     group = np.arange(len(scores), dtype=np.int64)
     return Metric(name, float(scores.mean()), len(scores), interval(scores, group), chance=chance)
+
+
+curve = attack_curve  # the name that version 0.1 documented, for one release

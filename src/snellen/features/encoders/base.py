@@ -1,10 +1,9 @@
-"""Any vision encoder whose blocks hand on tokens, looked into while it runs.
+"""Encoder base class: named outputs read by hooks from the blocks of any vision transformer.
 
 The outputs of the last n blocks are caught by hooks, so that one way of reading serves transformers, timm and
 open_clip alike. The encoder's own final norm is applied to the tokens of every block that is read (as DINOv2's linear
 evaluation does), and token means are taken after it.
 
-What identifies weights that come from a library and not from a folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ OUTPUT = re.compile(r"(cls|patch_mean)(?:_last([1-9]\d*))?|embedding|projector_i
 
 
 class EncoderParts(Struct, frozen=True, eq=False):
-    """An encoder taken apart.
+    """Parts of an encoder that its outputs are read from.
 
     Attributes:
         call: float [B, 3, H, W] to a mapping that may hold `embedding` [B, d] and `aligned` [B, d]; runs all blocks.
@@ -49,7 +48,7 @@ class EncoderParts(Struct, frozen=True, eq=False):
 
 
 class Encoder:
-    """Pixels to named outputs.
+    """Encoder: normalised pixels to named outputs.
 
     Attributes:
         transform: what pictures go through on their way here.
@@ -86,7 +85,7 @@ class Encoder:
         self._last = max((self._depth(output) for output in self.outputs), default=0)
 
     def identity(self) -> dict[str, Any]:
-        """What can change a value: weights by content or commit, transform, outputs and their order, precision."""
+        """Return everything that can change a value: weights, transform, outputs and their order, precision."""
         return {
             "encoder": dict(self._origin),
             "transform": to_builtins(self.transform),
@@ -95,18 +94,18 @@ class Encoder:
         }
 
     def widths(self) -> dict[str, int]:
-        """Output to its width, found by encoding one grey picture."""
+        """Return the width of each output, found by encoding one grey image."""
         height, width = self.transform.size
         with torch.inference_mode():
             outputs = self.encode(torch.zeros(1, 3, height, width, device=self.device))
         return {name: int(values.shape[1]) for name, values in outputs.items()}
 
     def work(self) -> float:
-        """Multiply-adds of one picture, roughly: every weight meets every patch."""
+        """Estimate the multiply-adds of one image: every weight is used for every patch."""
         return float(sum(weight.numel() for weight in self.module.parameters())) * max(1, self._parts.patches)
 
     def encode(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
+        """Return the outputs of normalised pixels, float32 [B, 3, H, W] on any device: each float32 [B, width]. Differentiable."""
         blocks = self._parts.blocks[len(self._parts.blocks) - self._last :] if self._last else []
         caught: list[torch.Tensor] = []
         projector_inputs: list[torch.Tensor] = []
@@ -133,7 +132,7 @@ class Encoder:
         return {name: self._output(name, tokens, known).float() for name in self.outputs}
 
     def forward_pixels(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
+        """Return the outputs of images in [0, 1], float [B, 3, H, W] of the transform's size; normalises inside. Differentiable."""
         return self.encode(normalise(images.to(self.device), self.transform))
 
     def _usual(self) -> list[str]:
@@ -141,7 +140,7 @@ class Encoder:
         return [*names, *(["aligned"] if "aligned" in self._parts.extras else [])]
 
     def _depth(self, output: str) -> int:
-        """How many blocks an output is read from."""
+        """Return the number of blocks that an output is read from."""
         match = OUTPUT.fullmatch(output)
         kind = match[1] if match else None
         if (
@@ -193,7 +192,7 @@ def _catch_input(inputs: list[torch.Tensor]) -> Callable[..., None]:
 
 
 def weights_digest(module: nn.Module) -> str:
-    """`sha256:` over names, types, shapes and bytes of all parameters and buffers, in the order of their names."""
+    """Return `sha256:` over names, types, shapes and bytes of all parameters and buffers, in the order of their names."""
     total = sha256()
     for name, tensor in sorted(module.state_dict().items()):
         if isinstance(tensor, torch.Tensor):

@@ -1,4 +1,4 @@
-"""How encoders were trained (families.toml), and accuracies in tables by paradigm, data scale and encoder scale."""
+"""Encoder families (families.toml): training paradigm and scale, and accuracy tables by each."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FamilyRow(Struct, frozen=True):
 
 
 def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
-    """The towers of the user's file, then those of the package.
+    """Read the towers of the user's file, then those of the package.
 
     Raises:
         DataError: the file cannot be read, or is not of the form of families.toml.
@@ -90,12 +90,12 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
 
 
 def find_tower(encoder: str, towers: Sequence[Tower]) -> Tower | None:
-    """The first tower that one of its expressions finds in the encoder's name; None where there is none."""
+    """Return the first tower with an expression that matches the encoder's name, else None."""
     return next((tower for tower in towers if any(re.search(part, encoder, re.I) for part in tower.match)), None)
 
 
 def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
-    """Mean accuracy of the encoders trained with each paradigm, beside that of the other known ones."""
+    """Compute the mean accuracy of the encoders trained with each paradigm, and of the other known ones."""
     known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
     tagged = [accuracy for accuracy in accuracies if known[accuracy.encoder] is not None]
     rows = []
@@ -107,7 +107,7 @@ def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list
 
 
 def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
-    """Mean accuracy of the encoders of each class of data scale, beside that of the other known ones."""
+    """Compute the mean accuracy of the encoders of each data scale, and of the other known ones."""
     known = {accuracy.encoder: find_tower(accuracy.encoder, towers) for accuracy in accuracies}
     tagged = [
         accuracy for accuracy in accuracies if (tower := known[accuracy.encoder]) is not None and tower.data is not None
@@ -121,7 +121,7 @@ def by_data_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> li
 
 
 def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:
-    """Each encoder's mean over the data sets that all have, from the smallest tower to the largest, unknown ones last."""
+    """Compute each encoder's mean over the shared data sets, smallest tower first, unknown sizes last."""
     shared = _shared(accuracies, {accuracy.encoder for accuracy in accuracies})
     sized: list[FamilyRow] = []
     for name in dict.fromkeys(accuracy.encoder for accuracy in accuracies):
@@ -140,7 +140,7 @@ def by_encoder_scale(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) ->
 
 
 def untagged(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[str]:
-    """Encoders that no tower knows: they are in no table but that by encoder scale."""
+    """Return the encoders that match no tower; only the table by encoder scale includes them."""
     names = dict.fromkeys(accuracy.encoder for accuracy in accuracies)
     return [name for name in names if find_tower(name, towers) is None]
 
@@ -160,7 +160,7 @@ def _row(group: str, accuracies: Sequence[Accuracy], inside: set[str]) -> Family
 
 
 def _shared(accuracies: Sequence[Accuracy], encoders: set[str]) -> tuple[str, ...]:
-    """Data sets that each of the encoders has, in the order given."""
+    """Return the data sets that every encoder has, in the order given."""
     measured = {(accuracy.encoder, accuracy.dataset) for accuracy in accuracies}
     sets = dict.fromkeys(accuracy.dataset for accuracy in accuracies)
     return tuple(name for name in sets if all((encoder, name) in measured for encoder in encoders))

@@ -1,6 +1,4 @@
-"""Pictures as the rows of packed patches that the towers of Qwen's vision-language models take.
-
-Vision towers of transformers: vision models, dual encoders and vision-language models.
+"""Vision towers of transformers: vision models, dual encoders and vision-language models.
 
 Blocks, final norm and projector are found by what they are called across transformers' models. The number of tokens
 before the patches (CLS, registers) is what one trial picture has more than patches.
@@ -27,7 +25,7 @@ PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 
 
 def pack_patches(pixels: torch.Tensor, config: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of patches and the grid of each picture; differentiable.
+    """Pack images into the rows of patches that Qwen's towers take, with each image's grid; differentiable.
 
     A still picture is shown as `temporal_patch_size` equal frames. Patches stand in groups of `spatial_merge_size`
     squared, the groups row by row, as the tower's merger expects them (transformers' image processor of Qwen2-VL).
@@ -80,7 +78,7 @@ def open_transformers(
     label: str,
     cls: bool = True,
 ) -> Encoder:
-    """An encoder from a checkpoint that transformers reads.
+    """Open an encoder from a checkpoint that transformers reads.
 
     Args:
         name: folder or hub id.
@@ -114,7 +112,7 @@ def open_transformers(
 
 
 def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> Transform:
-    """What the checkpoint's own image processor does to a picture. Raises PreflightError where that cannot be told."""
+    """Read the transform of the checkpoint's image processor. Raises PreflightError if it cannot be determined."""
     try:
         processor = auto_images.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # whatever a checkpoint without a processor, or a missing package, makes it raise
@@ -168,7 +166,7 @@ def _check(config: Mapping[str, Any], name: str) -> None:
 
 
 def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tuple[Any, bool]:
-    """The model, without its language model, and whether it is a vision-language model."""
+    """Load the model without its language model; also return True if it is a vision-language model."""
     kind = str(checkpoint.config.get("model_type"))
     vlm = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     target = pick_device(device)
@@ -256,7 +254,7 @@ def _call(inner: Any, tower: Any, vlm: bool, kind: str) -> Callable[[torch.Tenso
 def _prefix(
     call: Callable[[torch.Tensor], Any], blocks: nn.ModuleList, patches: int, transform: Transform, label: str
 ) -> int:
-    """How many tokens stand before those of the patches, from one trial picture."""
+    """Count the tokens before those of the patches, with one trial image."""
     block_outputs: list[torch.Tensor] = []
 
     def keep(module: nn.Module, args: Any, output: Any) -> None:
@@ -286,7 +284,7 @@ def _patch_size(tower: Any, label: str) -> int:
 
 
 def _first(module: Any, names: Sequence[str]) -> Any:
-    """The first of some attributes (dotted) that is a module, None where none is."""
+    """Return the first of some dotted attributes that is a module, else None."""
     for name in names:
         attribute = module
         for part in name.split("."):

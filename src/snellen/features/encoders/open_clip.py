@@ -18,7 +18,7 @@ from snellen.models.local.load import pick_device, pick_dtype
 def open_openclip(
     name: str, outputs: Sequence[str] | None, device: str, compute: str, *, pretrained: bool = True
 ) -> Encoder:
-    """The encoder `open_clip:NAME/PRETRAINED`, both as open_clip.list_pretrained() shows them.
+    """Open the encoder `open_clip:NAME/PRETRAINED`, both as open_clip.list_pretrained() shows them.
 
     Raises:
         UsageError: no weights are named.
@@ -70,7 +70,7 @@ def open_openclip(
 
 
 def read_transform(config: Mapping[str, Any]) -> Transform:
-    """open_clip's evaluation transform: `shortest` cuts from the middle, `squash` takes both sides to the size."""
+    """Return open_clip's evaluation transform: `shortest` cuts from the middle, `squash` takes both sides to the size."""
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
     mode = config.get("resize_mode") or "shortest"

@@ -18,7 +18,7 @@ from snellen.models.local.load import pick_device, pick_dtype
 def open_timm(
     name: str, outputs: Sequence[str] | None, device: str, compute: str, *, pretrained: bool = True
 ) -> Encoder:
-    """The encoder `timm:NAME`. Raises PreflightError where there is none of that name, or it is no transformer."""
+    """Open the encoder `timm:NAME`. Raises PreflightError if the name is unknown or it is not a transformer."""
     timm: Any = importlib.import_module("timm")
     data: Any = importlib.import_module("timm.data")
     target = pick_device(device)
@@ -49,7 +49,7 @@ def open_timm(
 
 
 def read_transform(config: Mapping[str, Any]) -> Transform:
-    """timm's evaluation transform: resize to the input size over crop_pct, crop from the middle.
+    """Return timm's evaluation transform: resize to the input size over crop_pct, crop from the middle.
 
     timm resizes the short side (crop mode `center`), or both sides where it is told to squash.
     """

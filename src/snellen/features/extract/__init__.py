@@ -1,7 +1,4 @@
-"""Pictures of splits to a feature store: read and decoded ahead in threads, encoded in batches, committed in shards.
-
-Pictures on their way to an encoder: decoded, resized, normalised, and encoded here or in several workers.
-"""
+"""Extraction of features: images of splits are decoded ahead in threads, encoded in batches and committed in shards."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ def extract(
     shard_rows: int = SHARD_ROWS,
     progress: Callable[[int, int], None] | None = None,
 ) -> StoreMeta:
-    """Encode every picture of the splits into the store `out`, or go on where an earlier call was killed.
+    """Encode every image of the splits into the store `out`, or resume an interrupted call.
 
     Args:
         encoder: what encodes, with the outputs to store; its transform is used for every split. In several workers:
@@ -107,7 +104,7 @@ def extract(
 
 
 def data_digest(rows: StoreRows, marks: Sequence[str]) -> str:
-    """`sha256:` over ids, splits, class ids and names of all rows, and over the size or checksum of their pictures."""
+    """Return `sha256:` over ids, splits, class ids and names of all rows, and sizes or checksums of their images."""
     total = sha256()
     for row in zip(rows.ids, rows.splits, rows.labels.ids(), marks, strict=True):
         total.update("\0".join(map(str, row)).encode(errors="surrogateescape") + b"\n")
@@ -116,7 +113,7 @@ def data_digest(rows: StoreRows, marks: Sequence[str]) -> str:
 
 
 def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> list[str]:
-    """Size in bytes or checksum of every picture, "" where there is none; reading no picture.
+    """Return the size in bytes or the checksum of every image, "" for a missing one, without reading any.
 
     Raises:
         DataError: pictures are not there and `allow_missing` is False.
@@ -149,7 +146,7 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
 
 
 def _shards(rows: np.ndarray, size: int) -> Iterator[list[int]]:
-    """Row numbers in runs without gaps, of at most `size`."""
+    """Split row numbers into runs without gaps, of at most `size`."""
     start = 0
     for end in range(1, len(rows) + 1):
         if end == len(rows) or end - start == size or rows[end] != rows[end - 1] + 1:

@@ -1,4 +1,4 @@
-"""Rows of pictures to features, a batch at a time: read and decoded ahead in threads, then encoded."""
+"""Encoding loop: rows of images to features, a batch at a time, decoded ahead in threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from snellen.features.encoders.base import Encoder
 
-# A picture's pixels, or why there are none.
+# An image's pixels, or the error in their place.
 Pixels = Any
 
 
@@ -47,7 +47,7 @@ def encode_rows(
     workers: int,
     allow_missing: bool = False,
 ) -> Iterator[EncodedRows]:
-    """Features of the rows with these numbers, a batch at a time, in their order.
+    """Encode the rows with these numbers, a batch at a time, in their order.
 
     Nothing is written and nothing is shared between calls: several processes, GPUs or hosts may each take some of the
     row numbers, and whoever holds the store writes what they return.
@@ -96,7 +96,7 @@ def encode_rows(
 def _batches(
     blob: Callable[[int], Blob], rows: Iterable[int], transform: Transform, batch_size: int, workers: int
 ) -> Iterator[tuple[list[int], list[Pixels]]]:
-    """Batches of (row numbers, pixels or the error in their place); one batch and what is read ahead are held.
+    """Yield batches of (row numbers, pixels or the error in their place); holds one batch and those read ahead.
 
     A batch's pixels are overwritten after the next one is asked for.
     """

@@ -1,4 +1,4 @@
-"""From the bytes of a picture to the pixels that an encoder takes.
+"""Preprocessing: image bytes to the pixels that an encoder takes.
 
 What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
 decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.extract.resample`),
@@ -31,7 +31,7 @@ AS_IT_IS = MediaSettings()
 
 
 class Transform(Struct, frozen=True):
-    """What is done to a picture, by the encoder's own settings; the same for every split.
+    """Image transform of an encoder's own settings; the same for every split.
 
     Attributes:
         resize: (height, width) exactly; or (side,), the length of the short side, the long one following rounded down.
@@ -51,7 +51,7 @@ class Transform(Struct, frozen=True):
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) of what comes out."""
+        """Return (height, width) of the transformed image."""
         if self.crop is not None:
             return self.crop
         if len(self.resize) == 1:
@@ -60,7 +60,7 @@ class Transform(Struct, frozen=True):
 
 
 def resized_size(height: int, width: int, transform: Transform) -> tuple[int, int]:
-    """(height, width) after the resize."""
+    """Return (height, width) after the resize."""
     if len(transform.resize) == 2:
         return transform.resize[0], transform.resize[1]
     side = transform.resize[0]
@@ -70,7 +70,7 @@ def resized_size(height: int, width: int, transform: Transform) -> tuple[int, in
 
 
 def crop_corner(height: int, width: int, transform: Transform) -> tuple[int, int]:
-    """(top, left) of the crop within a resized picture."""
+    """Return (top, left) of the crop within a resized image."""
     if transform.crop is None:
         return 0, 0
     free = height - transform.crop[0], width - transform.crop[1]
@@ -80,7 +80,7 @@ def crop_corner(height: int, width: int, transform: Transform) -> tuple[int, int
 
 
 def read_pixels(blob: Blob, transform: Transform, into: torch.Tensor | None = None) -> torch.Tensor:
-    """The pixels of a picture: uint8 [3, height, width], resized and cropped, not yet normalised.
+    """Read the pixels of an image: uint8 [3, height, width], resized and cropped, not normalised.
 
     Args:
         into: where they go, uint8 of that shape; None makes a new tensor. Who reads many pictures spares fresh pages.
@@ -93,7 +93,7 @@ def read_pixels(blob: Blob, transform: Transform, into: torch.Tensor | None = No
 
 
 def decode(blob: Blob) -> np.ndarray:
-    """Upright RGB, uint8 [height, width, 3]. Raises MediaError, DataError."""
+    """Decode to upright RGB, uint8 [height, width, 3]. Raises MediaError, DataError."""
     import simplejpeg
 
     data, key = blob.read(), blob.key
@@ -140,7 +140,7 @@ def resize_and_crop(
 
 
 def _check_growth(before: tuple[int, int], after: tuple[int, int], transform: Transform, key: str) -> None:
-    """Pillow forms the whole resized picture: of 1 x 65,000 pixels whose short side becomes 224, ten gigabytes.
+    """Refuse a resize beyond the pixel limit; Pillow would need 10 GB for 1 x 65,000 pixels with a short side of 224.
 
     Raises:
         MediaError: it would have more pixels than may be decoded; a limit below the usual one does not count here.
@@ -155,14 +155,14 @@ def _check_growth(before: tuple[int, int], after: tuple[int, int], transform: Tr
 
 
 def normalise(images: torch.Tensor, transform: Transform) -> torch.Tensor:
-    """float32 [B, 3, H, W] as the encoder takes it, of uint8 [B, 3, H, W] or of floats from 0 to 1. Differentiable."""
+    """Normalise uint8 [B, 3, H, W], or floats from 0 to 1, to the encoder's float32 input. Differentiable."""
     scale, shift = _scale_and_shift(transform, 1.0 if images.is_floating_point() else 255.0)
     scale, shift = scale.to(images.device), shift.to(images.device)
     return images.float() * scale + shift
 
 
 def normalise_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transform: Transform) -> torch.Tensor:
-    """The first rows of `batch`, overwritten by normalised pictures; the values of `normalised`.
+    """Overwrite the first rows of `batch` with normalised images; the values are those of `normalise`.
 
     One picture after another, so that each is still in the processor's cache when it is written, and into memory that
     is there already: fresh pages for a whole batch cost as much as the arithmetic.
@@ -179,7 +179,7 @@ def normalise_into(batch: torch.Tensor, pictures: Sequence[torch.Tensor], transf
 
 @lru_cache(maxsize=64)
 def _scale_and_shift(transform: Transform, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """What pixels from 0 to `unit` are multiplied with and what is added to them, float32 [1, 3, 1, 1] each."""
+    """Return scale and shift for pixels from 0 to `unit`, float32 [1, 3, 1, 1] each."""
     import torch
 
     scale = [1.0 / (unit * std) for std in transform.std]
@@ -190,7 +190,7 @@ def _scale_and_shift(transform: Transform, unit: float) -> tuple[torch.Tensor, t
 
 
 def require_transform(path: Path, stored: Any, transform: Transform) -> None:
-    """Refuse to use pictures prepared in one way with features, or a head, of pictures prepared in another.
+    """Refuse to combine images of one transform with features, or a head, of another.
 
     Args:
         path: the store, for the message.

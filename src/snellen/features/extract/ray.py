@@ -1,4 +1,4 @@
-"""An encoder in several workers on Ray: they read, decode and encode; the process that was started alone writes."""
+"""Extraction on Ray: workers read, decode and encode; only the main process writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_BATCHES = 8  # of one piece: what is encoded again when a worker is lost
 
 
 class RayEncoder:
-    """To `extract`, an encoder; open only as a context."""
+    """Encoder for `extract` that runs in several Ray workers; open only as a context."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RayEncoder:
         workers: int | None,
         allow_missing: bool,
     ) -> Iterator[list[EncodedRows]]:
-        """Features of the rows, a piece of a shard at a time, in the order in which they come.
+        """Encode the rows, a piece of a shard at a time, in order of completion.
 
         Args:
             blob, batch_size, allow_missing: as for `encode_rows`.
@@ -121,7 +121,7 @@ class RayEncoder:
                 yield task.result()
 
     def _same(self, loaded: Mapping[str, Any]) -> None:
-        """Whether all workers hold the same encoder."""
+        """Raise PreflightError unless all workers hold the same encoder."""
         self._loaded = self._loaded or loaded
         changed = [f"{name} {first!r} and {second!r}" for name, first, second in differences(self._loaded, loaded)]
         if changed:
@@ -162,7 +162,7 @@ class HostedEncoder:
 
 
 class _Turn:
-    """An encoder that several threads decode for: its hooks see one batch at a time."""
+    """Encoder with a lock: several threads decode for it, its hooks see one batch at a time."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -187,7 +187,7 @@ def _packed_rows(
 
 
 def _pieces(shards: Iterable[Sequence[int]], batch_size: int, workers: int) -> Iterator[Sequence[int]]:
-    """Shards cut at whole batches, so that each worker is asked a few times."""
+    """Cut shards at whole batches, so that each worker gets several pieces."""
     for shard in shards:
         batches = -(-len(shard) // batch_size)
         size = batch_size * max(1, min(MOST_BATCHES, batches // (AHEAD * workers)))

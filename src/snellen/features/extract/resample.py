@@ -34,7 +34,7 @@ CHUNK = 1 << 19
 
 
 class Axis(Struct, frozen=True, eq=False):
-    """How pixels along one axis become those of a shorter one.
+    """Resampling weights along one axis.
 
     Attributes:
         first, last: which of the source take part, from and up to.
@@ -55,7 +55,7 @@ class Axis(Struct, frozen=True, eq=False):
 
 
 def rows_first(rows: int, columns: int, height: int, width: int) -> bool:
-    """Whether every version of Pillow sums along the rows first, or only along one axis; found by trying with 13.0."""
+    """Return True if every version of Pillow sums along the rows first, or along one axis only (tested with 13.0)."""
     return columns == width or rows - height <= 2 * (columns - width)
 
 
@@ -67,7 +67,7 @@ def resample_picture(
     box: tuple[int, int, int, int],
     into: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """A part of the smaller picture that Pillow makes, to one level of 255; `rows_first` must hold.
+    """Resize as Pillow does, to one level of 255, and return a box of the result; `rows_first` must hold.
 
     Args:
         pixels: uint8 [rows, columns, 3].
@@ -107,7 +107,7 @@ def resample_picture(
 
 
 def _round(sums: Floats, axis: Axis, room: Floats) -> None:
-    """In place: twice the byte nearest to each sum, or the middle of two where a sum is about as near to both, plus one.
+    """Round in place to twice the nearest byte plus one, or to the middle of two bytes if a sum is about as near to both.
 
     What is added becomes, in the second sums, the half that rounds them when they are cut off.
 
@@ -125,7 +125,7 @@ def _round(sums: Floats, axis: Axis, room: Floats) -> None:
 
 @lru_cache(maxsize=128)
 def build_axis(length: int, size: int, interpolation: Filter, start: int, count: int, gain: float = 1.0) -> Axis:
-    """The bands for pixels `start` to `start + count` of `size`, made of `length`; size is `length` or less."""
+    """Build the bands for pixels `start` to `start + count` of `size`, made of `length`; size is `length` or less."""
     weights, begins = coefficients(length, size, interpolation)
     weights, begins = weights[start : start + count], begins[start : start + count]
     ends = np.minimum(begins + weights.shape[1], length)
@@ -141,7 +141,7 @@ def build_axis(length: int, size: int, interpolation: Filter, start: int, count:
 
 
 def coefficients(length: int, size: int, interpolation: Filter) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pillow's weights in units of 2**-22, int64 [size, taps], and the pixel that each first one falls on, int64 [size].
+    """Compute Pillow's weights in units of 2**-22, int64 [size, taps], and the pixel that each first one falls on, int64 [size].
 
     A filter spans `SUPPORT` times length / size pixels on each side of a centre; weights add up to one before they are
     rounded (precompute_coeffs and normalize_coeffs_8bpc of Pillow's Resample.c).
@@ -160,7 +160,7 @@ def coefficients(length: int, size: int, interpolation: Filter) -> tuple[NDArray
 
 
 def _bicubic(away: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cubic convolution of Keys with a = -1/2, of distances from 0."""
+    """Compute the cubic convolution of Keys with a = -1/2, of distances from 0."""
     inner = (1.5 * away - 2.5) * away * away + 1.0
     outer = (((away - 5.0) * away + 8.0) * away - 4.0) * -0.5
     return np.where(away < 1.0, inner, np.where(away < 2.0, outer, 0.0))

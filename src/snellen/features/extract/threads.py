@@ -1,4 +1,4 @@
-"""How many threads torch computes with: no more than a batch gives work to.
+"""Torch's number of threads: no more than a batch keeps busy.
 
 The threads of a product wait for each other by spinning. For an encoder of a few hundred thousand weights the waiting
 costs more than the help is worth, and the more cores there are the more it costs. What is computed stays the same: the
@@ -19,16 +19,16 @@ A_THREAD = 2e9
 
 
 def threads_for(work: float, available: int) -> int:
-    """Threads for a batch of `work` multiply-adds where `there` could be had; at least 1."""
+    """Return the threads for a batch of `work` multiply-adds, at most `available` and at least 1."""
     return max(1, min(available, int(work // A_THREAD)))
 
 
 @contextmanager
 def torch_threads(encoder: Encoder, batch_size: int, threads: int | None = None) -> Iterator[int]:
-    """Set torch's threads for encoding batches of this size, and put them back; how many there are.
+    """Set torch's threads for encoding batches of this size, yield their number, and restore the setting.
 
-    Args:
-        threads: so many; None takes what `threads_for` says, and never more than torch would have taken.
+        Args:
+    threads: their number; None uses `threads_for`, and never more than torch's own setting.
     """
     import torch
 

@@ -1,6 +1,4 @@
-"""Linear layers on features: fitted, chosen on rows held out of train, saved and measured.
-
-Linear probes: how well does one linear layer on frozen features tell the classes apart?
+"""Linear probes: accuracy of one linear layer on frozen features.
 
 The strength of the penalty is chosen on rows held out of train, never on test. docs/features-probe.md says what each
 method does and where it differs from others' code.
@@ -36,7 +34,7 @@ _ONE_THREAD_UP_TO = 500_000_000
 
 
 class ProbeSettings(Struct, frozen=True):
-    """What a probe's result depends on beside features and labels.
+    """Settings of a probe's result, besides features and labels.
 
     Attributes:
         method: "logistic" (L-BFGS; one class a row: multinomial, several: each class against the rest), "ridge", "lda".
@@ -80,7 +78,7 @@ class ClassAccuracy(Struct, frozen=True):
 
 
 class Probe(Struct, frozen=True, eq=False):
-    """What a probe did on each test row.
+    """Probe results on each test row.
 
     Attributes:
         settings: as declared.
@@ -108,7 +106,7 @@ class Probe(Struct, frozen=True, eq=False):
 
     @property
     def correct(self) -> NDArray[np.bool_]:
-        """[m]: whether the best-scored class is the row's."""
+        """Return [m] bool, True if the best-scored class is the row's."""
         return np.asarray(self.rank == 1)
 
     def metrics(self) -> list[Metric]:
@@ -118,7 +116,7 @@ class Probe(Struct, frozen=True, eq=False):
         return accuracy_metrics(self.rank, self.targets, self.settings.classes)
 
     def per_class(self) -> list[ClassAccuracy]:
-        """Every class that has a test row, in the order of ids; for one label a row."""
+        """Return the accuracy of every class that has a test row, in the order of ids; for one label a row."""
         rows = []
         for column, identity in enumerate(self.labels.classes):
             if self.several is not None:
@@ -141,7 +139,7 @@ class Probe(Struct, frozen=True, eq=False):
         return rows
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = []
         if self.settings.protocol != "train/test":
             notes.append(f"There is no test split, so every row was tested once: {self.settings.protocol}.")
@@ -206,7 +204,7 @@ def probe(
     folds: int = holdout.FOLDS,
     tolerance: float | None = None,
 ) -> Probe:
-    """Train on some rows, test on others.
+    """Train a probe on some rows and test it on others.
 
     Args:
         features: [n, d] of any real type; memory-mapped is fine, the rows used are copied.
@@ -330,7 +328,7 @@ def _parts(
     rows: int,
     folds: int,
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], str]:
-    """(training rows, test rows) of each fit, and what the protocol is called."""
+    """Return (training rows, test rows) of each fit, and the protocol's name."""
     if (train_rows is None) != (test_rows is None):
         raise UsageError("only one of train and test is named.", "Name both splits, or neither for cross-validation.")
     if train_rows is not None:
@@ -352,13 +350,13 @@ def _parts(
 
 
 def _learnt(many: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """[c] bool: every fit had training rows with the class and training rows without it."""
+    """Return [c] bool, True if every fit had training rows with the class and without it."""
     each = [many[train_part].any(axis=0) & ~many[train_part].all(axis=0) for train_part, _ in parts]
     return np.asarray(np.logical_and.reduce(each))
 
 
 def _columns(labels: Labels, train_part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Classes that train has (columns of labels), and the training targets in these columns."""
+    """Return the classes of train (columns of labels) and the training targets in these columns."""
     if labels.many is not None:
         return np.arange(len(labels.classes)), labels.many[train_part]
     columns, targets = np.unique(labels.columns[train_part], return_inverse=True)
@@ -366,7 +364,7 @@ def _columns(labels: Labels, train_part: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows as float64 where they are stored so, else float32.
+    """Take rows as float64 if they are stored so, else as float32.
 
     Raises:
         DataError: a value is not finite, or too large for a sum of squares; it names the row.
@@ -399,7 +397,7 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def place_true_class(
     logits: np.ndarray, classes: np.ndarray, true_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(predicted ids, true ids, place of the true class); of equal scores the earlier column comes first."""
+    """Return (predicted ids, true ids, rank of the true class); of equal scores the earlier column comes first."""
     columns = np.minimum(np.searchsorted(classes, true_ids), len(classes) - 1)
     has_column = classes[columns] == true_ids
     own_score = logits[np.arange(len(logits)), columns][:, None]

@@ -41,7 +41,7 @@ class Moments(Struct, frozen=True, eq=False):
 
 
 def compute_moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Moments:
-    """One pass over the rows; in float64 up to 2e9 products, else float32 around the mean."""
+    """Compute the moments in one pass over the rows; in float64 up to 2e9 products, else float32 around the mean."""
     rows, width = values.shape
     kind = np.float64 if rows * width * width <= _DOUBLE_UP_TO else np.float32
     mean = values.mean(axis=0, dtype=np.float64)
@@ -60,7 +60,7 @@ def compute_moments(values: np.ndarray, targets: np.ndarray, classes: int) -> Mo
 
 
 def merge_moments(first: Moments, second: Moments) -> Moments:
-    """The moments of both sets of rows together (Chan, Golub and LeVeque 1983, The American Statistician 37:242)."""
+    """Merge the moments of two sets of rows (Chan, Golub and LeVeque 1983, The American Statistician 37:242)."""
     rows = first.counts.sum(), second.counts.sum()
     mean = (rows[0] * first.mean + rows[1] * second.mean) / sum(rows)
     kind = first.scatter.dtype
@@ -74,7 +74,7 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
 
 
 def score_path(sums: Moments, kind: Kind, strengths: tuple[float, ...], values: np.ndarray) -> list[np.ndarray]:
-    """Scores [m, c] of other rows, `values` [m, d], at each strength."""
+    """Compute scores [m, c] of other rows, `values` [m, d], at each strength."""
     _check(kind, strengths)
     base, cross = _normal(sums, kind)
     squares, axes = np.linalg.eigh(base)
@@ -90,7 +90,7 @@ def score_path(sums: Moments, kind: Kind, strengths: tuple[float, ...], values: 
 
 
 def solve(sums: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """(weights [d, c], bias [c]) at one strength: scores = values @ weights + bias."""
+    """Solve for (weights [d, c], bias [c]) at one strength: scores = values @ weights + bias."""
     _check(kind, (strength,))
     base, cross = _normal(sums, kind)
     # Of constant features alone there is nothing to weigh, and any number will do.
@@ -104,7 +104,7 @@ def solve(sums: Moments, kind: Kind, strength: float) -> tuple[np.ndarray, np.nd
 
 
 def _normal(sums: Moments, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-    """The matrix to invert [d, d] and the right side [d, c].
+    """Return the matrix to invert [d, d] and the right side [d, c].
 
     For ridge: the scatter, and rows times centred one-hot targets (the sums, as the rows are centred). For LDA: the
     covariance within classes, and the classes' means.
@@ -128,7 +128,7 @@ def _damped(squares: np.ndarray, size: float, kind: Kind, strength: float) -> np
 
 
 def _bias(sums: Moments, kind: Kind, weights: np.ndarray, cross: np.ndarray) -> np.ndarray:
-    """Bias for centred rows: the class's share (ridge); - m' S^-1 m / 2 + log share (LDA), in any basis."""
+    """Compute the bias for centred rows: the class's share (ridge); - m' S^-1 m / 2 + log share (LDA), in any basis."""
     share = sums.counts / sums.counts.sum()
     if kind == "ridge":
         return np.asarray(share.astype(weights.dtype))
@@ -142,5 +142,5 @@ def _check(kind: Kind, strengths: tuple[float, ...]) -> None:
     if not strengths or not all(0.0 < strength <= top and np.isfinite(strength) for strength in strengths):
         raise UsageError(
             f"{kind}: strengths {list(strengths)}; positive numbers{' up to 1' if kind == 'lda' else ''} were expected",
-            "Leave them away for the default grid.",
+            "Omit them to use the default grid.",
         )

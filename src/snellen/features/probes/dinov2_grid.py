@@ -54,7 +54,7 @@ class Trial(Struct, frozen=True):
 
 
 class HeadGrid(Struct, frozen=True, eq=False):
-    """What the grid found.
+    """Result of the grid.
 
     Attributes:
         recipe: as declared; `iterations` are those that were run.
@@ -76,7 +76,7 @@ class HeadGrid(Struct, frozen=True, eq=False):
 
 
 def head_input(cls: Sequence[np.ndarray], patch_mean: np.ndarray | None, blocks: int, avgpool: bool) -> np.ndarray:
-    """[n, d * blocks (+ d)]: class tokens of the last blocks, the last block first, then the last block's patch mean."""
+    """Concatenate to [n, d * blocks (+ d)]: class tokens of the last blocks, the last block first, then the last block's patch mean."""
     parts = [*cls[:blocks], *([patch_mean] if avgpool and patch_mean is not None else [])]
     return np.concatenate(parts, axis=1)
 
@@ -179,7 +179,7 @@ def _fit(
     seed: int,
     device: str,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(weights [width, rates * c], bias [rates * c]) of each input."""
+    """Train all heads; return (weights [width, rates * c], bias [rates * c]) of each input."""
     try:
         import torch
     except ImportError as error:

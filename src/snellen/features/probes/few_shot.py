@@ -41,7 +41,7 @@ class FewShot(Struct, frozen=True):
 
 
 def draw_rows(targets: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
+    """Draw positions of n rows of each class without replacement, ascending; all rows of a class that has no more."""
     shuffled = generator(seed).permutation(len(targets))
     order = shuffled[np.argsort(targets[shuffled], kind="stable")]
     ordered = targets[order]

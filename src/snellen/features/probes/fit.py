@@ -63,7 +63,7 @@ def train(
     seed: int = 0,
     tolerance: float | None = None,
 ) -> TrainedProbe:
-    """Choose and fit.
+    """Choose a strength and fit the probe.
 
     Of several strengths the one with the best held-out score is taken; of equal ones that with the smaller loss, then
     the stronger penalty. Where no row can be held out (every class has one row, or `share` of them is less than one) it is C nearest 1, or the middle of
@@ -152,7 +152,7 @@ def _try_closed(
 
 
 def _accuracy(scores: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
-    """Accuracy and mean cross-entropy."""
+    """Return accuracy and mean cross-entropy."""
     exact = scores.astype(np.float64)
     top = exact.max(axis=1)
     loss = np.log(np.exp(exact - top[:, None]).sum(axis=1)) + top - exact[np.arange(len(exact)), targets]
@@ -160,17 +160,17 @@ def _accuracy(scores: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
 
 
 def _log_loss(scores: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
-    """Minus the mean log loss over rows and classes, and that loss."""
+    """Return minus the mean log loss over rows and classes, and that loss."""
     exact = scores.astype(np.float64)
     loss = float((np.logaddexp(0.0, exact) - np.where(targets, exact, 0.0)).mean())
     return -loss, loss
 
 
 def default_grid(method: Method) -> tuple[float, ...]:
-    """The strengths that a method chooses from."""
+    """Return the strengths that a method chooses from."""
     return logistic.CS if method == "logistic" else closed_form.STRENGTHS[method]
 
 
 def _weakness(method: Method, strength: float) -> float:
-    """A larger C is a weaker penalty; a larger ridge or shrinkage is a stronger one."""
+    """Return a sort key that grows with a weaker penalty: C for logistic, minus the penalty for closed forms."""
     return strength if method == "logistic" else -strength

@@ -1,4 +1,4 @@
-"""The grid of heads over a feature store: which outputs are its inputs, and the chosen head as a probe's result."""
+"""Grid probe over a feature store: selects the grid's inputs and returns the chosen head as a probe's result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from snellen.types import Metric
 
 
 class GridInputs(Struct, frozen=True, eq=False):
-    """What the heads are trained on.
+    """Inputs of the grid's heads.
 
     Attributes:
         features: labels and splits of the rows.
@@ -36,7 +36,7 @@ class GridInputs(Struct, frozen=True, eq=False):
 
 
 class GridProbeSettings(Struct, frozen=True):
-    """How the grid was trained and which head was chosen; `rate` as applied. `trials`: every head's accuracy."""
+    """Settings of a grid probe and the chosen head; `rate` as applied. `trials`: every head's accuracy."""
 
     method: str
     recipe: str
@@ -80,7 +80,7 @@ class GridProbe(Struct, frozen=True, eq=False):
         return accuracy_metrics(self.rank, self.targets, self.settings.classes)
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know, one sentence each."""
+        """Return notes for readers of the metrics, one sentence each."""
         notes = []
         if "test rows" in self.settings.selection:
             notes.append("The head was chosen on the test rows: its accuracy is a maximum over heads, not an estimate.")
@@ -202,7 +202,7 @@ def grid_probe(
 
 
 def _deepest(widths: Any, kind: str, need: int) -> str | None:
-    """The output `<kind>_lastN` with the smallest N from `need` on."""
+    """Return the output `<kind>_lastN` with the smallest N of at least `need`."""
     depths = {int(name.rpartition("_last")[2]): name for name in widths if _depth(name, kind)}
     fitting = [depth for depth in sorted(depths) if depth >= need]
     return depths[fitting[0]] if fitting else None
@@ -214,7 +214,7 @@ def _depth(name: str, kind: str) -> bool:
 
 
 def _blocks(features: Features) -> list[NDArray[Any]]:
-    """Views of an output's blocks, the last block first; a store holds them in their order, side by side."""
+    """Return views of an output's blocks, the last block first; a store holds them in their order, side by side."""
     depth = int(features.name.rpartition("_last")[2]) if "_last" in features.name else 1
     width, rest = divmod(features.values.shape[1], depth)
     if rest:
@@ -226,7 +226,7 @@ def _blocks(features: Features) -> list[NDArray[Any]]:
 
 
 def _head(grid: HeadGrid, inputs: GridInputs, labels: Labels, classes: NDArray[np.int64]) -> tuple[ProbeHead, str]:
-    """The chosen layer, its class tokens in a store's order of blocks, and the output that it takes."""
+    """Return the chosen layer, its class tokens in the store's order of blocks, and the output that it takes."""
     blocks, width = grid.best.blocks, inputs.cls[0].shape[1]
     parts = [grid.weights[i * width : (i + 1) * width] for i in reversed(range(blocks))]
     weights = np.concatenate([*parts, grid.weights[blocks * width :]])
@@ -240,7 +240,7 @@ def _head(grid: HeadGrid, inputs: GridInputs, labels: Labels, classes: NDArray[n
 
 
 def head_for_saving(result: GridProbe, **extra: Any) -> ProbeHead:
-    """The head with its settings, but the trials, for saving."""
+    """Return the head with its settings for saving, without the trials."""
     from msgspec.structs import replace
 
     settings = {name: value for name, value in to_builtins(result.settings).items() if name != "trials"}

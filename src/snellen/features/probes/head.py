@@ -23,7 +23,7 @@ Scale = Literal["none", "l2", "standardise"]
 
 
 class Scaling(Struct, frozen=True, eq=False):
-    """What is done to features before the linear layer.
+    """Scaling of features before the linear layer.
 
     Attributes:
         kind: "none"; "l2": each row divided by its length (a zero row stays); "standardise": each feature minus its
@@ -36,7 +36,7 @@ class Scaling(Struct, frozen=True, eq=False):
     scale: np.ndarray
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """[n, d] to [n, d], float32 unless the values are float64."""
+        """Scale [n, d] to [n, d], float32 unless the values are float64."""
         rows = np.asarray(values, dtype=np.float64 if values.dtype == np.float64 else np.float32)
         if self.kind == "l2":
             lengths = np.sqrt(np.square(rows).sum(axis=1, dtype=np.float64))[:, None]
@@ -47,7 +47,7 @@ class Scaling(Struct, frozen=True, eq=False):
 
 
 def scaling(kind: Scale, train: np.ndarray) -> Scaling:
-    """The scaling that these training rows [n, d] give."""
+    """Compute the scaling from training rows [n, d]."""
     width = train.shape[1]
     if kind != "standardise":
         return Scaling(kind, np.zeros(width), np.ones(width))
@@ -81,7 +81,7 @@ class ProbeHead(Struct, frozen=True, eq=False):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def logits(self, features: np.ndarray) -> np.ndarray:
-        """[n, c] scores of [n, d] features. Raises DataError where the width is another."""
+        """Compute [n, c] scores of [n, d] features. Raises DataError for another width."""
         if features.ndim != 2 or features.shape[1] != len(self.weights):
             raise DataError(
                 f"features of shape {list(features.shape)} for a head that takes [rows, {len(self.weights)}]",
@@ -90,11 +90,11 @@ class ProbeHead(Struct, frozen=True, eq=False):
         return np.asarray(self.scaling.apply(features) @ self.weights + self.bias)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """[n] int64 class ids; of several best classes the first."""
+        """Predict [n] int64 class ids; of several best classes the first."""
         return np.asarray(self.classes[self.logits(features).argmax(axis=1)])
 
     def module(self, device: str = "cpu", dtype: Any = None) -> torch.nn.Module:
-        """The same as a torch module of buffers, differentiable in the features; dtype None: torch.float32."""
+        """Return the head as a torch module of buffers, differentiable in the features; dtype None: torch.float32."""
         import torch
 
         kind = torch.float32 if dtype is None else dtype

@@ -1,4 +1,4 @@
-"""Which rows of train choose a setting, and which rows test where nobody said: both by rule, so that they repeat."""
+"""Held-out rows and cross-validation folds, chosen by fixed rules so that they are reproducible."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FOLDS = 5
 
 
 def generator(seed: int) -> np.random.Generator:
-    """numpy's PCG64. Raises UsageError where the seed is negative."""
+    """Return numpy's PCG64 generator. Raises UsageError for a negative seed."""
     if seed < 0:
         raise UsageError(f"a seed of {seed}; a whole number from 0 was expected", "As in --seed 0.")
     return np.random.default_rng(seed)
 
 
 def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.ndarray:
-    """[n] bool: rows held out of train, about `share` of each class, and never a class's last row.
+    """Return [n] bool, True for rows held out of train: about `share` of each class, and never a class's last row.
 
     Rows are shuffled by the seed, laid out class by class, and every (1 / share)-th is held out, so that classes
     smaller than 1 / share give rows too. A class of one row stays in training. For several labels a row ([n, c]
@@ -48,7 +48,7 @@ def holdout(targets: np.ndarray, *, share: float = SHARE, seed: int = 0) -> np.n
 
 
 def folds(targets: np.ndarray, count: int = FOLDS) -> np.ndarray:
-    """[n] int64: the fold in which each row is tested, without shuffling.
+    """Return [n] int64, the fold in which each row is tested, without shuffling.
 
     Each class's rows are cut, in their order, into `count` runs whose lengths differ by one at most; which fold gets
     the longer ones goes round from class to class, so that folds are of nearly equal size. The folds are those of

@@ -100,7 +100,7 @@ class Fit(Struct, frozen=True, eq=False):
 
 
 def choose_precision(rows: int, width: int, classes: int) -> str:
-    """float64 up to 5e8 products a pass over the rows, where it costs nothing worth saving; else float32."""
+    """Choose float64 up to 5e8 products per pass over the rows, where it is cheap, else float32."""
     return "float64" if rows * width * classes <= _DOUBLE_UP_TO else "float32"
 
 
@@ -164,7 +164,7 @@ def require_classes(targets: np.ndarray) -> None:
 
 
 class _LbfgsState:
-    """The point that L-BFGS stands at: [r + 1, c] weights with the bias as last row, and what is known there."""
+    """Current point of L-BFGS: [r + 1, c] weights with the bias as last row, and what is known there."""
 
     def __init__(self, problem: Problem) -> None:
         size = (problem.rows.shape[1] + 1, problem.classes)
@@ -239,7 +239,7 @@ def check_cs(cs: Sequence[float]) -> None:
 
 
 def evaluate(problem: Problem, point: np.ndarray) -> tuple[float, np.ndarray, float]:
-    """The mean loss without penalty, its gradient [r + 1, c], and the mean of p (1 - p) over rows and classes.
+    """Compute the mean loss without penalty, its gradient [r + 1, c], and the mean of p (1 - p) over rows and classes.
 
     Blocks of rows keep the probabilities in the processor's cache.
     """
@@ -261,7 +261,7 @@ def evaluate(problem: Problem, point: np.ndarray) -> tuple[float, np.ndarray, fl
 
 
 def _softmax(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
-    """Logits become probabilities minus one-hot targets in place; the sums of the losses and of p (1 - p)."""
+    """Turn logits into probabilities minus one-hot targets in place; return the sums of the losses and of p (1 - p)."""
     each = np.arange(len(scores))
     scores -= scores.max(axis=1, keepdims=True)
     right = float(scores[each, wanted].sum(dtype=np.float64))
@@ -277,7 +277,7 @@ def _softmax(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
 
 
 def _sigmoid(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
-    """The same for each class against the rest."""
+    """Do as `_softmax` for each class against the rest."""
     tail = np.exp(np.maximum(-np.abs(scores), _FLOOR[str(scores.dtype)]))
     # How far a score lies on the wrong side, each by itself: a difference of two large sums would be mere rounding.
     wrong = np.maximum(np.where(wanted, -scores, scores), 0.0)
@@ -289,7 +289,7 @@ def _sigmoid(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, float]:
 
 
 def _bias_of_the_shares(problem: Problem) -> np.ndarray:
-    """The bias that is right where all weights are zero; a class without rows counts half a row."""
+    """Compute the best bias for zero weights; a class without rows counts half a row."""
     count = len(problem.rows)
     if problem.loss == "softmax":
         counts = np.bincount(problem.targets, minlength=problem.classes)
@@ -299,13 +299,13 @@ def _bias_of_the_shares(problem: Problem) -> np.ndarray:
 
 
 def _odds(targets: np.ndarray) -> np.ndarray:
-    """[c] logarithms of the odds of [n, c] bool; with half a row on the side that has none."""
+    """Compute [c] log odds of [n, c] bool; with half a row on the side that has none."""
     share = np.clip(targets.mean(axis=0), 0.5 / len(targets), 1.0 - 0.5 / len(targets))
     return np.asarray(np.log(share / (1.0 - share)))
 
 
 def _to_penalty(problem: Problem, state: _LbfgsState, before: float, c: float) -> float:
-    """The penalty of the mean objective at C; the gradient differences that are kept are corrected for it.
+    """Return the penalty of the mean objective at C, and correct the stored gradient differences for it.
 
     Of two classes, scikit-learn penalises the one vector w that tells them apart. Here they have w / 2 and - w / 2,
     whose squares are half of that, so they count twice.
@@ -319,7 +319,7 @@ def _to_penalty(problem: Problem, state: _LbfgsState, before: float, c: float) -
 def _descend(
     problem: Problem, state: _LbfgsState, penalty: float, tolerance: float, iterations: int
 ) -> tuple[float, bool]:
-    """L-BFGS from the state's point; the gap where it stopped, and whether that is within the tolerance.
+    """Run L-BFGS from the state's point; return the final gap, and True if it is within the tolerance.
 
     Source: Nocedal and Wright 2006, algorithm 7.4; the step is halved by a parabola until the objective falls enough
     (Armijo). A step along which the slope does not rise is not remembered.
@@ -362,7 +362,7 @@ def _penalised(state: _LbfgsState, penalty: float) -> tuple[float, np.ndarray]:
 
 
 def _direction(problem: Problem, state: _LbfgsState, slope: np.ndarray, penalty: float) -> np.ndarray:
-    """The inverse Hessian's estimate times the slope: two loops over the pairs around the spectrum's guess."""
+    """Multiply the estimate of the inverse Hessian with the slope: two loops over the pairs around the spectrum's guess."""
     inverse = np.empty((len(slope), 1), dtype=slope.dtype)
     inverse[:-1, 0] = 1.0 / (state.curvature * problem.spectrum + penalty)
     inverse[-1] = 1.0 / state.curvature
@@ -385,7 +385,7 @@ def _direction(problem: Problem, state: _LbfgsState, slope: np.ndarray, penalty:
 def _fitted(
     problem: Problem, state: _LbfgsState, c: float, penalty: float, gap: float, converged: bool, steps: int, passes: int
 ) -> Fit:
-    """The layer in the coordinates of the features as they were given."""
+    """Return the layer in the coordinates of the original features."""
     weights = problem.axes @ state.point[:-1]
     bias = state.point[-1] - problem.mean @ weights
     if problem.fixed is not None:

@@ -33,7 +33,7 @@ def rank_scores(scores: np.ndarray, positive: np.ndarray) -> ScoreRanking:
 
 
 def auroc(ranking: ScoreRanking, weight: np.ndarray | None = None) -> float:
-    """The chance that a positive row scores above a negative one, ties counting half; NaN without one of either.
+    """Compute the area under the ROC curve, ties counting half; NaN without a positive or a negative row.
 
     Args:
         weight: [n] how often each row counts, in the order of the rows; None for once.
@@ -48,7 +48,7 @@ def auroc(ranking: ScoreRanking, weight: np.ndarray | None = None) -> float:
 
 
 def average_precision(ranking: ScoreRanking, weight: np.ndarray | None = None) -> float:
-    """Mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
+    """Compute the mean over positives of the precision at their score; equal scores are one step. NaN without a positive."""
     share = np.ones(len(ranking.order)) if weight is None else weight[ranking.order]
     hits, misses = _cumulative(ranking, share)
     if not len(hits) or not hits[-1]:
@@ -59,7 +59,7 @@ def average_precision(ranking: ScoreRanking, weight: np.ndarray | None = None) -
 
 
 def _cumulative(ranking: ScoreRanking, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positives and negatives down to the end of each group of equal scores."""
+    """Count positives and negatives down to the end of each group of equal scores."""
     hits = np.cumsum(share * ranking.positive)[ranking.last]
     every = np.cumsum(share)[ranking.last]
     return hits, every - hits
@@ -146,14 +146,14 @@ def score(
 
 
 def _spread(values: np.ndarray, taught: np.ndarray) -> np.ndarray:
-    """[c], NaN for the classes that are not taught."""
+    """Expand to [c], NaN for the classes without training rows."""
     spread = np.full(len(taught), np.nan)
     spread[taught] = values
     return spread
 
 
 def _percentiles(replicates: np.ndarray, rows: int) -> Interval:
-    """The 95 % percentile interval of a bootstrap over rows."""
+    """Compute the 95 % percentile interval of a bootstrap over rows."""
     low, high = np.quantile(replicates, (0.025, 0.975))
     return Interval(float(low), float(high), IntervalMethod("bootstrap", clusters=rows))
 

@@ -1,1 +1,1 @@
-"""All rows ranked by how near they are to each of some queries, exactly, in blocks, out of core."""
+"""Exact ranking of all rows by their similarity to queries, in blocks, out of core."""

@@ -1,4 +1,4 @@
-"""One thread a matrix product, so that our own threads can each form one.
+"""Single-threaded matrix products, so that several threads can each compute one.
 
 OpenBLAS keeps its threads spinning for a while after a product; they then take cores from the sorting that follows.
 Products in our own threads, each on one core, cost a quarter less CPU time for a ranking of 12,000 rows.
@@ -30,7 +30,7 @@ _before: list[int] = []
 
 @lru_cache(maxsize=1)
 def _switches() -> tuple[tuple[Any, Any], ...]:
-    """Setter and getter of the number of threads, of the OpenBLAS that came with numpy or that is mapped."""
+    """Return setter and getter of the number of threads, of the OpenBLAS that came with numpy or that is mapped."""
     package = Path(np.__file__).parent
     paths = {
         str(path)
@@ -56,7 +56,7 @@ def _switches() -> tuple[tuple[Any, Any], ...]:
 
 @contextmanager
 def single_threaded() -> Iterator[bool]:
-    """Products of numpy run on one thread inside; whether that could be arranged (it can for OpenBLAS).
+    """Run numpy's products on one thread inside; yield True if that is possible (it is for OpenBLAS).
 
     The setting holds for the whole process; it is put back when the last of several users leaves.
     """

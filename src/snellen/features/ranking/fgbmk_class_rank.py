@@ -79,7 +79,7 @@ def class_rank(
     ties: Ties = "pessimistic",
     threads: int | None = None,
 ) -> ClassRank:
-    """FG-BMK's class-rank figure over given features; see the module.
+    """Compute FG-BMK's class-rank metric over given features; see the module.
 
     Args:
         features: [n, d].
@@ -110,7 +110,7 @@ def class_rank(
     without = np.flatnonzero(~truth.any(axis=1))
     if len(without):
         raise UsageError(
-            f"row {query_rows[without[0]]} has no class to look for", "Leave such rows out of the queries."
+            f"row {query_rows[without[0]]} has no class to look for", "Exclude such rows from the queries."
         )
     with ranking_pool(threads) as pool:
         gallery_space = prepare_space(values, gallery_rows, "l2", pool)
@@ -158,7 +158,7 @@ def class_rank(
 
 
 def _matrix(labels: Labels, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """[k, c] which classes each row has, in columns of classes that one of the rows has."""
+    """Return [k, c] bool, the classes of each row, in columns of classes that one of the rows has."""
     if labels.many is not None:
         many = np.asarray(labels.many[rows], dtype=bool)
         return many[:, many.any(axis=0)]

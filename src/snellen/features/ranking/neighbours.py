@@ -24,7 +24,7 @@ _SPARE = 16
 def find_nearest(
     queries: Space, gallery: Space, k: int, pool: Executor
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The k gallery items most similar to each query.
+    """Find the k gallery items most similar to each query.
 
     Args:
         queries: [q] rows.

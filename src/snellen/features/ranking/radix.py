@@ -1,4 +1,4 @@
-"""How many scores of a row lie above each of a few, by sorting 16-bit levels and looking closer within one level.
+"""Counting scores above limits by sorting 16-bit levels, with exact comparison within one level.
 
 Scores are put on a grid that is fine where the few lie. Sorting 16-bit numbers takes two passes over the row and no
 comparison, on any machine, where sorting floats takes a dozen; and since a score is never put on a lower level than a
@@ -26,11 +26,11 @@ _LIMITS = 0.125
 """Limits of a row, as a share of its scores, up to which sorting them along is cheap."""
 
 _ROWS = 16
-"""So many rows at once: their scores and their order stay in the cache."""
+"""Rows sorted at once, so that their scores and their order stay in the cache."""
 
 
 class Between(Struct, frozen=True, eq=False):
-    """What lies above and between two limits.
+    """Scores above and between two limits.
 
     Attributes:
         over: [k] how many scores are greater than the upper limit.
@@ -46,16 +46,16 @@ class Between(Struct, frozen=True, eq=False):
 def between_by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, Places], budget: int) -> Between | None:
     """Count scores above limits, and list those between them.
 
-    Args:
-        scores: [b, n] finite.
-        row: [k] ascending; which row of `scores` a pair of limits is about.
-        limits: [k, 2] lower and upper, finite.
-        out: (rows, items) of scores that are neither counted nor listed.
-        most: how many comparisons of floats are too many.
+        Args:
+            scores: [b, n] finite.
+            row: [k] ascending; which row of `scores` a pair of limits is about.
+            limits: [k, 2] lower and upper, finite.
+            out: (rows, items) of scores that are neither counted nor listed.
+    budget: maximum number of comparisons of floats.
 
-    Returns:
-        None where sorting floats is the better way: a row has limits for more than an eighth of its scores, or more
-        than `most` scores lie on the levels of limits, because these lie far apart and the grid is coarse.
+        Returns:
+            None where sorting floats is the better way: a row has limits for more than an eighth of its scores, or more
+            than `budget` scores lie on the levels of limits, because these lie far apart and the grid is coarse.
     """
     count = scores.shape[1]
     ends = np.searchsorted(row, np.arange(len(scores) + 1))
@@ -100,7 +100,7 @@ def between_by_levels(scores: Low, row: Places, limits: Low, out: tuple[Places, 
 
 
 def _limit_positions(order: Places, count: int) -> tuple[Places, Places]:
-    """Where limits (places from `count` on) came to stand: [b, width] in the flat order; [b, width] scores before."""
+    """Return the sorted positions of limits (places from `count` on): [b, width] in the flat order; [b, width] scores before."""
     flat, (rows, columns) = order.reshape(-1), order.shape
     flat_places = np.flatnonzero(flat >= count).reshape(rows, columns - count)
     row = np.arange(rows)[:, None]
@@ -111,7 +111,7 @@ def _limit_positions(order: Places, count: int) -> tuple[Places, Places]:
 
 
 def _grid(ends: Places, limits: Low) -> tuple[Low, Low]:
-    """[b, 1] lower end of each row's grid and levels per unit of score; what they are decides speed alone."""
+    """Return [b, 1] lower end of each row's grid and levels per unit of score; what they are decides speed alone."""
     low, high = np.zeros(len(ends) - 1), np.zeros(len(ends) - 1)
     some = np.flatnonzero(np.diff(ends))
     low[some] = np.minimum.reduceat(limits[:, 0], ends[some])
@@ -121,7 +121,7 @@ def _grid(ends: Places, limits: Low) -> tuple[Low, Low]:
 
 
 def _levels(scores: Low, bottom: Low, scale: Low) -> NDArray[np.uint16]:
-    """Levels of scores; each step rounds, and none puts a greater score below a smaller one."""
+    """Compute the levels of scores; each step rounds, and none puts a greater score below a smaller one."""
     with np.errstate(over="ignore"):
         # Infinity is above or below the grid like any other.
         grid = scores - bottom
@@ -131,7 +131,7 @@ def _levels(scores: Low, bottom: Low, scale: Low) -> NDArray[np.uint16]:
 
 
 def limits_around(scores: NDArray[Any], width: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """[k, 2] mine - width and mine + width in the type of the scores, rounded outwards."""
+    """Return [k, 2] scores - width and scores + width in the type of the scores, rounded outwards."""
     infinity = kind.type(np.inf)
     limits = np.empty((len(scores), 2), dtype=kind)
     limits[:, 0] = np.nextafter((scores - width).astype(kind), -infinity)
@@ -142,7 +142,7 @@ def limits_around(scores: NDArray[Any], width: NDArray[Any], kind: np.dtype[Any]
 def between_by_values(
     scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places], budget: int
 ) -> Between | None:
-    """As `by_levels`, by sorting the scores themselves; None where more than `most` lie between limits."""
+    """Do as `between_by_levels` by sorting the scores themselves; None if more than `budget` lie between limits."""
     over, about, others = count_above(scores, row, limits, out)
     size = about - over
     if int(size.sum()) > budget:
@@ -157,7 +157,7 @@ def between_by_values(
 def count_above(
     scores: NDArray[Any], row: Places, limits: NDArray[Any], out: tuple[Places, Places]
 ) -> tuple[Places, Places, NDArray[Any]]:
-    """[k] scores above the upper limit; [k] from the lower limit upwards; [b, n] scores, -inf where they are out."""
+    """Return [k] scores above the upper limit; [k] from the lower limit upwards; [b, n] scores, -inf where they are out."""
     others = scores.copy()
     others[out] = -np.inf
     ordered = np.sort(others, axis=1)

@@ -1,6 +1,6 @@
 """The rank of every relevant item of every query, exact, in blocks, with the tie rule that was asked for.
 
-Scores of a block of queries are one float32 product. Sorting them as 16-bit levels (levels.py; several times as fast
+Scores of a block of queries are one float32 product. Sorting them as 16-bit levels (radix.py; several times as fast
 as sorting indices by floats) tells how many other items score higher than each relevant one; where others lie so close
 that float32 cannot tell, those pairs alone are computed again in float64. What is equal in float64 is a tie, and the
 rule decides.
@@ -36,7 +36,7 @@ Ties: TypeAlias = Literal["pessimistic", "optimistic", "index"]
 TIES: tuple[Ties, ...] = ("pessimistic", "optimistic", "index")
 
 SMALL = 2_000_000
-"""Up to so many pairs float64 is used from the start."""
+"""Number of pairs up to which float64 is used from the start."""
 
 _STRIP_BYTES = 200_000_000
 _KEPT_BYTES = 160_000_000
@@ -62,12 +62,12 @@ class RelevantRanks(Struct, frozen=True, eq=False):
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_ties(ties: str) -> None:
-    """Raises UsageError where there is no such tie rule."""
+    """Raise UsageError for an unknown tie rule."""
     if ties not in TIES:
         raise UsageError(f"there is no tie rule {ties!r}", f"Choose one of: {', '.join(TIES)}.")
 
@@ -75,7 +75,7 @@ def check_ties(ties: str) -> None:
 def rank_relevant(
     queries: Space, gallery: Space, relevance: Relevance, ties: Ties, pool: Executor, same: bool
 ) -> Iterator[RelevantRanks]:
-    """Ranks of all relevant items, for every query that has any; the query itself is left out of the gallery.
+    """Rank all relevant items, for every query that has any; the query itself is left out of the gallery.
 
     Peak memory: one strip of scores (1,024 queries, at most 200 MB) and, where queries and gallery are the same rows,
     up to 160 MB of products that are used twice, once by rows and once by columns. Values are read in blocks.
@@ -107,7 +107,7 @@ def rank_relevant(
 
 
 def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Blocks of queries against the whole gallery: (first query, [b, n] ranking scores), each valid until the next.
+    """Yield blocks of queries against the whole gallery: (first query, [b, n] ranking scores), each valid until the next.
 
     Where both are the same rows, the product of block i with a later block j is kept and used again, transposed, as
     that of j with i; near the diagonal only, where keeping all would take too much memory.
@@ -150,7 +150,7 @@ def _strips(queries: Space, gallery: Space, pool: Executor, same: bool) -> Itera
 
 
 def _band(blocks: int, size: int) -> int:
-    """How many block columns right of the diagonal can be kept within _KEPT_BYTES."""
+    """Return the number of block columns right of the diagonal that fit into _KEPT_BYTES."""
     room = _KEPT_BYTES // (4 * size * size)
 
     def peak(width: int) -> int:
@@ -178,7 +178,7 @@ def _unit_ranks(
     scores: NDArray[np.float32],
     error: ErrorBound,
 ) -> list[RelevantRanks]:
-    """Ranks of a few queries from their float32 scores; close calls in float64."""
+    """Rank a few queries from their float32 scores; close pairs in float64."""
     row, item = relevance.of(places)
     if not len(row):
         return []
@@ -213,7 +213,7 @@ def _unit_ranks(
 def _exact_ranks(
     queries: Space, gallery: Space, relevance: Relevance, ties: Ties, places: NDArray[np.int64]
 ) -> Iterator[RelevantRanks]:
-    """Ranks of some queries (places one after the other) with all scores in float64."""
+    """Rank some queries (consecutive places) with all scores in float64."""
     step = max(1, _UNIT_CELLS // len(gallery))
     for start in range(int(places[0]), int(places[-1]) + 1, step):
         some = np.arange(start, min(start + step, int(places[-1]) + 1))
@@ -238,14 +238,14 @@ def _exact_ranks(
 def _relevant_and_selves(
     relevance: Relevance, places: NDArray[np.int64], row: NDArray[np.int64], item: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs (place in `places`, place in the gallery) that no relevant item is compared with."""
+    """Return pairs (place in `places`, place in the gallery) that no relevant item is compared with."""
     selves = relevance.selves[places]
     inside = np.flatnonzero(selves >= 0)
     return np.concatenate((row, inside)), np.concatenate((item, selves[inside]))
 
 
 def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.int64]) -> RelevantRanks:
-    """Ranks from how many others come before each relevant item: the i-th of a query comes after i - 1 relevant ones."""
+    """Compute ranks from the number of others before each relevant item: the i-th of a query comes after i - 1 relevant ones."""
     counts = np.bincount(row, minlength=len(places)).astype(np.int64)
     base = int(over.max(initial=0)) + 1
     ordered = np.sort(row * base + over) - row * base
@@ -256,7 +256,7 @@ def _ranks(places: NDArray[np.int64], row: NDArray[np.int64], over: NDArray[np.i
 
 @contextmanager
 def ranking_pool(count: int | None = None) -> Iterator[Executor]:
-    """A pool of `count` threads, by default one a core, in which matrix products take one core each."""
+    """Open a pool of `count` threads, by default one a core, in which matrix products take one core each."""
     size = max(1, count or available_cores())
     with single_threaded(), ThreadPoolExecutor(max_workers=size, thread_name_prefix="ranking") as pool:
         yield pool

@@ -1,4 +1,4 @@
-"""Who is relevant to whom: items of one class, or items that share a label."""
+"""Relevance of gallery items to queries: the same class, or a shared label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"
 
 
 def as_labels(labels: Any, rows: int) -> Labels:
-    """Labels as a measure takes them.
+    """Convert labels to the form that measures take.
 
     Args:
         labels: Labels; [n] integers (gaps and negative ids are fine) or texts; [n, c] of 0 and 1; or n sets of ids.
@@ -47,7 +47,7 @@ def as_labels(labels: Any, rows: int) -> Labels:
 
 
 def single_labels(labels: Labels) -> NDArray[np.int64]:
-    """[n] class ids of rows that have one each. Raises UsageError where rows may have several."""
+    """Return [n] class ids of rows that have one each. Raises UsageError if rows may have several."""
     if labels.single is None:
         raise UsageError(
             "these rows have several labels each, and a vote of neighbours names one class",
@@ -57,16 +57,16 @@ def single_labels(labels: Labels) -> NDArray[np.int64]:
 
 
 def select_rows(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows: int, role: str) -> NDArray[np.int64]:
-    """Row numbers of queries or gallery.
+    """Return the row numbers of queries or gallery.
 
-    Args:
-        chosen: row numbers, a bool mask, the name of a split, or None for all rows.
-        split: [n] names of splits; needed where `chosen` is a name.
-        rows: n.
-        what: "queries" or "gallery", for messages.
+        Args:
+            chosen: row numbers, a bool mask, the name of a split, or None for all rows.
+            split: [n] names of splits; needed where `chosen` is a name.
+            rows: n.
+    role: "queries" or "gallery", for messages.
 
-    Raises:
-        UsageError: a row that is not there or comes twice, or a split that no row has.
+        Raises:
+            UsageError: a row that is not there or comes twice, or a split that no row has.
     """
     if chosen is None:
         return np.arange(rows, dtype=np.int64)
@@ -104,7 +104,7 @@ def select_rows(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows
 
 
 class Relevance(Struct, frozen=True, eq=False):
-    """Which gallery items are relevant to a query; items by their place in the gallery, queries by theirs.
+    """Relevant gallery items of each query; items and queries by their place.
 
     Attributes:
         selves: [q] the query's own place in the gallery, -1 where it is not there.
@@ -123,7 +123,7 @@ class Relevance(Struct, frozen=True, eq=False):
     gallery_many: NDArray[np.float32] | None
 
     def of(self, queries: NDArray[np.int64]) -> Flat:
-        """Pairs (place in `queries`, place in the gallery) of all relevant items, ordered by query, then by item."""
+        """Return pairs (place in `queries`, place in the gallery) of all relevant items, ordered by query, then by item."""
         if self.query_many is not None and self.gallery_many is not None:
             shared = self.query_many[queries] @ self.gallery_many.T > 0.5
             row, item = np.nonzero(shared)
@@ -136,7 +136,7 @@ class Relevance(Struct, frozen=True, eq=False):
 def class_members(
     order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> Flat:
-    """Members of the classes `which` (-1: of none), one after the other: (place in `which`, member)."""
+    """Return the members of the classes `codes` (-1: none), one after the other: (place in `codes`, member)."""
     length = np.where(codes >= 0, sizes[codes], 0) if len(sizes) else np.zeros(len(codes), dtype=np.int64)
     row = np.repeat(np.arange(len(codes)), length)
     within = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
@@ -144,7 +144,7 @@ def class_members(
 
 
 def find_relevant(labels: Labels, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Relevance:
-    """Relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself."""
+    """Find the relevance of gallery rows to query rows: the same class, or at least one label in common; never a row itself."""
     place = np.full(len(labels), -1, dtype=np.int64)
     place[gallery] = np.arange(len(gallery))
     selves = place[queries]

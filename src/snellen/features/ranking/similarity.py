@@ -62,7 +62,7 @@ class Space(Struct, frozen=True, eq=False):
         return int(self.values.shape[1])
 
     def low(self, start: int, stop: int) -> Low:
-        """[stop - start, d] centred rows in float32."""
+        """Return [stop - start, d] centred rows in float32."""
         block = take_rows(self.values, self.rows[start:stop])
         factor = self.factor[start:stop, None]
         if self.metric == "cosine" and block.dtype == np.float32 and factor.max(initial=0.0) < 1e30:
@@ -72,24 +72,24 @@ class Space(Struct, frozen=True, eq=False):
         return (block.astype(np.float64) * factor - self.centre).astype(np.float32)
 
     def unscaled(self, places: NDArray[np.int64]) -> High:
-        """[k, d] rows in float64 as they were given."""
+        """Return [k, d] rows in float64, not scaled."""
         return take_rows(self.values, self.rows[places]).astype(np.float64)
 
     def high(self, places: NDArray[np.int64] | slice) -> High:
-        """[k, d] rows in float64: of length 1 for cosine, centred for l2."""
+        """Return [k, d] rows in float64: of length 1 for cosine, centred for l2."""
         scaled = take_rows(self.values, self.rows[places]).astype(np.float64) * self.factor[places, None]
         return scaled if self.metric == "cosine" else scaled - self.centre
 
 
 def take_rows(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows of an array: a view where they stand together, a copy of these rows where not."""
+    """Take rows of an array: a view if they are consecutive, else a copy."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return np.asarray(values[int(rows[0]) : int(rows[-1]) + 1])
     return np.asarray(values[rows])
 
 
 def check_values(values: Any, name: str = "features") -> NDArray[Any]:
-    """[n, d] numbers, without reading them.
+    """Check for [n, d] real numbers without reading them.
 
     Raises:
         DataError: another shape, or values that are no real numbers.
@@ -125,19 +125,19 @@ def prepare_space(
     like: Space | None = None,
     name: str = "features",
 ) -> Space:
-    """One pass over the rows: lengths, gallery terms, and the refusal of what is not finite.
+    """Prepare a space in one pass over the rows: lengths, gallery terms, and a check for finite values.
 
-    Args:
-        values: [n, d] as `check_values` returned it.
-        rows: which rows.
-        metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
-        pool: threads that share the pass.
-        like: take centre and scale from here, so that products of the two can be formed.
-        what: how errors call the features.
+        Args:
+            values: [n, d] as `check_values` returned it.
+            rows: which rows.
+            metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
+            pool: threads that share the pass.
+            like: take centre and scale from here, so that products of the two can be formed.
+    name: of the features, for messages.
 
-    Raises:
-        UsageError: another metric.
-        DataError: a value that is not finite, naming the row.
+        Raises:
+            UsageError: another metric.
+            DataError: a value that is not finite, naming the row.
     """
     if metric not in ("cosine", "l2"):
         raise UsageError(f"there is no similarity {metric!r}", "Choose cosine or l2.")
@@ -181,7 +181,7 @@ def prepare_space(
 
 
 def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, name: str) -> tuple[High, float]:
-    """Mean of up to 1,024 rows spread evenly (any m is right, one near the mean is good), and the scale for l2."""
+    """Compute the mean of up to 1,024 rows spread evenly (any m is right, one near the mean is good), and the scale for l2."""
     picked = rows[:: max(1, -(-len(rows) // _ROWS))]
     sample = np.asarray(values[picked]).astype(np.float64)
     if not len(sample):
@@ -201,7 +201,7 @@ def _centre(values: NDArray[Any], rows: NDArray[np.int64], metric: Measure, name
 
 
 def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64]) -> High:
-    """[k] scores of pairs (query a[i], item b[i]) in float64: cosine, or -|a - b|^2 / 2 in the space's scale.
+    """Compute [k] scores of pairs (query a[i], item b[i]) in float64: cosine, or -|a - b|^2 / 2 in the space's scale.
 
     The sum of a pair is taken in one order whatever stands around it, so equal rows have equal scores.
     """
@@ -226,7 +226,7 @@ def exact_pairs(queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray
 
 
 def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
-    """[stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
+    """Compute [stop - start, n] scores in float64, equal to `exact_pairs` but for the last digits (see `tie_width`)."""
     scores = np.empty((stop - start, len(gallery)))
     if uses_differences(queries, gallery):
         query_rows = queries.unscaled(np.arange(start, stop))
@@ -249,14 +249,14 @@ def exact_block(queries: Space, gallery: Space, start: int, stop: int) -> High:
 
 
 def uses_differences(queries: Space, gallery: Space) -> bool:
-    """Whether `exact_block` takes squared distances of differences: up to 5e7 of them, where that costs little."""
+    """Return True if `exact_block` uses squared differences: for l2 and up to 5e7 of them, where that is cheap."""
     return queries.metric == "l2" and len(queries) * len(gallery) * queries.width <= _DIFFERENCES
 
 
 def tie_width(
     queries: Space, gallery: Space, a: NDArray[np.int64], b: NDArray[np.int64], differences: High | None = None
 ) -> High:
-    """[k] within which a score of query a[i] counts as equal to that of its item b[i].
+    """Return [k] widths within which a score of query a[i] counts as equal to that of its item b[i].
 
     2e-15 * sqrt(d), for l2 times the squared lengths |a - m|^2 + |b - m|^2: about ten times what rounding does to a
     sum of d products, so rows that are equal in exact arithmetic tie, whatever their place in a block. For l2 scores
@@ -271,7 +271,7 @@ def tie_width(
 
 
 class ErrorBound(Struct, frozen=True):
-    """How far a float32 score may be from the true one: flat * |a - m| * max |b - m| + steep * |score|."""
+    """Bound on the error of a float32 score: flat * |a - m| * max |b - m| + steep * |score|."""
 
     flat: float
     steep: float
@@ -279,13 +279,13 @@ class ErrorBound(Struct, frozen=True):
     rounding: float
 
     def of(self, length: High, score: High) -> High:
-        """[k] bound, from the query's length and the float32 score."""
+        """Return the [k] bound, from the query's length and the float32 score."""
         size = np.abs(score) + self.rounding
         return np.asarray(self.flat * length * self.reach + self.steep * size + 4.0 * _UNIT * size)
 
 
 def float32_error(queries: Space, gallery: Space) -> ErrorBound:
-    """A bound on the error of float32 products, scaled by what is measured on up to 128 x 128 pairs and on equal rows.
+    """Estimate a bound on the error of float32 products, scaled by what is measured on up to 128 x 128 pairs and on equal rows.
 
     The error of a sum of d products grows with sqrt(d) times the partial sums (Higham and Mary 2019, SIAM J. Sci.
     Comput. 41(5)); its constant depends on how the matrix product adds, so it is measured here. Two scores are compared

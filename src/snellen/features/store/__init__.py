@@ -49,17 +49,17 @@ class Features(Struct, frozen=True, eq=False):
 
     @property
     def splits(self) -> dict[str, int]:
-        """Rows of each split, in the order in which they first come."""
+        """Count the rows of each split, in the order in which they first come."""
         names, first, counts = np.unique(self.split.astype(str), return_index=True, return_counts=True)
         return {str(names[i]): int(counts[i]) for i in np.argsort(first)}
 
     @property
     def halves(self) -> tuple[str, str] | None:
-        """("train", "test") where there are rows of both, which is then what every measure takes; else None."""
+        """Return ("train", "test") if there are rows of both, the default of every measure; else None."""
         return (TRAIN, TEST) if {TRAIN, TEST} <= self.splits.keys() else None
 
     def take(self, rows: np.ndarray | slice) -> Features:
-        """Some rows, in their order. A slice stays memory-mapped; an array of row numbers or of bools copies."""
+        """Take some rows, in their order. A slice stays memory-mapped; an array of row numbers or of bools copies."""
         return Features(
             self.values[rows],
             self.labels.take(rows),
@@ -71,7 +71,7 @@ class Features(Struct, frozen=True, eq=False):
         )
 
     def only(self, split: str) -> Features:
-        """The rows of one split; memory-mapped where they stand together, as those of an extraction do.
+        """Take the rows of one split; memory-mapped if they are consecutive, as those of an extraction are.
 
         Raises:
             DataError: there is no such split; the message lists those there are.
@@ -103,8 +103,8 @@ def open_store(path: Path | str, output: str | None = None) -> Features:
     meta = read_meta(folder)
     if not meta.complete:
         raise DataError(
-            f"{folder}: its extraction has not ended, so rows are missing",
-            "Go on with the command that began it; it keeps what is there.",
+            f"{folder}: its extraction is incomplete, so rows are missing",
+            "Repeat the command that began it; it resumes.",
         )
     name = next(iter(meta.outputs)) if output is None else output
     if name not in meta.outputs:
@@ -116,7 +116,7 @@ def open_store(path: Path | str, output: str | None = None) -> Features:
 
 
 def store_outputs(path: Path | str) -> Mapping[str, int]:
-    """The outputs of a store with their widths. Raises DataError."""
+    """Return the outputs of a store with their widths. Raises DataError."""
     return {name: array.width for name, array in read_meta(Path(path)).outputs.items()}
 
 

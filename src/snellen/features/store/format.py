@@ -79,7 +79,7 @@ class StoreMeta(Struct, frozen=True):
 
 
 def read_meta(path: Path) -> StoreMeta:
-    """store.json of the folder `path`. Raises DataError where there is no store, or one of another format."""
+    """Read store.json of the folder `path`. Raises DataError if there is no store, or one of another format."""
     file = path / META
     try:
         data = file.read_bytes()
@@ -91,11 +91,11 @@ def read_meta(path: Path) -> StoreMeta:
     try:
         meta = msgspec.json.decode(data, type=StoreMeta)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DataError(f"{file} is not what a feature store's file is: {error}", "Make the store anew.") from error
+        raise DataError(f"{file} is not a valid store.json: {error}", "Create the store again.") from error
     if meta.format != FORMAT:
         raise DataError(
             f"{file}: the store has format {meta.format}; this version reads {FORMAT}",
-            "Make the store anew, or use the version that wrote it.",
+            "Create the store again, or use the version that wrote it.",
         )
     return meta
 
@@ -107,7 +107,7 @@ def write_meta(path: Path, meta: StoreMeta) -> None:
 
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits over an identity."""
+    """Compute 16 hexadecimal digits over an identity."""
     return digest(identity)
 
 
@@ -128,7 +128,7 @@ def write_table(path: Path, ids: Sequence[str], splits: Sequence[str], labels: L
 
 
 def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Labels]:
-    """(ids, splits, labels) of a store's rows: [n] and [n] object arrays of str. Raises DataError."""
+    """Read (ids, splits, labels) of a store's rows: [n] and [n] object arrays of str. Raises DataError."""
     import pyarrow as pa
 
     file = path / meta.table
@@ -144,7 +144,7 @@ def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Lab
     lengths = np.diff(column.offsets.to_numpy())
     if len(ids) != meta.rows or not np.isin(flat, classes).all() or (not meta.several and (lengths != 1).any()):
         raise DataError(
-            f"{file}: {len(ids):,} rows with {len(flat):,} labels do not go with {META} ({meta.rows:,} rows)",
+            f"{file}: {len(ids):,} rows with {len(flat):,} labels do not match {META} ({meta.rows:,} rows)",
             "The store is damaged; make it anew.",
         )
     if not meta.several:
@@ -155,7 +155,7 @@ def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Lab
 
 
 def labels_of_rows(labels: Labels, rows: np.ndarray) -> Labels:
-    """Labels of the rows that are kept; classes without a name that no row is left of are dropped."""
+    """Return the labels of some rows; classes without a name and without a row are dropped."""
     remaining = labels.take(rows)
     if labels.names is not None:
         return remaining

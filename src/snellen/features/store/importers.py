@@ -1,4 +1,4 @@
-"""Features that somebody else extracted: .npz or .parquet to a store. numpy and pyarrow only.
+"""Import of features extracted elsewhere: .npz or .parquet to a store, with numpy and pyarrow only.
 
 Names are read tolerantly, without regard to case: `FEATURES`, `LABELS` and so on below; in .npz also one array a
 split, as train_features and test_labels or X_train and y_test. Two arrays that could be the same thing are an error,
@@ -47,7 +47,7 @@ BLOCK_BYTES = 64 << 20
 
 
 class FileColumns(Struct, frozen=True, eq=False):
-    """What a file says, before it is checked. `labels` and `features` are arrays or sequences of rows."""
+    """Columns of a file before they are checked. `labels` and `features` are arrays or sequences of rows."""
 
     features: np.ndarray
     labels: Any
@@ -65,7 +65,7 @@ def import_file(
     output: str = "features",
     keys: Mapping[str, str] | None = None,
 ) -> Path:
-    """Make a store of a file of features and labels.
+    """Import a file of features and labels as a store.
 
     Args:
         file: .npz or .parquet. Features are [rows, width] (.parquet: a column of lists) of any float or integer type;
@@ -133,7 +133,7 @@ def import_file(
 
 
 def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether a finished store of this identity is there. Raises FingerprintError where it is another."""
+    """Return True if a complete store of this identity exists. Raises FingerprintError for another identity."""
     from snellen.features.store.writer import require_same
 
     meta = read_meta(folder)
@@ -161,7 +161,7 @@ def _read_npz(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
             check_npz(file)
         archive = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{file} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
+        raise DataError(f"{file} cannot be read as .npz: {error}", "Re-export it with numpy.savez.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
     with archive:
@@ -191,7 +191,7 @@ def _load(archive: Any, name: str, file: Path) -> np.ndarray:
 
 
 def _roles(names: Sequence[str], chosen_names: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Role to the name that the file has for it."""
+    """Map each role to the file's name for it."""
     names_by_role: dict[str, str] = {}
     for role, usual in ROLES.items():
         if role in chosen_names:
@@ -213,7 +213,7 @@ def _roles(names: Sequence[str], chosen_names: Mapping[str, str], file: Path) ->
 
 
 def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Split to role to name, for names such as train_features, X_test, ids_val."""
+    """Map split to role to name, for names such as train_features, X_test, ids_val."""
     by_split: dict[str, dict[str, str]] = {}
     for name in names:
         low = name.lower()
@@ -238,7 +238,7 @@ def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
 def _joined(
     archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path
 ) -> FileColumns:
-    """The splits one behind the other, in the file's order."""
+    """Concatenate the splits, in the file's order."""
     parts: dict[str, list[np.ndarray]] = {"features": [], "labels": [], "ids": []}
     split: list[str] = []
     for name, roles in by_split.items():
@@ -276,7 +276,7 @@ def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
     try:
         table = read_whole(str(file), str(file))
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file} cannot be read as parquet: {error}", "Write it anew.") from error
+        raise DataError(f"{file} cannot be read as parquet: {error}", "Re-export the file.") from error
     names = list(table.column_names)
     names_by_role = _roles(names, chosen_names, file)
     load = {role: _from_arrow(table[name], name, role, file) for role, name in names_by_role.items()}
@@ -284,7 +284,7 @@ def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
 
 
 def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
-    """A column as an array; lists of equal length as [rows, length]; other lists as lists."""
+    """Convert a column to an array; lists of equal length as [rows, length]; other lists as lists."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -366,7 +366,7 @@ def _labels(values: Any, names: list[str] | None, rows: int, file: Path) -> Labe
 
 
 def _is_matrix(rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether lists are rows of 0 and 1, one place a class, and no lists of ids: all are of one length, from 2 on.
+    """Return True if lists are rows of 0 and 1 rather than ids: all of one length, at least 2.
 
     Read as ids, each would name the classes 0 and 1, or one of them twice.
     """
@@ -375,7 +375,7 @@ def _is_matrix(rows: Sequence[Sequence[Any]]) -> bool:
 
 
 def _whole(rows: Sequence[Sequence[float]], file: Path) -> list[list[int]]:
-    """Class ids of lists. Raises DataError naming the row of a number that is no 64-bit integer."""
+    """Convert lists to class ids. Raises DataError naming the row of a number that is not a 64-bit integer."""
     for number, row in enumerate(rows):
         for label in row:
             if not (abs(label) < 1 << 63 and label == int(label)):

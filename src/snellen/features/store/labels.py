@@ -45,7 +45,7 @@ class Labels(Struct, frozen=True, eq=False):
         return np.searchsorted(self.classes, self.single).astype(np.int64)
 
     def take(self, rows: np.ndarray | slice) -> Labels:
-        """Labels of some rows, in their order; classes and names stay, also those that no row is left of."""
+        """Take the labels of some rows, in their order; classes and names stay, also those that no row is left of."""
         return Labels(
             self.classes,
             None if self.single is None else self.single[rows],
@@ -54,11 +54,11 @@ class Labels(Struct, frozen=True, eq=False):
         )
 
     def name(self, column: int) -> str:
-        """What the class `classes[column]` is called: its name, else its id."""
+        """Return the name of the class `classes[column]`, else its id."""
         return str(self.classes[column]) if self.names is None else self.names[column]
 
     def ids(self) -> list[list[int]]:
-        """Class ids of every row, ascending, as lists."""
+        """Return the class ids of every row, ascending, as lists."""
         if self.single is not None:
             return [[int(class_id)] for class_id in self.single]
         if self.many is not None:
@@ -67,7 +67,7 @@ class Labels(Struct, frozen=True, eq=False):
 
 
 def from_ids(ids: np.ndarray, names: Sequence[str] | None, where: str) -> Labels:
-    """One class id a row.
+    """Build labels from one class id a row.
 
     Args:
         ids: [n] integers; gaps and negative numbers are ids like any other.
@@ -83,7 +83,7 @@ def from_ids(ids: np.ndarray, names: Sequence[str] | None, where: str) -> Labels
 
 
 def from_lists(rows: Sequence[Sequence[int]], names: Sequence[str] | None, where: str) -> Labels:
-    """Any number of class ids a row, none included. Raises DataError where a class has no name among `names`."""
+    """Build labels from any number of class ids a row, none included. Raises DataError where a class has no name among `names`."""
     lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
     flat = np.fromiter((class_id for row in rows for class_id in row), np.int64, int(lengths.sum()))
     classes, called = _named(np.unique(flat), names, where)
@@ -93,7 +93,7 @@ def from_lists(rows: Sequence[Sequence[int]], names: Sequence[str] | None, where
 
 
 def from_texts(texts: Sequence[str], names: Sequence[str] | None, where: str, place: Place) -> Labels:
-    """Labels written as texts: numbers ("3"), several numbers between blanks ("3 17"), or names of classes.
+    """Build labels from texts: numbers ("3"), several numbers between blanks ("3 17"), or names of classes.
 
     They are numbers where every text is; several a row where any text holds several, or is empty beside numbers.
     Else each text is the name of a class: its id is its place in `names`, or in the sorted order of the texts.
@@ -130,7 +130,7 @@ def from_texts(texts: Sequence[str], names: Sequence[str] | None, where: str, pl
 
 
 def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Place) -> Labels:
-    """Labels as an array has them.
+    """Build labels from an array.
 
     Args:
         labels: [n] or [n, 1] integers, whole floats, bools or texts; or [n, c] of 0 and 1, where column j is class j.
@@ -189,7 +189,7 @@ def _refuse_empty(texts: Sequence[str], where: str, place: Place) -> None:
 
 
 def _named(present: np.ndarray, names: Sequence[str] | None, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """All classes, ascending, with their names: those that occur and those that have a name."""
+    """Return all classes, ascending, with their names: those that occur and those that have a name."""
     if names is None:
         return present, None
     outside = present[(present < 0) | (present >= len(names))]

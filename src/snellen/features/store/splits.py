@@ -31,15 +31,15 @@ class _SplitFile(Struct, frozen=True):
 
 
 def read_splits(splits: Sequence[str | Path]) -> StoreRows:
-    """All rows of the splits, one file behind the other.
+    """Read all rows of the splits, one file after the other.
 
-    Args:
-        given: `FILE`, the split being named after the file (train.csv, cub_test.csv), or `NAME=FILE`.
+        Args:
+    splits: `FILE`, the split being named after the file (train.csv, cub_test.csv), or `NAME=FILE`.
 
-    Raises:
-        UsageError: two files of one split, or none at all.
-        DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
-            has no name in classes.txt, or two lists of names differ. The message names file and line.
+        Raises:
+            UsageError: two files of one split, or none at all.
+            DataError: a file cannot be read, a line is not `path,label`, labels are part numbers and part names, a class
+                has no name in classes.txt, or two lists of names differ. The message names file and line.
     """
     files = [_read(split) for split in splits]
     names = [file.name for file in files]
@@ -70,7 +70,7 @@ def read_splits(splits: Sequence[str | Path]) -> StoreRows:
 
 
 def split_name(path: Path) -> str:
-    """What a file's split is called: train, val or test where a word of its name says so, else the whole name."""
+    """Return the name of a file's split: train, val or test if a word of the file name says so, else the whole name."""
     words = [SPLITS[word] for word in re.split(r"[^a-z]+", path.stem.lower()) if word in SPLITS]
     return words[0] if len(set(words)) == 1 else path.stem
 
@@ -104,7 +104,7 @@ def _text(path: Path, hint: str) -> str:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", hint) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8: {error}", "Write it anew as UTF-8.") from error
+        raise DataError(f"{path} is not UTF-8: {error}", "Save it as UTF-8.") from error
 
 
 def _class_names(files: Sequence[_SplitFile]) -> list[str] | None:
@@ -120,6 +120,6 @@ def _class_names(files: Sequence[_SplitFile]) -> list[str] | None:
     if any(names != lists[0] for names in lists[1:]):
         raise DataError(
             f"{' and '.join(map(str, names_by_file))} name the classes differently",
-            "The splits of one store share their classes: give them one list of names.",
+            "The splits of one store share their classes. Use one classes.txt for all.",
         )
     return lists[0] if lists else None

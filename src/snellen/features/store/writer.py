@@ -1,4 +1,4 @@
-"""Writing a store row range by row range, so that a killed extraction goes on without a lost or a doubled row.
+"""Writer of a feature store: commits row ranges, so that a killed extraction resumes with every row exactly once.
 
 Every row has its place in the arrays before the first is written; a range is written, brought to disk, and only then
 named in commits.jsonl. A range that is not named there is computed again and lands in the same place: nothing is lost
@@ -37,7 +37,7 @@ COMMITS = "commits.jsonl"
 
 
 class StoreRows(Struct, frozen=True, eq=False):
-    """What is to be stored, before any value is known: n ids, n splits, labels of n rows."""
+    """Rows of a store before any value is known: n ids, n splits, labels of n rows."""
 
     ids: Sequence[str]
     splits: Sequence[str]
@@ -89,7 +89,7 @@ class StoreWriter:
         self.done = np.zeros(len(rows.ids), dtype=bool)
 
     def __enter__(self) -> StoreWriter:
-        """Begin a store or go on with one.
+        """Create a store or resume one.
 
         Raises:
             RunLockedError: another process writes to it.
@@ -110,12 +110,12 @@ class StoreWriter:
 
     @property
     def remaining(self) -> np.ndarray:
-        """Numbers of the rows that are not on disk yet, ascending."""
+        """Return the numbers of the rows that are not on disk yet, ascending."""
         return np.flatnonzero(~self.done)
 
     @property
     def complete(self) -> bool:
-        """Whether the store was complete when it was opened."""
+        """Return True if the store was complete when it was opened."""
         return self._complete
 
     def stage(self, rows: Sequence[int], values: Mapping[str, np.ndarray], missing: Mapping[int, str]) -> None:
@@ -159,7 +159,7 @@ class StoreWriter:
         self._staged, self._lost = [], {}
 
     def meta(self) -> StoreMeta:
-        """What store.json says now."""
+        """Read store.json."""
         return read_meta(self.path)
 
     def finish(self) -> StoreMeta:
@@ -247,7 +247,7 @@ class StoreWriter:
         )
 
     def _commits(self) -> Iterable[Commit]:
-        """Commit records; a last line that a kill cut off is taken out, so that the next one starts a line."""
+        """Read the commit records; a torn last line is removed."""
         path = self.path / COMMITS
         data = path.read_bytes() if path.exists() else b""
         complete_lines = data[: data.rfind(b"\n") + 1]
@@ -270,7 +270,7 @@ class StoreWriter:
             os.fsync(file.fileno())
 
     def _without_missing(self) -> tuple[dict[str, StoreOutput], str, Labels]:
-        """Copies of arrays and table without the rows that have no values, under other names: a kill costs nothing."""
+        """Copy arrays and table without the missing rows, under other names, so that a kill loses nothing."""
         rows = self._rows
         kept_rows = np.setdiff1d(np.arange(len(rows.ids)), np.fromiter(self._missing, np.int64))
         outputs = {}
@@ -320,8 +320,8 @@ def require_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     width = max(len(name) for name, _, _ in changed)
     lines = "\n".join(f"  {name:<{width}}  {_short(before)}  ->  {_short(after)}" for name, before, after in changed)
     raise FingerprintError(
-        f"feature store '{path}' was made with other settings; going on would mix two encodings.\n{lines}",
-        f"To go on as it was, repeat the command with the settings on the left.     To start anew: --out {path}-2",
+        f"feature store '{path}' was made with other settings; resuming would mix two encodings.\n{lines}",
+        f"To resume it, repeat the command with the settings on the left.     To start a new store: --out {path}-2",
     )
 
 

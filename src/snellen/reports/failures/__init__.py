@@ -1,1 +1,1 @@
-"""Pages and tables of why answers were wrong."""
+"""Pages and tables of failure labels."""

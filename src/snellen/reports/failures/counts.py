@@ -1,4 +1,4 @@
-"""The labels of a run as a report shows them: counts, agreement, and what a reader must know."""
+"""Failure labels of a run for a report: counts, agreement and notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snellen.scoring.statistics.agreement import Agreement
 
 
 def count_labels(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) -> LabelCounts:
-    """The labels of one run, counted."""
+    """Count the labels of one run."""
     lines = [agreement_line(agreement) for agreement in agreements(labelled)]
     added = sum(label.rule == UNKNOWN and label.judge not in (None, UNKNOWN) for label in labelled)
     if added:
@@ -22,7 +22,7 @@ def count_labels(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) 
 
 
 def load_counts(run: Run) -> LabelCounts | None:
-    """The labels that `snellen failures` left in the run's folder; None where it was not called.
+    """Load the label counts that `snellen failures` saved in the run's folder; None if there are none.
 
     Raises:
         RunError: the file is damaged.

@@ -32,7 +32,7 @@ OPEN_CHARACTERS = 700
 
 
 class Evidence(Struct, frozen=True):
-    """What a reply gives as its evidence; `met` says whether the address is in the trace, None where there is none."""
+    """Evidence cited by a reply; `met` is True if the address is in the trace, None without a trace."""
 
     url: str
     note: str
@@ -105,7 +105,7 @@ class IndexRow(Struct, frozen=True):
 
 
 def index_row(view: FailureView, *, right: bool) -> IndexRow:
-    """The line of the index about one page."""
+    """Build the index row of one page."""
     return IndexRow(
         view.file,
         view.run,
@@ -126,7 +126,7 @@ def index_row(view: FailureView, *, right: bool) -> IndexRow:
 
 
 def render_answer(view: FailureView, limits: PageLimits = LIMITS) -> str:
-    """The page of one answer. The same answer gives the same text, byte for byte."""
+    """Render the page of one answer. The same answer gives the same text, byte for byte."""
     album = ThumbnailAlbum(limits)
     parts: list[dict[str, str]] = []
     texts: list[str] = []
@@ -180,7 +180,7 @@ def _facts(view: FailureView) -> list[tuple[str, str]]:
 
 
 def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
-    """The steps as the page shows them, and how many texts and steps were left out to keep it small."""
+    """Return the steps for the page, and the number of texts and steps omitted to limit its size."""
     step_rows: list[dict[str, Any]] = []
     room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MOST_STEPS)
     for step in steps[:MOST_STEPS]:
@@ -212,7 +212,7 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
 
 
 def render_index(title: str, rows: Sequence[IndexRow], labelled: Sequence[RunLabels], labels: Sequence[str]) -> str:
-    """The index: table and plot of labels, and a list of all answers, filtered by label, run and verdict.
+    """Render the index: table and plot of labels, and a list of all answers, filtered by label, run and verdict.
 
     A reader can decide on labels there and save them as a file of decisions.
     """

@@ -1,8 +1,7 @@
-"""A folder of pages about runs: one page an answer, and an index. Nothing in them asks a network for anything.
+"""Failure pages of runs: one page per answer, and an index. They make no network request.
 
-Gold answers of a restricted benchmark are struck out of all that a page shows, unless the user asks for them. Where the
-data cannot be read any more, so that nobody knows them, what tools gave back and answers that are correct are held back
-in their place.
+Gold answers of a restricted benchmark are redacted from all that a page shows, unless the user asks for them. If the
+data can no longer be read, the gold answers are unknown. Tool results and correct answers are then withheld instead.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
 
 
 def _require_free(folder: Path) -> None:
-    """Only a folder of our own is written over: pages of answers that are no more are deleted there."""
+    """Raise UsageError unless the folder is new, empty or made by this command: stale pages in it are deleted."""
     if not folder.exists():
         return
     hint = "Choose a new or empty folder."
@@ -127,7 +126,7 @@ def _pages(folder: Path) -> list[Path]:
 
 
 def _files(runs: Sequence[LabelledRun], names: Sequence[str]) -> dict[tuple[str, Key], list[tuple[str, str, str]]]:
-    """(benchmark, answer) to (run, model, file) of all runs that were asked the same."""
+    """Map (benchmark, answer) to (run, model, file) of all runs with the same sample."""
     files_by_answer: dict[tuple[str, Key], list[tuple[str, str, str]]] = {}
     for run, name in zip(runs, names, strict=True):
         spec = run.run.meta.spec
@@ -138,7 +137,7 @@ def _files(runs: Sequence[LabelledRun], names: Sequence[str]) -> dict[tuple[str,
 
 
 def file_name(run: str, sample_id: str, repeat: int) -> str:
-    """The name of an answer's page: the sample's id as far as a file name can hold it, and a digest."""
+    """Return the name of an answer's page: the sample's id as far as a file name can hold it, and a digest."""
     code = blake2b(f"{run}\0{sample_id}\0{repeat}".encode("utf-8", "replace"), digest_size=6).hexdigest()
     return f"{slug(sample_id, 60) or 'sample'}-{code}.html"
 
@@ -146,7 +145,7 @@ def file_name(run: str, sample_id: str, repeat: int) -> str:
 def _views(
     source: LabelledRun, name: str, colour: int, known: Mapping[Any, Sequence[tuple[str, str, str]]], *, show_gold: bool
 ) -> Iterator[tuple[FailureView, bool]]:
-    """The page of each answer, and whether the answer is correct."""
+    """Yield the view of each answer, with True if the answer is correct."""
     run, spec = source.run, source.run.meta.spec
     labelled = {(label.sample_id, label.repeat): label for label in source.labelled}
     judged = find_verdicts(run.folder)
@@ -243,7 +242,7 @@ class _VerdictLine(Struct):
 
 
 def _load_without_data(run: Run) -> Iterator[_LoadedAnswer]:
-    """The answers of a run whose data cannot be read: records, traces and verdicts alone."""
+    """Load the answers of a run whose data cannot be read: from records, traces and verdicts alone."""
     judged = find_verdicts(run.folder)
     lines = [] if judged is None else list(journal.intact(judged.path / "verdicts.jsonl", _VerdictLine))
     verdicts = {verdict.sample_id: str(verdict.judge_verdict) for verdict in lines}
@@ -257,7 +256,7 @@ def _load_without_data(run: Run) -> Iterator[_LoadedAnswer]:
 
 
 def _bare(record: Record) -> AnswerView:
-    """What a record alone tells of an answer."""
+    """Build the view of an answer from its record alone."""
     response = record.response
     return AnswerView(
         record.sample_id,
@@ -279,7 +278,7 @@ def _read(record: Record) -> str | None:
 
 
 def _evidence(reply: str | None, steps: Sequence[Step] | None) -> list[Evidence]:
-    """What the reply's JSON object names under `evidence`, and whether each address stands in the trace."""
+    """Return the evidence of the reply's JSON object, each with whether its address is in the trace."""
     if reply is None:
         return []
     evidence = []
@@ -293,7 +292,7 @@ def _evidence(reply: str | None, steps: Sequence[Step] | None) -> list[Evidence]
 
 
 def _strike_gold(view: FailureView, forms: tuple[str, ...]) -> FailureView:
-    """The view without keys and without these gold answers, wherever a text of it names them."""
+    """Redact keys and these gold answers from all texts of a view."""
 
     def clean(text: str) -> str:
         return redact(strike(text, forms) if forms else text)
@@ -302,7 +301,7 @@ def _strike_gold(view: FailureView, forms: tuple[str, ...]) -> FailureView:
 
 
 def _withhold(view: FailureView, right: bool) -> FailureView:
-    """The view where nobody knows the gold answer: what is likely to quote it is not shown."""
+    """Withhold texts that are likely to quote an unknown gold answer."""
     steps = None if view.steps is None else [_without_result(step) for step in view.steps]
     evidence = [
         structs.replace(item, url=item.url and HELD_BACK, note=item.note and HELD_BACK) for item in view.evidence
@@ -325,7 +324,7 @@ def _without_result(step: Step) -> Step:
 
 
 def _map_texts(view: FailureView, clean: Callable[[str], str]) -> FailureView:
-    """The view with every text of model, tools and judges changed alike."""
+    """Apply a function to every text of model, tools and judges."""
     answer = view.answer
     error = None if answer.error is None else structs.replace(answer.error, message=clean(answer.error.message))
     answer = structs.replace(
@@ -361,7 +360,7 @@ def _map_texts(view: FailureView, clean: Callable[[str], str]) -> FailureView:
 
 
 def _map_value(value: Any, clean: Callable[[str], str]) -> Any:
-    """A tool call's arguments with every text in them changed."""
+    """Apply a function to every text of a tool call's arguments."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Why answers were not correct, as a table and as a plot, several runs side by side."""
+"""Failure labels as a table and as a plot, several runs side by side."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class RunLabels(Struct, frozen=True):
 
 
 def label_text(label: str) -> str:
-    """`no search` for `no_search`."""
+    """Return `no search` for `no_search`."""
     return label.replace("_", " ")
 
 
 def label_rows(labelled: Sequence[RunLabels]) -> list[dict[str, Any]]:
-    """One row a label that any of the runs has: its name, and of each run count, share, interval and whose it is.
+    """Build one row for each label that any run has: its name, and of each run count, share, interval and whose it is.
 
     Shares are of a run's answers that are not correct, with Wilson's interval.
     """
@@ -71,7 +71,7 @@ def _total(counts: Mapping[str, Mapping[str, int]], label: str) -> int:
 
 
 def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot | None:
-    """Share of each label of the answers that are not correct, a bar a run.
+    """Plot the share of each label among incorrect answers, one bar per run.
 
     Args:
         labelled: the runs; those without such answers must be left out.

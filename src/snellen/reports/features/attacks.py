@@ -1,4 +1,4 @@
-"""What `snellen features attack --json` printed, set beside the stores whose heads were attacked."""
+"""Results of `snellen features attack --json`, matched with the stores whose heads were attacked."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class AttackFile(Struct, frozen=True):
     general: tuple[AttackPoint, ...] = ()
 
     def lines(self) -> list[tuple[str, tuple[AttackPoint, ...]]]:
-        """What a strength is, and the points, of each line to draw."""
+        """Return the axis label and the points of each line to draw."""
         lines = [(self.axis, self.points)] if self.axis else []
         attack, comma, rest = self.axis.partition(",")
         return lines + ([(f"{attack} on the general set{comma}{rest}", self.general)] if self.general else [])
 
 
 def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[Column, list[AttackFile]]:
-    """Which file belongs to which column: the store and the output that its head was trained on.
+    """Match each file with its column: the store and the output that its head was trained on.
 
     A head over several outputs side by side belongs to the first column of its store that is one of them.
 
@@ -75,7 +75,7 @@ def attacks_by_column(columns: Sequence[Column], files: Sequence[Path]) -> dict[
 
 
 def _require_encoder(attack: Mapping[str, Any], file: Path, store: Path) -> None:
-    """Refuse figures of a head that was trained on another encoder than the store's now. Raises DataError."""
+    """Refuse results of a head that was trained on another encoder than the store's. Raises DataError."""
     identity = attack.get("settings", {}).get("identity")
     if not isinstance(identity, Mapping):
         return
@@ -88,7 +88,7 @@ def _require_encoder(attack: Mapping[str, Any], file: Path, store: Path) -> None
 
 
 def read_attack(path: Path) -> Mapping[str, Any]:
-    """What the command printed. Raises DataError."""
+    """Read the command's output. Raises DataError."""
     try:
         attack = json.loads(path.read_text("utf-8"))
         if not isinstance(attack, dict) or attack.get("measure") != "attack":
@@ -99,7 +99,8 @@ def read_attack(path: Path) -> Mapping[str, Any]:
             raise ValueError("its settings are no object")
     except (OSError, ValueError, ValidationError, RecursionError) as error:
         raise DataError(
-            f"{path} is not what `snellen features attack --json` prints: {error}", "Save its output in a file."
+            f"{path} is not the output of `snellen features attack --json`: {error}",
+            "Save the command's output in a file.",
         ) from error
     return attack
 
@@ -138,7 +139,7 @@ def _attack(attack: Mapping[str, Any], file: Path, taken: set[str]) -> AttackFil
 
 
 def _points(metrics: Sequence[Metric], written: Sequence[str], begins: str) -> tuple[AttackPoint, ...]:
-    """Accuracy at each strength of the metrics whose names begin so, clean first."""
+    """Return the accuracy at each strength of the metrics with this prefix, clean first."""
     points = [AttackPoint(0.0, "0", metric) for metric in metrics if metric.name == f"{begins}clean_accuracy"]
     for metric in metrics:
         text = metric.name.removeprefix(f"{begins}accuracy@")

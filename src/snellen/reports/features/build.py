@@ -1,4 +1,4 @@
-"""From feature stores and runs on disk to one HTML page: measures every store, and joins it with what was asked."""
+"""Features report: measures feature stores, joins them with question runs, and writes one HTML page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KS = (1, 10, 20)
 
 
 class ReportSettings(Struct, frozen=True):
-    """How stores are measured and joined.
+    """Settings of measuring and joining stores.
 
     Attributes:
         outputs: names of outputs, "all" among them for every one; empty for each store's first.
@@ -101,7 +101,7 @@ def write_report(
 
 
 def _two_models(features: Features, run: Run) -> str:
-    """Whose features are set beside whose answers, and whether these are known to be one model."""
+    """Name the encoder and the model compared; add a remark unless they are known to be one model."""
     encoder, model = encoder_name(features), run.meta.spec.model
     same = encoder.rpartition(":")[2] == model.rpartition(":")[2]
     remark = "" if same else " It is not known whether this encoder is that model's vision tower."
@@ -111,7 +111,7 @@ def _two_models(features: Features, run: Run) -> str:
 def _join_stores(
     says: AnswerScores, measured: Sequence[MeasuredStore], chosen: ReportSettings
 ) -> tuple[list[tuple[MeasuredStore, SaysSees]], list[str]]:  # fmt: skip
-    """A run's answers against each store that they can be joined with; and of the others a sentence each.
+    """Join a run's answers with each store that they match; return also one sentence for each other store.
 
     Raises:
         NothingInCommon: there is no such store.
@@ -137,7 +137,7 @@ def _join_stores(
 
 
 def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path, str, str]]:
-    """(store, output, what the page calls it) of everything that is measured."""
+    """Return (store, output, title) of every column to measure."""
     columns: list[tuple[Path, str]] = []
     for path in stores:
         stored_outputs = list(store_outputs(path))
@@ -162,7 +162,7 @@ def _columns(stores: Sequence[Path], outputs: Sequence[str]) -> list[tuple[Path,
 def _measure(
     path: Path, output: str, title: str, chosen: ReportSettings, attacks: Sequence[AttackFile]
 ) -> MeasuredStore:
-    """Retrieval, k-NN and probe of one output, and what the plots are drawn from."""
+    """Measure retrieval, k-NN and probe of one output, and the data of its plots."""
     features = open_store(path, output)
     halves = features.halves
     gallery_split, query_split = halves or (None, None)
@@ -250,7 +250,7 @@ def _measure(
 
 
 def probe_results(features: Features, fitted: Probe) -> ProbeResults:
-    """What a probe did, row by row. Raises NothingInCommon where rows have several labels."""
+    """Return a probe's results row by row. Raises NothingInCommon if rows have several labels."""
     if fitted.several is not None:
         raise NothingInCommon(
             f"{features.path}: rows have several labels each, and says against sees needs one class per image",
@@ -277,7 +277,7 @@ class JoinableAnswers(Struct, frozen=True, eq=False):
 
 
 def joinable_answers(run: Run, profile: str | None = None, level: str | None = None) -> JoinableAnswers:
-    """The answers of a run that can be joined: to questions about one picture and its class.
+    """Select the answers of a run that can be joined: to questions about one image and its class.
 
     A sample's group is its picture, its meta `label` the class. Of a taxonomy the finest level is taken unless one is
     named. Questions about attributes and about several pictures, and replies without a score, are left out and
@@ -358,7 +358,7 @@ def joinable_answers(run: Run, profile: str | None = None, level: str | None = N
 
 
 def _chance(kind: str, stated: Any, options: int) -> float | None:
-    """What guessing reaches on a question: what its meta says, else what its kind does."""
+    """Return the chance level of a question: from its meta, else from its kind."""
     try:
         known = float(stated)
     except (TypeError, ValueError):
@@ -371,7 +371,7 @@ def _chance(kind: str, stated: Any, options: int) -> float | None:
 
 
 def _class_names(features: Features, rows: NDArray[np.int64]) -> list[str]:
-    """The class of each row; of several labels the first."""
+    """Return the class of each row; of several labels the first."""
     labels = features.labels
     if labels.many is None:
         return [labels.name(int(column)) for column in labels.take(rows).columns]
@@ -380,7 +380,7 @@ def _class_names(features: Features, rows: NDArray[np.int64]) -> list[str]:
 
 
 def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[dict[int, Blob], str]:
-    """Row number to picture, for those that are there; and why there are none, where there are none."""
+    """Map row number to image for those that exist; return also the reason for missing ones."""
     origin = features.meta.origin if features.meta is not None else {}
     where = images or (Path(str(origin["images"])) if origin.get("images") else None)
     if where is None or not where.exists():
@@ -397,7 +397,7 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
 
 
 def _there(tree: Tree, name: str) -> bool:
-    """Whether the tree has a picture of this name. Ids of imported features may be anything, also no name of a file."""
+    """Return True if the tree has an image of this name. Ids of imported features need not be file names."""
     try:
         return tree.exists(name)
     except (UnsafeArchiveError, OSError):

@@ -69,7 +69,7 @@ class JoinedView(Struct, frozen=True):
 
 
 def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = (), limits: PageLimits = LIMITS) -> str:
-    """The page. The same stores and runs give the same text, byte for byte.
+    """Render the page. The same stores and runs give the same text, byte for byte.
 
     Raises:
         UsageError: no store, or two of one name.
@@ -102,7 +102,7 @@ def render_features(stores: Sequence[StoreView], joined: Sequence[JoinedView] = 
 
 
 def _plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[list[Plot], list[Plot], list[Plot]]:
-    """(curves and maps, bars by class, plots of says against sees)."""
+    """Draw (curves and maps, bars by class, plots of says against sees)."""
     import matplotlib
 
     several = len(stores) > 1
@@ -134,13 +134,13 @@ def _plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tuple[l
 
 
 def _title(join: JoinedView, joined: Sequence[JoinedView]) -> str:
-    """What tells this pair from the others on the page."""
+    """Return a title that distinguishes this pair on the page."""
     stores, runs = {other.store for other in joined}, {other.run for other in joined}
     return escape_invisible(" · ".join([join.run] * (len(runs) > 1) + [join.store] * (len(stores) > 1)))
 
 
 def _groups(stores: Sequence[StoreView]) -> list[dict[str, Any]]:
-    """Each group of measures with its metrics as rows and the stores as columns."""
+    """Return each group of measures with its metrics as rows and the stores as columns."""
     groups = []
     for title in dict.fromkeys(title for store in stores for title in store.measures):
         by = [{metric.name: metric for metric in store.measures.get(title, ())} for store in stores]
@@ -193,7 +193,7 @@ _TILES = {
 
 
 def _overall_tiles(comparison: SaysSees) -> list[dict[str, str]]:
-    """The overall figures as (value, interval, what it is)."""
+    """Return the overall metrics as (value, interval, description)."""
     tiles = []
     for metric in comparison.overall:
         if metric.name in _TILES and metric.value is not None:
@@ -210,7 +210,7 @@ def _overall_tiles(comparison: SaysSees) -> list[dict[str, str]]:
 
 
 def _class_rows(comparison: SaysSees) -> list[dict[str, Any]]:
-    """The classes with the largest gaps as text, in points of 100."""
+    """Return the classes with the largest gaps as text, in percentage points."""
     return [_class_row(point) for point in sorted(comparison.classes, key=lambda point: -abs(point.gap))[:MOST_CLASSES]]
 
 

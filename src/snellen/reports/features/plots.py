@@ -37,7 +37,7 @@ class AttackPoint(Struct, frozen=True):
 
 
 def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]]) -> Plot | None:
-    """One line a store: (label, colour, curve)."""
+    """Plot one line per store: (label, colour, curve)."""
     if not curves:
         return None
     figure, axes = new_figure(3.1)
@@ -61,7 +61,7 @@ def precision_recall_plot(curves: Sequence[tuple[str, int, PrecisionRecallCurve]
 
 
 def robustness_plots(lines: Sequence[tuple[str, int, str, Sequence[AttackPoint]]]) -> list[Plot]:
-    """Accuracy over the strength of attacks: (label, colour, what the strength is, points).
+    """Plot accuracy over the strength of attacks: (label, colour, what the strength is, points).
 
     Each kind of strength has axes of its own: an L2 length and an L∞ bound are no two points of one scale. A second
     attack on the same store has its colour and is dashed.
@@ -121,7 +121,7 @@ def _robustness(drawn: Sequence[tuple[str, int, str, Sequence[AttackPoint]]], ki
 
 
 def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot | None:
-    """Accuracy on corrupted pictures, a row a corruption: (label, colour, metrics)."""
+    """Plot accuracy on corrupted images, one row per corruption: (label, colour, metrics)."""
     stores_shown = [
         (
             label,
@@ -169,12 +169,12 @@ def corruption_plot(stores: Sequence[tuple[str, int, Sequence[Metric]]]) -> Plot
 
 
 def _style(before: int) -> Any:
-    """How a line is drawn that so many others of its colour come before."""
+    """Return the line style for a line, given the number of earlier lines of its colour."""
     return ("-", (0, (4, 2)), (0, (1, 1)))[min(before, 2)]
 
 
 def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
-    """Accuracy on the pictures as they are: that under a corruption and its drop, where all files say the same."""
+    """Return the accuracy without corruption: accuracy plus drop, if all files agree on it."""
     by_name = {metric.name: metric.value for metric in metrics}
     values_clean = set()
     for name, value in by_name.items():
@@ -185,7 +185,7 @@ def _uncorrupted(metrics: Sequence[Metric]) -> float | None:
 
 
 def _apart(values: Sequence[float], axis_length: float) -> list[float]:
-    """Ticks that leave each other room, the first and the last among them."""
+    """Select ticks that do not overlap, including the first and the last."""
     ticks = [values[0]]
     for value in values[1:-1]:
         if value - ticks[-1] >= 0.09 * axis_length and values[-1] - value >= 0.09 * axis_length:
@@ -194,7 +194,7 @@ def _apart(values: Sequence[float], axis_length: float) -> list[float]:
 
 
 def _line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
-    """Names of lines above the drawing; one line alone needs none."""
+    """Add the names of lines above the plot; a single line needs none."""
     if len(known) < 2:
         return
     from matplotlib.lines import Line2D
@@ -224,7 +224,7 @@ def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: 
 
 
 def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int) -> Plot | None:
-    """Rows in the plane, coloured by class where there are few.
+    """Plot rows in the plane, coloured by class if there are few.
 
     Args:
         found: points.
@@ -292,7 +292,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
 
 
 def class_bars(rows: Sequence[ClassAccuracy], label: str, number: int, chance: float | None) -> Plot | None:
-    """Accuracy of the probe on each class, the worst first; of many classes the worst and the best."""
+    """Plot the probe's accuracy on each class, the worst first; of many classes the worst and the best."""
     known = sorted((row for row in rows if row.accuracy is not None), key=lambda row: (row.accuracy, row.name))
     if len(known) < 2:
         return None
@@ -329,7 +329,7 @@ def class_bars(rows: Sequence[ClassAccuracy], label: str, number: int, chance: f
 
 
 def says_sees_plot(comparison: SaysSees, label: str, number: int) -> Plot:
-    """Each class as a point, four quadrants, the classes with the largest gap by name."""
+    """Plot each class as a point in four quadrants, and name those with the largest gaps."""
     figure, axes = new_figure(4.9)
     x_edge = accuracy_threshold(comparison.settings.probe_chance, comparison.settings.sees_from)
     y_edge = accuracy_threshold(comparison.settings.answer_chance, comparison.settings.says_from)
@@ -389,7 +389,7 @@ TextBox = tuple[float, float, float, float]
 
 
 def _box(x: float, y: float, text: str, side: str, unit: tuple[float, float]) -> TextBox:
-    """Where a text of 9 points lies, from its anchor; `unit` is the width of a character and the height of a line."""
+    """Return the box of a text of 9 points from its anchor; `unit` is a character's width and a line's height."""
     wide = len(text) * unit[0]
     start = x if side == "left" else x - wide if side == "right" else x - wide / 2
     return start, start + wide, y - unit[1] / 2, y + unit[1] / 2
@@ -400,7 +400,7 @@ def _free(box: TextBox, taken: Sequence[TextBox]) -> bool:
 
 
 def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
-    """Names beside the points, those of the largest gaps first, where they lie neither on names nor on points."""
+    """Write names next to points, largest gaps first, where they overlap neither names nor points."""
     unit = (0.0168, 0.042 * (1.0 - low))
     dots: list[TextBox] = [
         (point.probe - 0.012, point.probe + 0.012, point.answer - 0.012, point.answer + 0.012) for point in classes
@@ -423,7 +423,7 @@ def _name_points(axes: Axes, classes: Sequence[ClassPoint], low: float) -> None:
 
 
 def attribution_plot(comparisons: Sequence[tuple[str, SaysSees]]) -> Plot | None:
-    """How much accuracy above chance answers lack, parted into what the probe lacks too and the rest."""
+    """Plot the accuracy above chance that answers lack, split into what the probe lacks too and the rest."""
     rows = []
     for label, comparison in comparisons:
         by_name = {metric.name: metric for metric in comparison.overall}

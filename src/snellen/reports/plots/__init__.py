@@ -34,7 +34,7 @@ KIND_NAMES = {
 
 
 def forest_plot(series: Sequence[Series]) -> Plot | None:
-    """Metrics with their intervals, one colour a series, and a tick where guessing is."""
+    """Plot metrics with their intervals, one colour per series, and a tick at chance."""
     metrics_of = [[m for m in column.metrics if m.unit == "fraction" and m.value is not None] for column in series]
     # A diagnosis has plots of its own, and the ends of its names say too little here.
     known = [[m.name for m in column.metrics if not is_diagnosis(m.name)] for column in series]
@@ -83,8 +83,8 @@ def forest_plot(series: Sequence[Series]) -> Plot | None:
 
 
 def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
-    """As many parts of the metrics as there is room for; where even one level of parts is too many, of each member of
-    a suite its first metric that is more than a share of failures.
+    """Select as many parts of the metrics as fit. If even one level of parts is too much, take of each member of a suite
+    its first metric that is not a share of failures.
 
     Args:
         names: metrics that have a value.
@@ -105,12 +105,12 @@ def _chosen(names: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _end(name: str) -> str:
-    """The last two parts of a metric's name, for the axis."""
+    """Return the last two parts of a metric's name, for the axis."""
     return shorten(" · ".join(name.split("/")[-2:]), 28)
 
 
 def latency_histogram(series: Series, name: str) -> Plot | None:
-    """How long replies took."""
+    """Plot a histogram of latency."""
     seconds = np.asarray(series.tally.latencies, dtype=np.float64)
     if len(seconds) < 5 or float(seconds.max()) <= 0:
         return None
@@ -137,7 +137,7 @@ def latency_histogram(series: Series, name: str) -> Plot | None:
 
 
 def error_bars(series: Series, name: str) -> Plot | None:
-    """Why answers are missing, by kind of error."""
+    """Plot failed samples by kind of error."""
     if not series.tally.errors:
         return None
     kinds = series.tally.errors.most_common(12)
@@ -158,7 +158,7 @@ def error_bars(series: Series, name: str) -> Plot | None:
 
 
 def confusion_plots(series: Series, name: str, limit: int = 4) -> list[Plot]:
-    """Target against answer where there are few targets: the diagonal is right, the rest is mistaken for what?"""
+    """Plot confusion matrices of kinds with few targets; the diagonal is correct."""
     plots = []
     usable = [(where, c) for where, c in series.tally.confusions.items() if c.cells and len(c.targets) >= 2]
     usable.sort(key=lambda item: -sum((item[1].cells or {}).values()))
@@ -222,7 +222,7 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
 
 
 def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[Plot]:
-    """The plot of labels, drawn as the other plots of a page are; empty where there is nothing to draw."""
+    """Draw the plot of labels; empty if there are none."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -233,7 +233,7 @@ def draw_labels(labelled: Sequence[RunLabels], *, linked: bool = False) -> list[
 
 
 def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
-    """Every plot that the data allow.
+    """Draw every plot that the data allow.
 
     Args:
         series: every run under every profile.

@@ -1,4 +1,4 @@
-"""What every plot of a report is drawn on and with."""
+"""Figure, colours and axes shared by the plots of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 5.6
 """Inches; 403 units of the drawing."""
 
 SERIES = 6
-"""So many colours there are for series; the next one begins anew."""
+"""Number of series colours; they repeat."""
 
 
 class Series(Struct, frozen=True):
@@ -44,12 +44,12 @@ class Plot(Struct, frozen=True):
 
 
 def series_colour(number: int) -> str:
-    """The stand-in of a series colour; six and then again from the first."""
+    """Return the stand-in of a series colour; colours repeat after six."""
     return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
 
 
 def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
-    """An empty figure and its axes, in inches."""
+    """Create an empty figure and its axes; sizes in inches."""
     from matplotlib.figure import Figure
 
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
@@ -58,13 +58,13 @@ def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
 
 
 def shorten(text: str, characters: int = 24) -> str:
-    """At most so many characters, for labels."""
+    """Shorten a label to a number of characters."""
     text = escape_invisible(text).replace("\n", " ")
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def percent_axis(axes: Axes, axis: str) -> None:
-    """Make `x` or `y` go from 0 to 100 %."""
+    """Set the `x` or `y` axis to 0 to 100 %."""
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     labels = ["0", "25", "50", "75", "100 %"]
     if axis == "x":

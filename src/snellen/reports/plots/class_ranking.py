@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _PLOTS = 4
 _POINTS = 500
-"""A curve is drawn through so many of its classes at most, evenly over the ranks."""
+"""Maximum number of classes that a curve is drawn through, evenly over the ranks."""
 _NAMED = 6
 
 
 def rankings(runs: Sequence[Series]) -> list[Plot]:
-    """Plots of what was asked about bias, then of the finest level of each data set and kind; runs side by side."""
+    """Plot accuracy by class for bias questions, then for the finest level of each data set and kind."""
     groups: dict[QuestionGroup, None] = {}
     finest: dict[tuple[str, str], QuestionGroup] = {}
     for column in runs:
@@ -36,12 +36,12 @@ def rankings(runs: Sequence[Series]) -> list[Plot]:
 
 
 def rank_classes(part: Mapping[str, ClassAnswers]) -> list[tuple[str, ClassAnswers]]:
-    """Classes with their answers, the worst first; of equal ones that with more answers, then by the alphabet."""
+    """Rank classes by accuracy, the worst first; of equal ones that with more answers, then by the alphabet."""
     return sorted(part.items(), key=lambda item: (item[1].share, -item[1].n, item[0]))
 
 
 def equal_difficulty_quantiles(counts: Sequence[int], share: float, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The accuracies that classes would have by chance alone if all were equally hard.
+    """Compute the accuracies expected by chance alone if all classes were equally hard.
 
     Args:
         counts: answers of each class.
@@ -122,7 +122,7 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
 
 
 def _list(axes: Axes, lines: Sequence[tuple[str, str]], *, below: bool) -> None:
-    """The worst classes by name: under a curve that is high, over one that is low."""
+    """Write the names of the worst classes: under a high curve, over a low one."""
     for number, (text, tint) in enumerate(lines):
         place = (0.97, 0.04 + 0.075 * (len(lines) - 1 - number)) if below else (0.03, 0.95 - 0.075 * number)
         axes.annotate(
@@ -131,7 +131,7 @@ def _list(axes: Axes, lines: Sequence[tuple[str, str]], *, below: bool) -> None:
 
 
 def _histogram(axes: Axes, shares: Sequence[float]) -> None:
-    """How many classes lie in each fifth of the accuracy, written at the right."""
+    """Write the number of classes in each fifth of the accuracy at the right."""
     fifth = np.minimum(np.floor(np.round(5.0 * np.asarray(shares), 10)).astype(np.int64), 4)
     for at, count in enumerate(np.bincount(fifth, minlength=len(BINS))):
         axes.annotate(

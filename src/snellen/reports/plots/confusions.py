@@ -1,4 +1,4 @@
-"""What wrong answers were mistaken for, on the tree: a sister class, a cousin, or something else altogether."""
+"""Taxonomic distance of incorrect answers: sibling, cousin or more distant class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {"sibling": "same parent", "cousin": "same grandparent", "other": "more
 
 
 def kinship_bars(series: Series, name: str) -> Plot | None:
-    """A bar for each level and kind, over what picking a wrong option by lot would give."""
+    """Plot a bar for each level and kind, over the expectation for a random incorrect option."""
     rows: dict[tuple[str, str], dict[str, Metric]] = {}
     for metric in series.metrics:
         parts = metric.name.split("/")

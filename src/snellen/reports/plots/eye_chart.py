@@ -18,10 +18,10 @@ _LINES = 9
 
 
 def eye_chart(column: Series) -> list[dict[str, Any]]:
-    """Lines of an eye chart: the levels from coarse to fine, or the parts of the first metric from best to worst.
+    """Build the lines of an eye chart: the levels from coarse to fine, or the parts of the first metric from best to worst.
 
     Where several kinds of question have levels and the first metric has none, the kind that is hardest on the finest
-    level is drawn: there the model's sight gives out. Where there are no levels, and the first metric has no parts but
+    level is drawn. Where there are no levels, and the first metric has no parts but
     the run is of a suite, the lines are the first metrics of its members.
 
     `blur` is 0 to 8: how far the model's sight on that line is from perfect (8: no better than guessing).
@@ -52,7 +52,7 @@ def eye_chart(column: Series) -> list[dict[str, Any]]:
 
 
 def _lines(column: Series) -> tuple[str, list[tuple[str, Metric]]]:
-    """What the eye chart is of, and its lines: what each is called, and its metric."""
+    """Return the subject of the eye chart, and (label, metric) of each line."""
     root = column.metrics[0].name
     by_level = curves_by_level(column)
     kinds = [name for name, known in by_level.items() if len(known) >= 3]

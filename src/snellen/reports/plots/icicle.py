@@ -49,12 +49,12 @@ class IcicleNode:
 
     @property
     def answers(self) -> ClassAnswers:
-        """What colours the class: answers on its own level, else those about classes below."""
+        """Return the answers that colour the class: those on its own level, else those about classes below."""
         return self.own if self.own.n else self.below
 
 
 def icicles(column: Series, name: str) -> list[Plot]:
-    """An icicle for each data set with a taxonomy, of the kind of question that was asked on most levels."""
+    """Plot an icicle for each data set with a taxonomy, of the kind of question asked on most levels."""
     tally = column.tally.classes
     chosen: dict[str, tuple[str, str]] = {}
     for ask in ("bias", "hierarchy"):
@@ -91,7 +91,7 @@ def icicles(column: Series, name: str) -> list[Plot]:
 
 
 def level_names(tally: ClassTally, parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]]) -> list[str]:
-    """What each column of the icicle is called: the level whose classes have so many ancestors; empty if none was asked."""
+    """Return the name of each column: the level whose classes have that many ancestors, "" if none was asked."""
     names: dict[int, str] = {}
     for group, part in parts.items():
         for path in part:
@@ -100,7 +100,7 @@ def level_names(tally: ClassTally, parts: Mapping[QuestionGroup, Mapping[str, Cl
 
 
 def build_tree(parts: Mapping[QuestionGroup, Mapping[str, ClassAnswers]]) -> IcicleNode:
-    """One node a class of any level, under a root without a name."""
+    """Build one node for each class of any level, under a root without a name."""
     root = IcicleNode("", "")
     nodes: dict[str, IcicleNode] = {"": root}
 
@@ -130,7 +130,7 @@ def _add_up(node: IcicleNode) -> None:
 
 
 def join_small_nodes(children: Sequence[IcicleNode], unit: float) -> list[IcicleNode]:
-    """Children from the worst to the best, those lower than SMALLEST joined until they are high enough.
+    """Sort children from the worst to the best, and join those lower than SMALLEST until they are high enough.
 
     Args:
         children: classes of one parent.
@@ -163,7 +163,7 @@ def _joined(nodes: Sequence[IcicleNode]) -> IcicleNode:
 
 
 def _boxes(node: IcicleNode, depth: int, top: float, unit: float) -> Iterator[tuple[IcicleNode, int, float, float]]:
-    """(class, column, y, height) of everything below a node."""
+    """Yield (class, column, y, height) of everything below a node."""
     for child in join_small_nodes(node.children, unit):
         height = child.leaves * unit
         yield child, depth, top, height
@@ -224,7 +224,7 @@ def _legend() -> list[str]:
 
 
 def _title(node: IcicleNode) -> str:
-    """What the tooltip of a box says."""
+    """Return the tooltip of a box."""
     name = escape_invisible(node.path) if node.path else f"{node.members:,} classes, {node.name}"
     parts = [f"{100 * node.own.share:.1f} % of {node.own.n:,} answers"] if node.own.n else []
     if node.below.n:

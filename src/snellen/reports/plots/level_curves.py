@@ -1,4 +1,4 @@
-"""Level curves: how far down a taxonomy, or a line of sizes, a model still sees."""
+"""Level curves: accuracy by level of a taxonomy, or by size."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class LevelCurve(Struct, frozen=True):
 
 
 def level_order(series: Series, column: str = "level") -> list[str]:
-    """The levels of a run, coarse to fine."""
+    """Return the levels of a run, coarse to fine."""
     depths = series.tally.classes.depths
     return coarse_to_fine({level: depths.get(level, ()) for level in series.tally.meta.get(column, {})})
 
 
 def curves_by_level(series: Series, column: str = "level") -> dict[str, list[tuple[str, Metric]]]:
-    """What is known of two levels or more: the metric's name without the level, to (level, metric), coarse to fine.
+    """Map each metric with values on two levels or more, its name without the level, to (level, metric), coarse to fine.
 
     `accuracy/short/species` and `accuracy/species/short` are both `accuracy/short` on the level species. Shares that
     diagnose (kinship, consistency) are no curves, and of a suite's members only accuracies are.
@@ -59,8 +59,10 @@ def curves_by_level(series: Series, column: str = "level") -> dict[str, list[tup
 
 
 def level_curves(runs: Sequence[Series]) -> list[Plot]:
-    """Accuracy from the coarsest to the finest level: of one run a line for each kind of question, of several runs a
-    plot for each kind and in it a line for each run. Data sets of a suite have plots of their own.
+    """Plot accuracy from the coarsest to the finest level.
+
+    One run has a line for each kind of question; several runs have a plot for each kind with a line for each run. Data
+    sets of a suite have plots of their own.
     """
     curves_of_runs = [(series, _telling(series, curves_by_level(series))) for series in runs]
     names = list(dict.fromkeys(name for _, curves in curves_of_runs for name in curves))
@@ -87,20 +89,20 @@ def level_curves(runs: Sequence[Series]) -> list[Plot]:
 
 
 def _dataset(runs: Sequence[Series], name: str) -> str:
-    """The data set that a curve is of; empty where it is of all."""
+    """Return the data set of a curve; empty if it covers all."""
     first = name.partition("/")[0]
     return first if any(first in series.tally.meta.get("dataset", {}) for series in runs) else ""
 
 
 def _telling(series: Series, curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
-    """The curves that compare like with like: of several data sets no mixture, each level being of other ones."""
+    """Select comparable curves: with several data sets, only those of a single one."""
     curves = _without_whole(curves)
     own = {name: known for name, known in curves.items() if _dataset([series], name)}
     return own if own and len(series.tally.meta.get("dataset", {})) > 1 else curves
 
 
 def _without_whole(curves: dict[str, list[tuple[str, Metric]]]) -> dict[str, list[tuple[str, Metric]]]:
-    """Without the curve over all kinds where its kinds have curves: kinds differ in what guessing reaches."""
+    """Drop the curve over all kinds if its kinds have curves: their chance levels differ."""
     return {name: known for name, known in curves.items() if sum(other.startswith(f"{name}/") for other in curves) < 2}
 
 
@@ -142,7 +144,7 @@ def _plot(title: str, lines: Sequence[LevelCurve], order: Sequence[str], name: s
 
 
 def _draw(axes: Axes, line: LevelCurve, levels: Sequence[str], shift: float) -> tuple[float, float, str, str]:
-    """Draw one line; returns where it ends, and what is to be written there in which colour."""
+    """Draw one line; return its end point, its label and its colour."""
     tint = series_colour(line.colour)
     x = [levels.index(level) + shift for level, _, _ in line.points]
     y = [metric.value or 0.0 for _, metric, _ in line.points]

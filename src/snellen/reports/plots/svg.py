@@ -83,7 +83,7 @@ def _move_style(element: ElementTree.Element) -> None:
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """The figure as an <svg> element that can stand in HTML under a policy without inline style.
+    """Convert a figure to an <svg> element that can stand in HTML under a policy without inline style.
 
     Args:
         figure: drawn with SETTINGS and COLOURS.
@@ -92,7 +92,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
     """
     out = BytesIO()
     with warnings.catch_warnings():
-        # The page's reader draws the letters, not matplotlib, so what its font lacks is no news to anybody.
+        # The browser draws the letters, not matplotlib, so glyphs missing from matplotlib's font do not matter.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(out.getvalue())  # noqa: S314 (matplotlib's own output, which escapes its texts)
