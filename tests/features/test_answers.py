@@ -54,13 +54,13 @@ def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_
     )
     assert said.says.chance.tolist() == [0.5, 0.5, 0.5, 0.125, 0.0]
     notes = " ".join(said.notes)
-    assert "2 answers can be answered in one way only and are left out" in notes
+    assert "2 answers have only one possible answer; they are omitted" in notes
     assert "1 answers have no known chance" in notes
 
 
 def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> None:
     run: Any = Asked(question("1", level="genus"), question("2", level="species"))
-    assert "Answers at several levels are taken together" in " ".join(joinable_answers(run).notes)
+    assert "Answers at several levels are pooled" in " ".join(joinable_answers(run).notes)
     assert joinable_answers(run, level="genus").says.ids == ["1"]
     deep: Any = Asked(question("1", level="genus", depth="1"), question("2", level="species", depth="2"))
     assert joinable_answers(deep).says.ids == ["2"] and "1 answers are not at the level species" in " ".join(

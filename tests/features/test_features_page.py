@@ -110,7 +110,7 @@ def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tm
 def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, store: Path) -> None:
     page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert '<div class="frame">wren</div>' in page
-    assert "name the folder of the pictures with --images" in page
+    assert "Give the folder of their images with --images" in page
     with pytest.raises(UsageError, match="there is nothing there"):
         write_report([store], tmp_path / "page.html", choices=ReportSettings(images=tmp_path / "nowhere"))
 
@@ -129,7 +129,7 @@ def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path: Path
         tmp_path / "page.html",
         choices=ReportSettings(images=draw(tmp_path / "pictures", 1), method="ridge"),
     )
-    assert re.search(r"(\d+) of the (\d+) neighbours shown have no picture under pictures", page_of(found))
+    assert re.search(r"(\d+) of the (\d+) neighbours shown have no image under pictures", page_of(found))
 
 
 def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store: Path) -> None:
@@ -225,8 +225,8 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
     told = {"store": str(store), "measure": "attack", "settings": {"corrupt": ["blur:5"]}, "metrics": metrics}
     file.write_text(json.dumps(told), encoding="utf-8")
     page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
-    assert "<h3>Accuracy on corrupted pictures</h3>" in page
-    drawing = page.split("<h3>Accuracy on corrupted pictures</h3>")[1].split("</figure>")[0]
+    assert "<h3>Accuracy on corrupted images</h3>" in page
+    drawing = page.split("<h3>Accuracy on corrupted images</h3>")[1].split("</figure>")[0]
     assert "dotted is without one" in drawing and "stroke-dasharray" in drawing
     assert "On corrupted images" in page and "Under attack" not in page
     assert page.count("<bdi>drop@blur:5</bdi>") == 1
@@ -364,7 +364,7 @@ def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) ->
     assert all(one.probe > 0.7 for one in classes.values())
     assert classes["7"].quadrant == "sees but does not say"
     notes = " ".join(joined["notes"])
-    assert "100 answers are about several pictures or none and are left out." in notes
+    assert "100 answers are about several images or none; they are omitted." in notes
     assert "499 pictures that the probe was tested on" in notes
     page = page_of(path)
     assert "Says against sees" in page and "Where accuracy is lost" in page and "sees but does not say" in page
@@ -388,7 +388,7 @@ def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plo
     classes = ["a"] * 20 + ["b"] * 20
     for chance, told in ((np.repeat([0.5, 0.1], 20), True), (np.full(40, 0.3), False)):
         found = says_sees(ProbeResults(ids, classes, np.ones(40), 0.5), AnswerScores(ids, classes, np.ones(40), chance))
-        assert ("colours follow each class's own" in says_sees_plot(found, "", 0).caption) is told
+        assert ("colours use each class's own" in says_sees_plot(found, "", 0).caption) is told
 
 
 def test_names_in_letters_that_matplotlib_lacks_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:

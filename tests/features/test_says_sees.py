@@ -122,7 +122,7 @@ def test_a_name_that_stands_for_two_rows_joins_neither() -> None:
     found = says_sees(sees, says)
     assert [one.name for one in found.classes] == ["b"]
     assert found.ambiguous == 1
-    assert "1 pictures were left out because several rows go by their name" in " ".join(found.notes())
+    assert "1 images were omitted because several rows" in " ".join(found.notes())
 
 
 def test_classes_join_by_names_written_in_two_ways() -> None:
@@ -195,7 +195,7 @@ def test_two_asked_pictures_of_one_file_name_are_not_taken_for_one() -> None:
     found = says_sees(sees, says)
     assert [one.name for one in found.classes] == ["tern"]
     assert (found.ambiguous, found.classes[0].answers) == (2, 1)
-    assert "2 pictures were left out because several rows go by their name, or several" in " ".join(found.notes())
+    assert "2 images were omitted because several rows, or several" in " ".join(found.notes())
     with pytest.raises(UsageError, match="2 go by a name that several have"):
         says_sees(sees, AnswerScores(says.ids[:2], [""] * 2, np.ones(2), np.full(2, 0.5)))
 

@@ -175,7 +175,7 @@ def test_large_pictures_are_made_small_and_the_budget_holds(draw_picture):
     pictures = [b64decode(uri.partition(",")[2]) for uri in data(page, "pictures").values()]
     assert 0 < len(pictures) < 6
     assert sum(map(len, pictures)) <= 8_000
-    assert f"{6 - len(pictures)} pictures were left out" in page
+    assert f"{6 - len(pictures)} images are omitted" in page
 
 
 def test_a_picture_that_cannot_be_read_is_a_note_without_its_path():

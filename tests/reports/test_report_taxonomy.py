@@ -48,7 +48,7 @@ def test_a_run_over_a_taxonomy_has_a_level_curve_a_ranking_a_tree_and_kinship(pa
         "Accuracy from coarse to fine",
         "Accuracy by class: species · choice_text",
         "Accuracy by class: species · truth",
-        "Taxonomy coloured, coloured by accuracy: choice_text",
+        "Taxonomy coloured by accuracy: choice_text",
         "Taxonomic distance of incorrect answers",
         "Confusion matrix: multiple choice by text, order",
     ]
@@ -171,9 +171,9 @@ def test_small_classes_are_drawn_together_and_none_is_lost():
     joined = join_small_nodes(order.children, 0.4)
     assert sum(node.members for node in joined) == 40 == sum(node.leaves for node in joined)
     assert all(node.leaves * 0.4 >= SMALLEST for node in joined[:-1])
-    assert sum(node.seen.n for node in joined) == 400
+    assert sum(node.answers.n for node in joined) == 400
     assert join_small_nodes(order.children, 2.0) == sorted(
-        order.children, key=lambda node: (node.seen.share, node.name)
+        order.children, key=lambda node: (node.answers.share, node.name)
     )
 
 

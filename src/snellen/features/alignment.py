@@ -80,7 +80,7 @@ class Alignment(Struct, frozen=True, eq=False):
             stages = [stage for stage, lines in self.probe_notes.items() if line in lines]
             notes.append(f"{self.name}, {', '.join(stages)}: {line}")
         if self.left_out:
-            notes.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were left out of all.")
+            notes.append(f"{self.name}: {self.left_out:,} rows are not in all stores and were omitted from all.")
         return notes
 
 

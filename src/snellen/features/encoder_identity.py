@@ -70,15 +70,15 @@ def require_stages(stages: Mapping[str, Features], *, anyway: bool = False) -> l
     if faults and not anyway:
         lines = "\n".join(f"  {line}" for line in (*compared, *faults))
         raise DataError(
-            f"these are not stages of one vision-language model, so their difference is not what a projector loses.\n{lines}",
+            f"these are not stages of one vision-language model, so their difference does not measure a projector's loss.\n{lines}",
             "Extract both from one model: snellen features extract --encoder hf:MODEL --outputs projector_input,aligned "
-            "... With --anyway they are compared, and the table says what was.",
+            "... To compare them nevertheless: --anyway (the table then names both).",
         )
     notes = [f"Compared: {'; '.join(compared)}."]
     notes += [f"Compared with --anyway: {line}" for line in faults]
     unknown = [stage for stage, features in stages.items() if encoder_of(features) is None]
     if unknown:
-        notes.append(f"{', '.join(unknown)}: {IMPORTED}, so nothing shows that the stages are of one model.")
+        notes.append(f"{', '.join(unknown)}: {IMPORTED}, so it is not known whether the stages are of one model.")
     return notes
 
 
@@ -123,4 +123,4 @@ def _transform_faults(first_name: str, first: Features, second_name: str, second
         msgspec.json.encode(store.identity.get("transform"), order="deterministic")
         for store in (first.meta, second.meta)
     ]
-    return [] if plain[0] == plain[1] else [f"{first_name} and {second_name} prepared their pictures differently."]
+    return [] if plain[0] == plain[1] else [f"{first_name} and {second_name} preprocessed their images differently."]

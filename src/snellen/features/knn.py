@@ -94,12 +94,12 @@ class Knn(Struct, frozen=True, eq=False):
     def notes(self) -> list[str]:
         """Return notes for readers of the metrics, one sentence each."""
         notes = [
-            f"knn@{k}: there are {used:,} training rows only, and all of them voted."
+            f"knn@{k}: only {used:,} training rows exist; all of them voted."
             for k, used in self.used.items()
             if used < k
         ]
         if self.unseen:
-            notes.append(f"{self.unseen:,} queries are of classes without a training row, and count as wrong.")
+            notes.append(f"{self.unseen:,} queries are of classes without a training row; they count as wrong.")
         return notes
 
 

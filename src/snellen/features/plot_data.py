@@ -172,11 +172,11 @@ def map_features(features: Features, rows: NDArray[np.int64], *, limit: int = MA
     axes = basis * strength
     why = ""
     if find_spec("sklearn") is None:
-        why = "With scikit-learn installed this is a t-SNE."
+        why = "Install scikit-learn for a t-SNE."
     elif len(rows) < _FEWEST:
-        why = "These are too few for a t-SNE."
+        why = "Too few rows for a t-SNE."
     elif (strength > _FLAT * max(float(strength[0]), float(np.sqrt(len(rows))))).sum() < 2:
-        why = "The features vary in one direction at most, too little for a t-SNE."
+        why = "The features vary in at most one direction, too little for a t-SNE."
     if why:
         variance = float((strength**2).sum())
         flat = np.zeros((len(rows), 2))

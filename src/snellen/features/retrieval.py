@@ -114,10 +114,10 @@ class Retrieval(Struct, frozen=True, eq=False):
         if self.skipped:
             notes.append(
                 f"{self.skipped:,} of {len(self.rows):,} queries have no relevant item in the gallery and are not "
-                f"scored; {self.skipped_classes:,} classes are left out with them."
+                f"scored; {self.skipped_classes:,} classes are excluded with them."
             )
         if self.settings.map_k_denominator == "hits":
-            notes.append("map@k is averaged over the hits found: a better ranking can lower it. Do not quote it alone.")
+            notes.append("map@k is averaged over the hits: a better ranking can lower it. Do not report it alone.")
         return notes
 
 

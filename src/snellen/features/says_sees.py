@@ -217,37 +217,39 @@ class SaysSees(Struct, frozen=True):
 
     def notes(self) -> list[str]:
         """Return notes for readers of the metrics, one sentence each."""
-        noun = "pictures" if self.settings.join == "image" else "classes"
+        noun = "images" if self.settings.join == "image" else "classes"
         notes = []
         if self.only_probe:
-            notes.append(f"{self.only_probe:,} {noun} that the probe was tested on were asked about in no question.")
+            notes.append(f"{self.only_probe:,} {noun} of the probe's test rows appear in no question.")
         if self.only_answers:
-            notes.append(f"{self.only_answers:,} {noun} that were asked about are not among the probe's test rows.")
+            notes.append(f"{self.only_answers:,} {noun} of the questions are not among the probe's test rows.")
         if self.ambiguous and self.settings.join == "image":
             notes.append(
-                f"{self.ambiguous:,} pictures were left out because several rows go by their name, or several pictures "
-                "that were asked about do."
+                f"{self.ambiguous:,} images were omitted because several rows, or several images of questions, share "
+                "their name."
             )
         elif self.ambiguous:
-            notes.append(f"{self.ambiguous:,} classes of the probe were left out because several are written alike.")
+            notes.append(
+                f"{self.ambiguous:,} classes of the probe were omitted because their normalised names are equal."
+            )
         if self.other_class:
             notes.append(
-                f"{self.other_class:,} joined pictures are of another class for the questions than for the probe; they "
-                "stand at the probe's. If these are not the same pictures, their names only look alike."
+                f"{self.other_class:,} joined images have another class in the questions than in the probe; they "
+                "count as the probe's class. Check that these are the same images."
             )
         if self.unknown_class and self.unknown_class == sum(point.images for point in self.classes):
             notes.append(
-                f"The questions call no class as the probe does, so nobody checked that the {self.unknown_class:,} joined "
-                f"pictures are the same ones: they were joined by {self.settings.matched}."
+                f"No class name of the questions matches the probe's, so it is not verified that the {self.unknown_class:,} joined "
+                f"images are the same: they were joined by {self.settings.matched}."
             )
         unclear = sum(not point.clear for point in self.classes)
         if unclear:
             notes.append(
-                f"{unclear:,} of {len(self.classes):,} classes lie so near a threshold, or on so few pictures, that "
-                "their interval crosses it: their quadrant may be another."
+                f"{unclear:,} of {len(self.classes):,} classes are so close to a threshold, or have so few images, that "
+                "their interval crosses it; their quadrant is uncertain."
             )
         if len(self.classes) < _FEW:
-            notes.append(f"With {len(self.classes)} classes there is no correlation over classes.")
+            notes.append(f"With {len(self.classes)} classes, no correlation over classes is computed.")
         return notes
 
 
@@ -546,14 +548,14 @@ def _require_same_length(side: str, *lengths: int) -> None:
 
 
 def _nothing_in_common(sees: ProbeResults, says: AnswerScores, join: Join, ambiguous: int) -> str:
-    noun = "picture" if join == "image" else "class"
+    noun = "image" if join == "image" else "class"
     probe_names = sees.ids if join == "image" else sees.classes
     answer_names = says.ids if join == "image" else says.classes
     first = (
         repr(str(probe_names[0])) if len(probe_names) else "none",
         repr(str(answer_names[0])) if len(answer_names) else "none",
     )
-    alike = f"; {ambiguous:,} go by a name that several have" if ambiguous else ""
+    alike = f"; {ambiguous:,} have an ambiguous name" if ambiguous else ""
     return (
         f"probe and answers have no {noun} in common: the probe's first is {first[0]}, the answers' {first[1]}{alike}"
     )
@@ -561,5 +563,5 @@ def _nothing_in_common(sees: ProbeResults, says: AnswerScores, join: Join, ambig
 
 def _remedy(join: Join) -> str:
     if join == "image":
-        return "Extract features of the pictures that were asked about, or join classes by their names: --join class."
-    return "Name the classes alike: names of a store stand in classes.txt beside its splits."
+        return "Extract features of the images of the questions, or join by class name: --join class."
+    return "Use the same class names on both sides: those of a store are in classes.txt next to its splits."

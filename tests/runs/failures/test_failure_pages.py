@@ -111,7 +111,7 @@ def test_a_folder_with_other_files_is_left_alone_and_pages_of_answers_that_are_g
     Path("mine").mkdir()
     Path("mine/index.html").write_text("<p>my own</p>")
     told = pages.LabelledRun(load_run("run"), *[list(failures.label_run(load_run("run")))], LabelCounts(5, {}))
-    with pytest.raises(UsageError, match=r"it holds index\.html, which was not written by this"):
+    with pytest.raises(UsageError, match=r"it holds index\.html, which this command did not write"):
         pages.write_pages([told], "mine")
     assert Path("mine/index.html").read_text() == "<p>my own</p>"
     pages.write_pages([told], "site")
@@ -136,7 +136,7 @@ def test_a_huge_trace_makes_a_page_of_bounded_size_that_says_what_it_leaves_out(
     ]
     page = render_answer(view(*steps, *[Step(200, "assistant", "last")] * 300))
     assert len(page) < 1_200_000
-    assert "more texts and steps are left out here" in page and "3,000,000 characters" in page
+    assert "texts and steps are omitted" in page and "3,000,000 characters" in page
 
 
 def test_hostile_text_stays_text_on_every_place_of_a_page():
@@ -242,4 +242,4 @@ def test_the_list_is_filtered_by_label_and_a_decision_made_there_is_read_back(br
 
 
 def test_a_page_of_a_trace_in_another_form_says_that_there_are_no_steps():
-    assert "There is no trace of steps" in render_answer(view(steps=None))
+    assert "No step-by-step trace" in render_answer(view(steps=None))

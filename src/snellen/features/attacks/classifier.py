@@ -248,9 +248,9 @@ def require_same_encoder(head: ProbeHead, encoder: Encoder, folder: Path | None 
     if store is not None and meta is not None and meta.kind == "extracted":
         sources.append((store, meta.identity))
     if not sources and (meta is not None or "identity" in head.settings):
-        return "The head was trained on imported features, so nothing shows that their pictures were prepared alike."
+        return "The head was trained on imported features, so it is not known whether their images were preprocessed alike."
     if not sources:  # heads saved before 0.2 name their store alone
-        return "The head names no store that is there, so nothing shows that it was trained on pictures prepared alike."
+        return "The head names no existing store, so it is not known whether its images were preprocessed alike."
     current = encoder.identity()
     for place, identity in sources:
         require_transform(place, identity.get("transform"), encoder.transform)

@@ -84,7 +84,7 @@ class AttackCurve(Struct, frozen=True, eq=False):
         blind = int(self.blind.any(axis=0).sum())
         if blind:
             notes.append(
-                f"{blind:,} images gave no gradient at all and were never attacked; their accuracy is no robustness."
+                f"{blind:,} images gave no gradient and were never attacked; their accuracy does not measure robustness."
             )
         mended = int((self.correct & ~self.clean).any(axis=0).sum())
         if mended:

@@ -155,7 +155,7 @@ class Encoder:
         if depth > len(self._parts.blocks):
             raise UsageError(
                 f"{output} asks for {depth} blocks of {self.name}, which has {len(self._parts.blocks)}.",
-                "Ask for fewer.",
+                "Choose fewer blocks.",
             )
         return depth
 

@@ -158,10 +158,10 @@ def _check(config: Mapping[str, Any], name: str) -> None:
     kind = config.get("model_type")
     if kind in modeling_auto.MODEL_MAPPING_NAMES or kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return
-    own = " It comes with code of its own, which Snellen never runs." if config.get("auto_map") else ""
+    own = " It contains custom code, which Snellen never runs." if config.get("auto_map") else ""
     raise PreflightError(
         f"{name}: transformers has no model of type {kind!r}.{own}",
-        "Choose a checkpoint in the layout of transformers, or bring features with `snellen features import`.",
+        "Choose a checkpoint in transformers' layout, or import features with `snellen features import`.",
     )
 
 
@@ -195,7 +195,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
     except Exception as error:  # whatever a damaged folder makes transformers or safetensors raise
         raise PreflightError(
             f"{label}: the checkpoint cannot be loaded: {type(error).__name__}: {_line(error)}",
-            "Fetch it again, or check that the installed transformers is new enough for it.",
+            "Download it again, or check that the installed transformers supports it.",
         ) from error
     finally:
         transformers_logging.set_verbosity(before)
@@ -206,7 +206,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         raise PreflightError(
             f"{label}: {len(missing)} tensors are missing from the weights, first {missing[0]!r}; they would be filled "
             "with random numbers.",
-            "Fetch the checkpoint again.",
+            "Download the checkpoint again.",
         )
     if not vlm and (getattr(model, "vision_model", None) is None) and "text_config" in checkpoint.config:
         raise _unreadable(label, "no vision tower was found in it")
@@ -297,7 +297,7 @@ def _first(module: Any, names: Sequence[str]) -> Any:
 def _unreadable(label: str, why: str) -> PreflightError:
     return PreflightError(
         f"{label} is no vision encoder whose tokens can be read: {why}.",
-        "Choose a vision transformer, or bring features of your own with `snellen features import`.",
+        "Choose a vision transformer, or import features with `snellen features import`.",
     )
 
 

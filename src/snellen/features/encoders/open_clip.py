@@ -53,7 +53,7 @@ def open_openclip(
     if not isinstance(blocks, nn.ModuleList | nn.Sequential) or not isinstance(norm, nn.Module) or patches is None:
         raise PreflightError(
             f"open_clip:{name}: its image tower is no vision transformer.",
-            "Choose a ViT, or bring features of your own with `snellen features import`.",
+            "Choose a ViT, or import features with `snellen features import`.",
         )
     transform = read_transform(tower.preprocess_cfg)
     tower = tower.to(target, getattr(torch, pick_dtype(compute, target, None)))

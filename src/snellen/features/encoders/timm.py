@@ -33,7 +33,7 @@ def open_timm(
     if not isinstance(blocks, nn.Sequential | nn.ModuleList) or not isinstance(norm, nn.Module) or prefix is None:
         raise PreflightError(
             f"timm:{name} is no vision transformer with blocks, norm and prefix tokens.",
-            "Choose one (vit_…, deit…, eva02_…), or bring features with `snellen features import`.",
+            "Choose one (vit_…, deit…, eva02_…), or import features with `snellen features import`.",
         )
     transform = read_transform(data.resolve_model_data_config(model))
     model = model.to(target, getattr(torch, pick_dtype(compute, target, None)))

@@ -138,9 +138,9 @@ def _marks(tree: Tree, ids: Sequence[str], root: Path, allow_missing: bool) -> l
         marks[0] += f" {tree.digest()}"
     if absent and (not allow_missing or len(absent) == len(ids)):
         raise DataError(
-            f"{len(ids) - len(absent):,} of {len(ids):,} pictures are under {root}; the first that is not: {absent[0]!r}",
+            f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; the first missing one: {absent[0]!r}",
             "Check --images: paths in the splits are relative to it."
-            + ("" if len(absent) == len(ids) else " Or encode those that are there: --allow-missing."),
+            + ("" if len(absent) == len(ids) else " To encode only those found: --allow-missing."),
         )
     return marks
 
@@ -156,4 +156,4 @@ def _shards(rows: np.ndarray, size: int) -> Iterator[list[int]]:
 
 def _notes(rows: StoreRows) -> list[str]:
     twice = len(rows.ids) - len(set(rows.ids))
-    return [f"{twice:,} rows show a picture that another row shows"] if twice else []
+    return [f"{twice:,} rows share their image with another row"] if twice else []

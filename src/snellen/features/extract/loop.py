@@ -74,7 +74,7 @@ def encode_rows(
                 fault = next(pixels for pixels in pictures if isinstance(pixels, DataError))
                 raise DataError(
                     fault.message,
-                    f"{fault.hint} Or go on without such pictures: --allow-missing lists them in the store.",
+                    f"{fault.hint} To continue without such images: --allow-missing lists them in the store.",
                 ) from fault
             present = [index for index, pixels in enumerate(pictures) if not isinstance(pixels, DataError)]
             values: dict[str, np.ndarray] = {}

@@ -200,7 +200,7 @@ def require_transform(path: Path, stored: Any, transform: Transform) -> None:
         FingerprintError: they differ; the message says in what.
     """
     _require_same(
-        stored, transform, f"the pictures behind '{path}' were prepared otherwise than this encoder asks for."
+        stored, transform, f"the images of '{path}' were preprocessed with another transform than this encoder's."
     )
 
 
@@ -220,5 +220,5 @@ def _require_same(stored: Any, current: Any, problem: str) -> None:
         lines = "\n".join(f"  {name}  {old}  ->  {new}" for name, old, new in changed)
         raise FingerprintError(
             f"{problem}\n{lines}",
-            "Use the encoder that the store was made with, or extract anew with this one.",
+            "Use the encoder that the store was made with, or extract again with this one.",
         )

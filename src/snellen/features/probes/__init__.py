@@ -26,9 +26,7 @@ from snellen.scoring.statistics import interval
 from snellen.types import Metric
 
 METHODS = ("logistic", "ridge", "lda")
-NOT_CHOSEN = (
-    "No training row could be held out (each class has one, or they are too few), so the penalty was not chosen."
-)
+NOT_CHOSEN = "No training row could be held out (one row per class, or too few rows), so the penalty was not tuned."
 _BLOCK = 4_096
 _ONE_THREAD_UP_TO = 500_000_000
 
@@ -142,23 +140,23 @@ class Probe(Struct, frozen=True, eq=False):
         """Return notes for readers of the metrics, one sentence each."""
         notes = []
         if self.settings.protocol != "train/test":
-            notes.append(f"There is no test split, so every row was tested once: {self.settings.protocol}.")
+            notes.append(f"Without a test split, every row was tested once: {self.settings.protocol}.")
         lost = int((self.rank > self.settings.classes).sum())
         if lost:
             absent = len(np.unique(self.targets[self.rank > self.settings.classes]))
             notes.append(f"{lost:,} test rows are of {absent:,} classes without a training row; they count as wrong.")
         if self.several is None and self.settings.classes <= 5:
-            notes.append(f"accuracy/top5 says nothing with {self.settings.classes} classes and is left out.")
+            notes.append(f"accuracy/top5 is omitted: with {self.settings.classes} classes it is uninformative.")
         if self.several is not None and self.several.skipped:
             notes.append(
-                f"{self.several.skipped:,} classes have no positive test row; they are in no mean over classes."
+                f"{self.several.skipped:,} classes have no positive test row and are excluded from means over classes."
             )
         if self.several is not None:
             untaught = int((~self.several.learnt & (self.several.positives > 0)).sum())
             if untaught:
                 notes.append(
-                    f"{untaught:,} classes have positive test rows and no training row to be learnt from, with them and "
-                    "without them; they are skipped in every figure."
+                    f"{untaught:,} classes have positive test rows but no training row with, or none without, the "
+                    "class; they are excluded from every metric."
                 )
         if self.settings.grid > 1 and any(fit.held_out == 0 for fit in self.trained):
             notes.append(NOT_CHOSEN)
@@ -167,7 +165,7 @@ class Probe(Struct, frozen=True, eq=False):
         edges = [fit for fit in self.trained if fit.tried and fit.strength == fit.tried[-1].strength]
         if edges:
             notes.append(
-                f"The strength chosen is the last of its grid ({edges[0].strength:g}): a wider one may do better."
+                f"The chosen strength is the last of its grid ({edges[0].strength:g}); a wider grid may do better."
             )
         return notes
 
@@ -377,7 +375,7 @@ def finite_rows(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
             raise DataError(
                 f"features: row {rows[start + row]}: column {column} is {taken[start + row, column]}; "
                 "finite numbers were expected",
-                "Extract this row anew, or leave it out and say so.",
+                "Extract this row again, or exclude it and report that.",
             )
     if taken.dtype == np.float64 and taken.size:
         with np.errstate(over="ignore"):

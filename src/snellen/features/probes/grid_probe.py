@@ -86,7 +86,7 @@ class GridProbe(Struct, frozen=True, eq=False):
             notes.append("The head was chosen on the test rows: its accuracy is a maximum over heads, not an estimate.")
         if len(self.settings.inputs) == 1:
             notes.append(
-                f"One output alone ({self.settings.inputs[0]}): {self.settings.heads} heads, not the whole grid."
+                f"A single output ({self.settings.inputs[0]}): {self.settings.heads} heads, not the full grid."
             )
         lost = self.rank > self.settings.classes
         if lost.any():
@@ -94,7 +94,7 @@ class GridProbe(Struct, frozen=True, eq=False):
             notes.append(f"{lost.sum():,} test rows are of {absent:,} classes without a training row; they are wrong.")
         rates = sorted({trial.rate for trial in self.settings.trials})
         if len(rates) > 1 and self.settings.rate in (rates[0], rates[-1]):
-            notes.append(f"The rate chosen ({self.settings.rate:g}) lies at an end of the grid.")
+            notes.append(f"The rate chosen ({self.settings.rate:g}) is at an end of the grid.")
         return notes
 
 
@@ -120,7 +120,7 @@ def find_inputs(store: Path, recipe: GridRecipe, output: str | None = None) -> G
         raise UsageError(
             f"{store} has no {' and no '.join(missing)}, which {recipe.name}'s grid of heads reads; it has: "
             f"{', '.join(widths)}",
-            f"Extract anew with --outputs {','.join(('cls', *wanted))}; or name one output with --output for heads over "
+            f"Extract again with --outputs {','.join(('cls', *wanted))}; or name one output with --output for heads over "
             "that alone.",
         )
     features, pooled = open_store(store, tokens), open_store(store, means)

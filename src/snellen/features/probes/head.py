@@ -175,8 +175,8 @@ def load_head(path: Path | str) -> ProbeHead:
             msgspec.json.decode(str(arrays["settings"])),
         )
     except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, msgspec.DecodeError, RecursionError) as error:
-        raise DataError(f"{file} is no probe of this program: {error}", "Train it anew with --save.") from error
+        raise DataError(f"{file} is no probe of this program: {error}", "Train it again with --save.") from error
     width, classes = head.weights.shape
     if head.bias.shape != (classes,) or head.classes.shape != (classes,) or head.scaling.mean.shape != (width,):
-        raise DataError(f"{file}: its arrays do not fit each other", "Train it anew with --save.")
+        raise DataError(f"{file}: its arrays do not fit each other", "Train it again with --save.")
     return head

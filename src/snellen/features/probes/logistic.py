@@ -4,7 +4,7 @@ Minimised is the mean loss + (1 / (2 C n)) * sum of squared weights, which has t
 C * (sum of losses) + 1/2 * (sum of squared weights); with two classes the squares count twice, see `_to_penalty`. The
 intercept is not penalised.
 
-What makes a path over many C cheap:
+A path over many C is cheap for two reasons:
 
 - Coordinates are the principal axes of the centred rows, where the Hessian of the loss is bounded by a multiple of
   the eigenvalues (Böhning 1992, Annals of the Institute of Statistical Mathematics 44:197). The first guess of
@@ -15,6 +15,11 @@ What makes a path over many C cheap:
 
 It stops where the objective's estimated gap to its minimum, half of the Newton decrement, is at most `tolerance`
 times the objective: a bound without units, unlike one on the gradient, which means less the smaller the features are.
+
+Why not scipy's L-BFGS-B: on bench/probe.py (12,000 x 1,024, 200 classes, one thread) it needs 1.8 times the CPU to the
+same objective of one fit, 4.5 s in place of 2.5 s, although it was given the same preconditioner as a change of
+variables. It starts each fit without curvature pairs, works in float64 only, and cannot adapt the preconditioner on the
+way.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _refuse_infinite(block: High, squares: High, rows: NDArray[np.int64], name: 
     problem = f"column {column[0]} is {block[wrong][column[0]]}" if len(column) else "its length overflows float64"
     raise DataError(
         f"{name}: row {rows[wrong]}: {problem}; finite numbers were expected",
-        "Extract this row anew, or leave it out and say so.",
+        "Extract this row again, or exclude it and report that.",
     )
 
 

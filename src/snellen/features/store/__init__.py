@@ -126,10 +126,10 @@ def _mapped(folder: Path, meta: StoreMeta, name: str) -> np.ndarray:
     try:
         values: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; make it anew.") from error
+        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; create it again.") from error
     if values.shape != (meta.rows, array.width) or str(values.dtype) != array.dtype:
         raise DataError(
             f"{file} holds {list(values.shape)} {values.dtype}; store.json says {[meta.rows, array.width]} {array.dtype}",
-            "The store is damaged; make it anew.",
+            "The store is damaged; create it again.",
         )
     return values

@@ -138,14 +138,14 @@ def read_table(path: Path, meta: StoreMeta) -> tuple[np.ndarray, np.ndarray, Lab
         splits = table["split"].to_numpy()
         column = table["labels"].combine_chunks()
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; make it anew.") from error
+        raise DataError(f"{file} cannot be read: {error}", "The store is damaged; create it again.") from error
     classes = np.array(meta.classes, dtype=np.int64)
     flat = column.flatten().to_numpy().astype(np.int64)
     lengths = np.diff(column.offsets.to_numpy())
     if len(ids) != meta.rows or not np.isin(flat, classes).all() or (not meta.several and (lengths != 1).any()):
         raise DataError(
             f"{file}: {len(ids):,} rows with {len(flat):,} labels do not match {META} ({meta.rows:,} rows)",
-            "The store is damaged; make it anew.",
+            "The store is damaged; create it again.",
         )
     if not meta.several:
         return ids, splits, Labels(classes, single=flat, names=meta.names)

@@ -205,7 +205,8 @@ def _roles(names: Sequence[str], chosen_names: Mapping[str, str], file: Path) ->
         fitting = [name for name in names if name.lower() in usual and name not in chosen_names.values()]
         if len(fitting) > 1:
             raise DataError(
-                f"{file}: {' and '.join(map(repr, fitting))} could each be the {role}", f"Say which: --key {role}=NAME."
+                f"{file}: {' and '.join(map(repr, fitting))} could each be the {role}",
+                f"Select one: --key {role}=NAME.",
             )
         if fitting:
             names_by_role[role] = fitting[0]
@@ -229,7 +230,7 @@ def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
                 if role in by_split.setdefault(split, {}):
                     raise DataError(
                         f"{by_split[split][role]!r} and {name!r} could each be the {role} of the split {split!r}",
-                        "Leave one of them out of the file.",
+                        "Remove one of them from the file.",
                     )
                 by_split[split][role] = name
     return by_split
@@ -320,7 +321,7 @@ def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> FileC
 def _nothing(file: Path, role: str, usual: Sequence[str], names: Sequence[str]) -> DataError:
     return DataError(
         f"{file}: there are no {role} in it: none of {', '.join(usual)}; it holds: {', '.join(map(repr, names))}",
-        f"Say what holds them: --key {role}=NAME.",
+        f"Name their array: --key {role}=NAME.",
     )
 
 
@@ -420,7 +421,7 @@ def _check_values(features: np.ndarray, file: Path) -> None:
             column = int(np.flatnonzero(~np.isfinite(block[row]))[0])
             raise DataError(
                 f"{file}: row {start + row:,}: feature {column:,} is {block[row, column]}",
-                "No distance to it is defined. Extract that row again, or leave it out.",
+                "No distance to it is defined. Extract that row again, or remove it.",
             )
 
 

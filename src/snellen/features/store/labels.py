@@ -108,7 +108,7 @@ def from_texts(texts: Sequence[str], names: Sequence[str] | None, where: str, pl
         if outside is not None:
             raise DataError(
                 f"{where}: {place(outside)}: the label {texts[outside]!r} is no 64-bit integer",
-                "Number the classes anew.",
+                "Renumber the classes.",
             )
         if any(len(row) > 1 for row in rows):
             return from_lists(rows, names, where)
@@ -176,7 +176,7 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
             )
         ids = labels.astype(np.int64)
     elif labels.dtype.kind == "u" and len(labels) and int(labels.max()) >= 1 << 63:
-        raise DataError(f"{where}: the label {labels.max()} is no 64-bit integer", "Number the classes anew.")
+        raise DataError(f"{where}: the label {labels.max()} is no 64-bit integer", "Renumber the classes.")
     return from_ids(ids.astype(np.int64), names, where)
 
 
@@ -184,7 +184,7 @@ def _refuse_empty(texts: Sequence[str], where: str, place: Place) -> None:
     empty = next((i for i, text in enumerate(texts) if not text.strip()), None)
     if empty is not None:
         raise DataError(
-            f"{where}: {place(empty)}: it has no label", "Every row needs one; leave out the rows that have none."
+            f"{where}: {place(empty)}: it has no label", "Every row needs one; remove the rows without a label."
         )
 
 

@@ -176,7 +176,7 @@ class StoreWriter:
         if self._missing:
             if len(self._missing) == len(rows.ids):
                 raise DataError(
-                    f"{self.path}: not one of the {len(rows.ids):,} pictures could be read; "
+                    f"{self.path}: none of the {len(rows.ids):,} images could be read; "
                     f"first: {next(iter(self._missing.values()))}",
                     "Check --images.",
                 )
@@ -260,7 +260,7 @@ class StoreWriter:
             except (msgspec.DecodeError, RecursionError) as error:
                 raise DataError(
                     f"{path}, line {number}: {error}",
-                    f"Remove {self.path} and extract anew: what was written cannot be told from what was not.",
+                    f"Remove {self.path} and extract again: complete and incomplete rows cannot be distinguished.",
                 ) from error
 
     def _append(self, commit: Commit) -> None:
