@@ -102,7 +102,7 @@ class FingerprintError(RunError):
 
 
 class UntrustedRunError(RunError):
-    """A run folder, which may come from somebody else, names code, data or an endpoint that needs the user's word."""
+    """A run folder, which may come from another user, names code, data or an endpoint that needs the user's word."""
 
 
 class RunLockedError(RunError):
@@ -290,7 +290,7 @@ class AgentLimitError(ModelError):
 
 
 class TooManyFailuresError(SnellenError):
-    """So many samples in a row failed that going on would only cost time; all of them are asked again on resuming."""
+    """So many samples in a row failed that going further would only cost time; resuming repeats all of them."""
 
     exit_code = 8
 

@@ -87,8 +87,8 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
 
     The defaults send the original bytes untouched. `max_long_side` is in pixels, `max_pixels` is width x height,
     `format` re-encodes (jpeg, png, webp), `quality` is that of JPEG and WebP, `frames` is how many frames of a video
-    are sent at most, spaced uniformly. `fps` takes its place: frames at so many a second of the video's own time.
-    `video` is `native` where the file itself is sent. `corrupt` makes pictures worse on purpose, operations by comma in
+    are sent at most, spaced uniformly. `fps` takes its place: frames at this many a second of the video's own time.
+    `video` is `native` where the file itself is sent. `corrupt` makes images worse on purpose, operations by comma in
     their order: snellen.media.corruptions. Which of these exclude each other: snellen.media.check_settings.
     """
 

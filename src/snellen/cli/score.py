@@ -78,7 +78,7 @@ def score(
     """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
     from snellen.runs.run import summary_json
     from snellen.runs.score import score
-    from snellen.runs.score_rows import PerSampleFile, disagreement
+    from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.scoring.taxonomy import ClassTables
 
     cost = None
@@ -98,7 +98,7 @@ def score(
     classes = ClassTables() if as_json else None
 
     with ExitStack() as files:
-        writer = None if per_sample is None else files.enter_context(PerSampleFile(per_sample, results))
+        writer = None if per_sample is None else files.enter_context(per_sample_file(per_sample, results))
 
         def each(scored: Scored) -> None:
             nonlocal seen, differing
@@ -106,7 +106,7 @@ def score(
             if classes is not None:
                 classes.add(scored.sample, scored.scores)
             if writer is not None:
-                writer.add(scored)
+                writer(scored)
             if disagreements and (lines := disagreement(scored)):
                 differing += 1
                 for line in lines:

@@ -80,7 +80,7 @@ def with_endpoint(
 
 
 def without_model(spec: RunSpec, name: str) -> RunSpec:
-    """Return somebody else's spec for another model, without its own endpoint, key, files and programs.
+    """Return another user's spec for another model, without its own endpoint, key, files and programs.
 
     What this user's Snellen writes bears the owner's mark, and nothing that was not checked may be under it.
     """
@@ -123,7 +123,7 @@ def _options(spec: RunSpec) -> str:
 
 
 def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool, opens_model: bool = True) -> None:
-    """Refuse to rerun what somebody else's run_meta.json makes this machine read, start or connect to.
+    """Refuse to rerun what another user's run_meta.json makes this machine read, start or connect to.
 
     Args:
         folder, meta: the run as its folder gives it.

@@ -1,6 +1,6 @@
 """Checks of a run folder's files before they are read or written: regular files, no links, no values out of range.
 
-A run folder may come from somebody else. A link in it would lead a read or a write to any file of the user.
+A run folder may come from another user. A link in it would lead a read or a write to any file of the user.
 """
 
 from __future__ import annotations

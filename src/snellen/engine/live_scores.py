@@ -17,7 +17,7 @@ LONGEST = 50_000
 HELD = 20_000
 """Scores that are held for the summary; they take about 400 bytes each."""
 EVERY = 10
-"""Once so many scores are held, one answer in ten is read for the progress line."""
+"""Once this many scores are held, one answer in ten is read for the progress line."""
 SWITCH_S = 0.0005
 """Seconds after which a thread that reads hands over to the event loop; Python's own choice is 5 ms."""
 

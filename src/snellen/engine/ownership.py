@@ -1,4 +1,4 @@
-"""Owner's mark in run_meta.json: distinguishes this user's runs from those of somebody else.
+"""Owner's mark in run_meta.json: distinguishes this user's runs from those of another user.
 
 A key of 32 random bytes lies in the user's data folder, readable by this user alone. The mark is a keyed digest over what a
 run folder can make this machine read or contact. A folder that was made or changed elsewhere has no valid mark. Nothing

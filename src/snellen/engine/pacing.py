@@ -47,7 +47,7 @@ LONG_STREAK, OUTAGE_S = 5, 5.0
 """So many refusals in a row, or the first ones for so long, are an outage, or a long window that was used up early: a
 second time, at the same rate."""
 QUIET, QUIET_S = 200, 60.0
-"""After so many requests and seconds without a refusal the gain rises again."""
+"""After this many requests and seconds without a refusal the gain rises again."""
 
 
 class Ticket:

@@ -13,7 +13,7 @@ SINGLES, SINGLES_EACH, LEAST_EACH = 8, 35, 4
 A pace in balance with a limit is refused once in about 65 requests. More than one in 4 is always taken for a limit."""
 
 MORE = 2.5
-"""At 2.5 times the pace, so many times the refusals show that it is a limit after all."""
+"""At 2.5 times the pace, this many times the refusals show that it is a limit after all."""
 
 
 def check_pace(patience_s: float, rpm: float | None, tpm: float | None) -> None:

@@ -82,7 +82,7 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
 
 
 def verified_meta(folder: RunFolder) -> RunMeta:
-    """Read run_meta.json; the totals of somebody else's run are counted from its journal.
+    """Read run_meta.json; the totals of another user's run are counted from its journal.
 
     Of other runs, and of killed ones, the totals are counted from the journal: run_meta.json may say anything of it. `seconds` stays as recorded.
 

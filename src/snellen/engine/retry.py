@@ -184,10 +184,10 @@ class Asker:
         except WorkersGoneError:
             gate.dropped(ticket)
             raise
-        except DataError as error:  # a picture that cannot be read is this sample's fault alone
+        except DataError as error:  # an image that cannot be read is this sample's fault alone
             gate.answered(ticket)
             raise InputError(error.message, error.hint) from error
-        except Exception as error:  # a model of somebody else may raise anything; the sample is recorded as failed
+        except Exception as error:  # a model of another user may raise anything; the sample is recorded as failed
             gate.answered(ticket)
             place = place_of(error)
             raise ModelError(f"{type(error).__name__}: {error}" + (f" at {place}" if place else "")) from error

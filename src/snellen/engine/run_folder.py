@@ -168,7 +168,7 @@ class RunFolder:
             own: put the owner's mark on it; False where part of `meta` was read from a run without a valid one.
         """
         if own and not (self.exists() and ownership.is_own(self.meta())):
-            with contextlib.suppress(OSError):  # somebody else's figures are not to be taken for this user's
+            with contextlib.suppress(OSError):  # another user's figures are not to be taken for this user's
                 self.summary.unlink()
         meta = structs.replace(meta, owner=ownership.mark(meta) if own else "")
         self.write(self.meta_path, pretty_json(meta, enc_hook=_encode))

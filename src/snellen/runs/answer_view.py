@@ -14,7 +14,7 @@ from snellen.types import Failure, Kind, Part, Record, Sample, Score, Status
 
 
 class AnswerView(Struct, frozen=True):
-    """One answer, with the question it belongs to. All text is untrusted; pictures are read when they are shown.
+    """One answer, with the question it belongs to. All text is untrusted; images are read when they are shown.
 
     Attributes:
         sample_id: the question; equal ids in several runs are the same question.

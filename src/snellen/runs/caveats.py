@@ -27,7 +27,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     Args:
         meta: the run's.
         benchmark: the one that scores it now; None: its version is not looked at.
-        state: how the run stands now (overview.present_state); a killed run's meta still says `running`.
+        state: how the run stands now (runs.status.present_state); a killed run's meta still says `running`.
         name: what the run is called beside another one.
     """
     coverage, totals, media = meta.coverage, meta.totals, meta.spec.options.media

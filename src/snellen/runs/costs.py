@@ -20,9 +20,9 @@ from snellen.types import Image, Sample, Text, Video
 CHARACTERS = 4
 """Characters of English text in a token, roughly."""
 PIXELS = 750
-"""Pixels of a picture in a token, roughly; models differ by a factor of about three."""
+"""Pixels of an image in a token, roughly; models differ by a factor of about three."""
 UNKNOWN_IMAGE = 1000
-"""Tokens of a picture whose size is unknown, and of a frame of a video."""
+"""Tokens of an image whose size is unknown, and of a frame of a video."""
 
 
 class Estimate(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Estimate(Struct, frozen=True):
         output_tokens: at most, where replies are limited; None where they are not.
         cost: in US dollars, with every reply at its limit, or without any output where there is no limit; None without a
             price.
-        unreadable: questions whose pictures cannot be read.
+        unreadable: questions whose images cannot be read.
     """
 
     benchmark: str

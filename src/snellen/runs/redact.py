@@ -1,6 +1,6 @@
 """Redaction of a run for publication: answers and verdicts without gold answers.
 
-The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no picture. An answer that was
+The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no image. An answer that was
 found correct is withheld, for it is the gold one in other words, and so is one that quotes the gold answer of its sample
 or of another one of the same target. Their verdicts stay.
 """

@@ -79,7 +79,7 @@ class Run:
         return f"<Run {self.meta.spec.benchmark}, {self.meta.spec.model}: {totals.done:,}{of} answered, {str(self.path)!r}>"
 
     unverified: str = ""
-    """One line where figures are those that the folder of somebody else's run says, because they could not be computed."""
+    """One line where figures are those that the folder of another user's run says, because they could not be computed."""
 
     @property
     def path(self) -> Path:
@@ -92,7 +92,7 @@ class Run:
 
     @cached_property
     def sized_meta(self) -> RunMeta:
-        """Return the meta; for somebody else's run with the sample count of the benchmark itself."""
+        """Return the meta; for another user's run with the sample count of the benchmark itself."""
         if self.own:
             return self.meta
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
+from snellen.atomic_write import replacing
 from snellen.engine.journal import storage_error
 from snellen.engine.output_file import JSON_LINES, require_output_file
 from snellen.runs.scoring import Scored, differing
@@ -15,61 +17,57 @@ from snellen.runs.scoring import Scored, differing
 BUFFERED_BYTES = 1 << 20
 
 
-class PerSampleFile:
-    """File of JSON lines {sample_id, profile, value, extracted, verdict, reason}, one for each sample and profile.
+@contextmanager
+def per_sample_file(path: Path, answers: Path) -> Iterator[Callable[[Scored], None]]:
+    """Yield a function that writes the scores of one row as JSON lines, one for each profile.
 
-    A row of a repeated question also has `repeat`, from the second time on, and one whose profile found more `detail`.
-    The file is there once it is whole.
+    A line has sample_id, profile, value, extracted, verdict and reason; `repeat` from the second reply to a sample on;
+    and `detail` where the profile has some. The file appears once it is complete.
 
     Raises:
         UsageError: `path` is no name for such a file, or that of `answers`, which is read. StorageError: it cannot be written.
     """
-
-    def __init__(self, path: Path, answers: Path) -> None:
-        require_output_file(path, "--per-sample", JSON_LINES, [answers])
-        self._path = path
-        self._part = path.with_name(path.name + ".part")
-        self._encode = msgspec.json.Encoder(enc_hook=str).encode
-        try:
+    require_output_file(path, "--per-sample", JSON_LINES, [answers])
+    encode = msgspec.json.Encoder(enc_hook=str).encode
+    with ExitStack() as files:
+        with _storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: IO[bytes] = self._part.open("wb", buffering=BUFFERED_BYTES)
-        except OSError as error:
-            raise storage_error(path, error) from error
+            part = files.enter_context(replacing(path))
+            file = files.enter_context(part.open("wb", buffering=BUFFERED_BYTES))
 
-    def add(self, scored: Scored) -> None:
-        """Write one row a profile."""
-        try:
-            for profile, score in scored.scores.items():
-                row: dict[str, Any] = {
-                    "sample_id": scored.sample.id,
-                    "profile": profile,
-                    "value": score.value,
-                    "extracted": score.extracted,
-                    "verdict": score.verdict,
-                    "reason": score.reason,
-                }
-                if score.detail:
-                    row["detail"] = score.detail
-                if scored.record.repeat:
-                    row["repeat"] = scored.record.repeat
-                self._file.write(self._encode(row) + b"\n")
-        except OSError as error:
-            raise storage_error(self._path, error) from error
+        def add(scored: Scored) -> None:
+            with _storage_errors(path):
+                for row in _rows(scored):
+                    file.write(encode(row) + b"\n")
 
-    def __enter__(self) -> PerSampleFile:
-        return self
+        yield add
+        with _storage_errors(path):
+            files.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._file.close()
-            if kind is None:
-                self._part.replace(self._path)
-        except OSError as failed:
-            raise storage_error(self._path, failed) from failed
-        finally:
-            self._part.unlink(missing_ok=True)
+
+@contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def _rows(scored: Scored) -> Iterator[dict[str, Any]]:
+    for profile, score in scored.scores.items():
+        row: dict[str, Any] = {
+            "sample_id": scored.sample.id,
+            "profile": profile,
+            "value": score.value,
+            "extracted": score.extracted,
+            "verdict": score.verdict,
+            "reason": score.reason,
+        }
+        if score.detail:
+            row["detail"] = score.detail
+        if scored.record.repeat:
+            row["repeat"] = scored.record.repeat
+        yield row
 
 
 def disagreement(scored: Scored) -> list[str]:

@@ -145,12 +145,12 @@ def match(
         DataError: a record's id is not one of the benchmark's, and `unknown` is None.
     """
     samples = iter(benchmark.samples(data))
-    waiting: dict[str, _Held] = {}
+    waiting: dict[str, _WaitingSample] = {}
     for record in records:
         waiting_sample = waiting.get(record.sample_id)
         if waiting_sample is None:
             for sample in samples:
-                waiting[sample.id] = passed = _Held(sample, repeats)
+                waiting[sample.id] = passed = _WaitingSample(sample, repeats)
                 if sample.id == record.sample_id:
                     waiting_sample = passed
                     break
@@ -160,8 +160,8 @@ def match(
             unknown.append(record.sample_id)
             continue
         yield waiting_sample.sample, record
-        waiting_sample.left -= 1
-        if waiting_sample.left == 0:
+        waiting_sample.remaining -= 1
+        if waiting_sample.remaining == 0:
             del waiting[record.sample_id]
 
 
@@ -179,11 +179,11 @@ def unmatched(benchmark: Benchmark, data: Data, sample_id: str) -> DataError:
 
 
 @dataclass(slots=True)
-class _Held:
-    """A sample whose records are still to come."""
+class _WaitingSample:
+    """Sample whose records are still to come."""
 
     sample: Sample
-    left: int
+    remaining: int
 
 
 def summarize(

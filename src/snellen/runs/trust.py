@@ -1,4 +1,4 @@
-"""Trust in a run folder: the parts of a run_meta.json that are followed if somebody else may have written it.
+"""Trust in a run folder: the parts of a run_meta.json that are followed if another user may have written it.
 
 A run that this user's Snellen wrote (snellen.engine.ownership) is followed as it stands, but for two matters that always need
 the user's word: code named `module:ATTRIBUTE`, and the endpoint or key variable of a rerun (snellen.engine.endpoints). Of
@@ -41,7 +41,7 @@ def guarded(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, trust: bo
 
     Args:
         benchmark: the benchmark that the run names.
-        folder, meta: the run; its data paths as `places.located` gives them.
+        folder, meta: the run; its data paths as `data_paths.located` gives them.
         trust: the user said that the folder's author is trusted.
     """
     recorded = meta.spec.data

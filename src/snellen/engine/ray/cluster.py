@@ -26,7 +26,7 @@ import filelock
 from snellen.errors import MissingExtraError, PreflightError, UsageError
 
 MARK = "snellen-ray-"
-STORE_BYTES = 128 << 20  # pictures travel as places here, so that little has to fit
+STORE_BYTES = 128 << 20  # images travel as places here, so that little has to fit
 CONNECT_S = 5.0
 STARTS = 3  # attempts to start a Ray of our own
 LONGEST_TEMP = 40  # Ray's sockets lie under it, and their names may have 107 bytes

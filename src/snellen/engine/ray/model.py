@@ -18,7 +18,7 @@ from snellen.models.base import Model, ModelOptions
 from snellen.models.registry import open_model
 from snellen.types import Prompt, Response
 
-# They wait for somebody else's machine: more of them in flight is --concurrency.
+# They wait for another user's machine: more of them in flight is --concurrency.
 NOT_HERE = ("api", "agent", "tools", "replay")
 ROUNDING = (
     "Each worker batches what it is asked, so that nproc decides which prompts share a batch. In {dtype} a near tie "

@@ -111,7 +111,7 @@ def _changed(prompt: Prompt, change: Callable[[Any], Any]) -> Prompt:
 def _place(blob: Blob) -> FilePlace | None:
     """Return the place of a blob's file; None if it is no file, or missing."""
     located = getattr(blob, "located", None)
-    if located is not None:  # a picture of a benchmark, looked for when it is asked for
+    if located is not None:  # an image of a benchmark, looked for when it is asked for
         try:
             return _place(located())
         except DataError:

@@ -115,7 +115,7 @@ class Worker:
             import torch
 
             torch.set_num_threads(threads)
-        except ImportError:  # a model of somebody else may do without
+        except ImportError:  # a model of another user may do without
             pass
         try:
             self._hosted = self._build()

@@ -170,7 +170,7 @@ def _is_possible(row: LabelledAnswer) -> bool:
 def whose_decisions(
     run: Run, labelled: Sequence[LabelledAnswer], review: Mapping[Key, Sequence[ReviewDecision]] | None = None
 ) -> str:
-    """Describe how many answers have decisions that came with somebody else's folder; empty if none has.
+    """Describe how many answers have decisions that came with another user's folder; empty if none has.
 
     Args:
         run: the run.

@@ -59,7 +59,7 @@ def judge(
 ) -> Run:
     """Let a model judge the replies of a run, or resume that; the verdicts are a run of their own.
 
-    Of a run that has got further answers since, only these are judged (see engine.grown).
+    Of a run that has got further answers since, only these are judged (see runs.judge.extend).
 
     Args:
         run: the folder of the run to judge.
@@ -69,9 +69,9 @@ def judge(
         out: the verdicts' folder; None: <run>_judged.
         base_url: the judge's endpoint; None: JUDGE_BASE_URL.
         key_env: the name of the variable with its key; None: JUDGE_API_KEY, else OPENAI_API_KEY.
-        with_images: the judge sees the pictures of the question too.
+        with_images: the judge sees the images of the question too.
         rule: what the benchmark's own rule takes for correct is not judged (`judge_source` is then `rule`).
-        limit: only the first so many replies.
+        limit: only the first N replies.
         seed: that of the marks around replies.
         concurrency, generation, model_options: as for `evaluate`.
         benchmark: the judged run's benchmark, where it is not a registered one.

@@ -395,7 +395,7 @@ class JudgeModel(Model):
             if isinstance(error, ModelError) and forms:
                 error.trace = None
             raise
-        except Exception as error:  # so may a model of somebody else
+        except Exception as error:  # so may a model of another user
             raise ModelError(strike(f"{type(error).__name__}: {error}", forms)) from error
         written_reply = await off_loop(len(response.text), lambda: redact(strike(response.text, forms)))
         sealed = _sealed_names(response, forms)
