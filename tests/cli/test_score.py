@@ -224,4 +224,4 @@ def test_how_to_read_a_file_is_refused_for_a_run_and_not_passed_over(snellen: Sn
     for place in ("run", "run/results.jsonl"):
         said = snellen("score", place, *words)
         assert said.status == 2 and f"{words[0]} is for files of other programs" in said.err
-        assert "Leave that away" in said.err and said.out == ""
+        assert "Omit them" in said.err and said.out == ""
