@@ -138,7 +138,7 @@ def test_answers_without_a_meta_are_nobodys_and_are_left_untouched(tmp_path: Pat
     (tmp_path / "a" / "run_meta.json").unlink()
     results = tmp_path / "a" / "results.jsonl"
     results.write_bytes(before := results.read_bytes() + b'{"without": "a line end"}')
-    with pytest.raises(RunError, match=r"no run_meta\.json that says whose answers"):
+    with pytest.raises(RunError, match=r"without a run_meta\.json"):
         go(Calculator(), tmp_path / "a")
     assert results.read_bytes() == before
 
