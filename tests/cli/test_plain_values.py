@@ -14,7 +14,6 @@ from typer.main import get_command
 
 from snellen.cli import main
 from snellen.cli.app import COMMANDS, build
-from snellen.cli.fast_values import take_plain_values
 from snellen.errors import UsageError
 
 WORDS = [
@@ -46,19 +45,30 @@ def leaves(command: Any) -> list[Any]:
     return [command] if inner is None else [leaf for one in inner.values() for leaf in leaves(one)]
 
 
-def parameters(quick: bool) -> list[tuple[str, Any, Any]]:
+class ReadByTyper:
+    """A parameter as typer itself has it."""
+
+    def __init__(self, param: Any) -> None:
+        self._param = param
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._param, name)
+
+    def process_value(self, context: Any, value: Any) -> Any:
+        return super(type(self._param), self._param).process_value(context, value)
+
+
+def parameters() -> list[tuple[str, Any, Any]]:
     """(name, parameter, context) of every option and argument of every command."""
-    root: Any = get_command(build(None))
-    if quick:
-        take_plain_values(root)
-    found = []
-    for command in leaves(root):
+    parameters = []
+    for command in leaves(get_command(build(None))):
         context = command.context_class(command, info_name=command.name, resilient_parsing=True)
-        found += [(f"{command.name} {one.name}", one, context) for one in command.get_params(context)]
-    return found
+        parameters += [(f"{command.name} {param.name}", param, context) for param in command.params]
+    return parameters
 
 
-READ, TAKEN = parameters(quick=False), parameters(quick=True)
+TAKEN = parameters()
+READ = [(name, ReadByTyper(param), context) for name, param, context in TAKEN]
 
 
 def kind_of(param: Any) -> str:

@@ -210,10 +210,10 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--reference", "openvlm"], "is not known"),
-        (["--reference", "easi", "--show-gold"], "goes with none of"),
-        (["--faults", "vsi-null"], "go with --reference"),
-        (["--json"], "go with --reference"),
+        (["--reference", "openvlm"], "is unknown"),
+        (["--reference", "easi", "--show-gold"], "excludes --out"),
+        (["--faults", "vsi-null"], "require --reference"),
+        (["--json"], "require --reference"),
         (["--reference", "easi", "--faults", "no-such"], "no fault 'no-such'"),
     ],
 )

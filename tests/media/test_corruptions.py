@@ -15,7 +15,7 @@ import pytest
 from clips import clip
 from PIL import Image as pillow
 
-from snellen.cli.options import media
+from snellen.cli.options import MediaOptions
 from snellen.engine.fingerprint import digest
 from snellen.errors import UsageError
 from snellen.media import MediaCache, check_settings, corruptions, encode, frames, open_image, pictures_stay
@@ -219,10 +219,7 @@ def test_corrupting_excludes_grey_pictures_and_whole_files():
 
 def test_the_setting_is_part_of_the_fingerprint_in_one_spelling():
     assert msgspec.to_builtins(MediaSettings()) == {}
-    spelled = [
-        media(None, None, "original", 90, None, False, None, "frames", one)
-        for one in (["blur: 3.0", "grey"], ["blur:3,grey"])
-    ]
+    spelled = [MediaOptions(corrupt=operations).settings() for operations in (["blur: 3.0", "grey"], ["blur:3,grey"])]
     assert spelled[0] == spelled[1] == MediaSettings(corrupt="blur:3,grey")
     assert digest({"media": spelled[0]}) != digest({"media": MediaSettings(corrupt="grey,blur:3")})
 

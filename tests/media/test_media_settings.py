@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from snellen.cli.options import media
+from snellen.cli.options import MediaOptions
 from snellen.engine.fingerprint import digest
 from snellen.errors import UsageError
 from snellen.media import MediaCache, check_settings
@@ -17,8 +17,7 @@ from snellen.types import MediaSettings
 
 
 def asked(frames: int | None = None, fps: float | None = None, video: str = "frames", **others: object):
-    given = {"max_long_side": None, "max_pixels": None, "image_format": "original", "quality": 90, "blank": False}
-    return media(**{**given, **others}, frames=frames, fps=fps, video=video)
+    return MediaOptions(frames=frames, fps=fps, video=video, **others).settings()
 
 
 def test_settings_that_nobody_set_leave_no_trace_in_a_fingerprint():

@@ -53,7 +53,6 @@ def _main(given: list[str]) -> int:
     from snellen.cli.benchmark_options import prepare
     from snellen.cli.console import redacted_output
     from snellen.cli.encoding import require_text
-    from snellen.cli.fast_values import take_plain_values
     from snellen.terminal_text import without_controls
 
     with redacted_output():
@@ -64,7 +63,6 @@ def _main(given: list[str]) -> int:
                 from snellen.cli.suggestions import check
 
                 check(command, words)
-            take_plain_values(command)
             if any(without_controls(word, returns=True) != word for word in words):
                 command.rich_markup_mode = None  # a message about such a word is printed plain, with escapes
             command(args=words, prog_name="snellen")

@@ -1,4 +1,4 @@
-"""What `snellen doctor` says about agents: the programs they need, where these lie, and the agents themselves."""
+"""Checks of `snellen doctor` for agents: sandbox, required programs, installed agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from snellen.errors import SnellenError
 
 
 class Program(Struct, frozen=True):
-    """A program that agents need: its name on PATH, what it is called, how it says its version, what it is for."""
+    """A program that agents need.
+
+    Attributes:
+        name: the program on PATH.
+        title: its name in the output.
+        words: arguments that print its version.
+        purpose: its use, and how to install it.
+    """
 
     name: str
     title: str
@@ -31,9 +38,9 @@ PROGRAMS = (
 
 
 def agent_findings() -> Iterator[tuple[str, bool, str]]:
-    """(Name, whether it is there and works, its version and path, or what is missing and how to get it)."""
+    """Yield (name, whether it works, its version and path or the fault and its remedy)."""
     if sys.platform != "linux":
-        yield "agents", False, f"agents need Linux, and this is {sys.platform}"
+        yield "agents", False, f"agents need Linux; this is {sys.platform}"
         return
     yield _bubblewrap()
     yield _sandbox()
@@ -46,7 +53,7 @@ def agent_findings() -> Iterator[tuple[str, bool, str]]:
         elif (text := version(path, program.words)) is None:
             yield program.title, False, f"{path} cannot be started; {program.purpose}"
         elif program.name == "rg" and not path.startswith(("/usr/", "/bin/")):
-            yield program.title, False, f"{text}, {path}, outside /usr, where a sandbox does not show it"
+            yield program.title, False, f"{text}, {path}, outside /usr, so a sandbox cannot see it"
         else:
             yield program.title, True, f"{text}, {path}"
     yield from _agents()
@@ -72,7 +79,7 @@ def _bubblewrap() -> tuple[str, bool, str]:
 
 
 def _sandbox() -> tuple[str, bool, str]:
-    """Whether a room can be made: namespaces, a file system and a network of its own."""
+    """Check that a sandbox can be made: namespaces, file system and network of its own."""
     from tempfile import TemporaryDirectory
 
     from snellen.models.agents.limits import Limits

@@ -1,4 +1,4 @@
-"""`snellen agents`: install the agents that answer as models, and show those there are."""
+"""snellen agents: install and list agents"""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from typing import Annotated
 import typer
 
 from snellen.cli.console import note
+from snellen.cli.option_values import Commands
 
-group = typer.Typer(help="Install the agents that answer as models, and show those there are.", no_args_is_help=True)
+group = Commands(help="Install and list the agents that answer as models.", no_args_is_help=True)
 
 
 @group.command()
 def install(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="openclaw, opencode, or NAME@VERSION.")],
 ) -> None:
-    """Install an agent and a Node of its own into the cache folder, by npm; what is there is left as it is."""
+    """Install agents into the cache folder with npm, each with its own Node; installed ones are skipped."""
     from snellen.models.agents import install as agents
 
-    for one in name:
-        agents.recipe_of(one)
-    for one in name:
-        note(f"installing {one}; npm takes some minutes")
-        found, new = agents.install(one)
-        word = "installed" if new else "already there"
+    for spec in name:
+        agents.recipe_of(spec)
+    for spec in name:
+        note(f"installing {spec}; npm takes some minutes")
+        agent, new = agents.install(spec)
+        state = "installed" if new else "already installed"
         print(
-            f"{found.name} {found.version}: {word}, {found.files:,} files, {found.size / 1e6:,.0f} MB, {found.folder}"
+            f"{agent.name} {agent.version}: {state}, {agent.files:,} files, {agent.size / 1e6:,.0f} MB, {agent.folder}"
         )
 
 
 @group.command(name="list")
-def show(
+def list_agents(
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its digest.")] = False,
 ) -> None:
-    """Show the agents there are, the installed ones with their digest."""
+    """List the available agents, the installed ones with their digest."""
     from snellen.models.agents import install as agents
 
-    there = agents.installed()
-    for found in there:
+    installed = agents.installed()
+    for agent in installed:
         if verify:
-            agents.verify(found)
-        checked = ", verified" if verify else ""
-        print(f"{found.name} {found.version}  sha256:{found.digest[:16]}  {found.folder}{checked}")
+            agents.verify(agent)
+        suffix = ", verified" if verify else ""
+        print(f"{agent.name} {agent.version}  sha256:{agent.digest[:16]}  {agent.folder}{suffix}")
     for name, recipe in agents.RECIPES.items():
-        if not any((one.name, one.version) == (name, recipe.version) for one in there):
+        if not any((agent.name, agent.version) == (name, recipe.version) for agent in installed):
             print(f"{name} {recipe.version}  not installed: snellen agents install {name}")
 
 
@@ -56,7 +57,7 @@ def image(
         typer.Option("--from", metavar="FOLDER|docker://IMAGE", help="A local root folder, or a Docker image."),
     ],
 ) -> None:
-    """Build the image for --sandbox apptainer, with a .sha256 file beside it."""
+    """Build the image for --sandbox apptainer and its .sha256 file."""
     from snellen.models.agents import apptainer
 
     digest = apptainer.build(source, out)

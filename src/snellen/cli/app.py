@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import snellen
+from snellen.cli.option_values import Commands
 
 
 class Front(TyperGroup):
@@ -94,7 +95,7 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
 
     The other commands are there by name and help only.
     """
-    app = typer.Typer(
+    app = Commands(
         name="snellen",
         cls=Front,
         help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",

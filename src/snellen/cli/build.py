@@ -1,42 +1,46 @@
-"""`snellen build`: make sets of questions from images and a taxonomy, and prove them."""
+"""snellen build: benchmarks from images and a taxonomy, and the proof of their claims"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from snellen.cli.curate import curate
+from snellen.cli.option_groups import expand_options
+from snellen.cli.option_values import Commands
 from snellen.text import comma_list
 
-SOURCE, ASKED, DRAWN = "From what", "What is asked", "How it is drawn and written"
+SOURCE, ASKED, DRAWN = "Input", "Questions", "Sampling and output"
 
-group = typer.Typer(
+group = Commands(
     help="Make a benchmark from images and a taxonomy, and prove that it is balanced and leaks nothing.",
     no_args_is_help=True,
 )
 group.command()(curate)
 
 
-@group.command()
-def questions(
-    out: Annotated[Path, typer.Option("--out", help="The folder to write; it must not exist, or be empty.")],
+@dataclass(frozen=True)
+class SourceOptions:
+    """Images, labels and taxonomy of a set of questions."""
+
     images: Annotated[
         Path | None,
         typer.Option(
-            help="Folder, zip or tar of the images. Without --rows, with a folder for each class.",
+            help="Folder, zip or tar of the images; without --rows it has a folder per class.",
             rich_help_panel=SOURCE,
         ),
-    ] = None,
+    ] = None
     rows: Annotated[
         Path | None,
-        typer.Option(help="CSV or TSV of image and label; the last comma or tab parts them.", rich_help_panel=SOURCE),
-    ] = None,
+        typer.Option(help="CSV or TSV of image and label, split at the last comma or tab.", rich_help_panel=SOURCE),
+    ] = None
     classes: Annotated[
         Path | None,
-        typer.Option(help="Names of classes, one a line, where the labels are indices from 0.", rich_help_panel=SOURCE),
-    ] = None,
+        typer.Option(help="Class names, one per line, if the labels are indices from 0.", rich_help_panel=SOURCE),
+    ] = None
     taxonomy: Annotated[
         str | None,
         typer.Option(
@@ -45,75 +49,100 @@ def questions(
             "archive; or folders, inaturalist (both by the images' folders), last-word (of the names: a pseudo-genus).",
             rich_help_panel=SOURCE,
         ),
-    ] = None,
+    ] = None
     attributes: Annotated[
         Path | None, typer.Option(help="CSV or TSV with image, attribute, value.", rich_help_panel=SOURCE)
-    ] = None,
+    ] = None
     features: Annotated[
         Path | None,
         typer.Option(
             help=".npz for --negatives visual: vectors and classes, or features and labels.", rich_help_panel=SOURCE
         ),
-    ] = None,
+    ] = None
     homonyms: Annotated[
         Literal["error", "qualify"],
         typer.Option(help="One name under two parents: refuse it, or write `name (parent)`.", rich_help_panel=SOURCE),
-    ] = "error",
+    ] = "error"
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Levels, kinds and wording of the questions."""
+
     levels: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="The taxonomy's levels, coarse to fine.",
-            show_default="as the taxonomy has them",
+            help="Levels of the taxonomy, coarse to fine.",
+            show_default="those of the taxonomy",
             rich_help_panel=ASKED,
         ),
-    ] = None,
+    ] = None
     at: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Ask at these levels only.", show_default="all", rich_help_panel=ASKED),
-    ] = None,
+        typer.Option(
+            metavar="A,B", help="Generate questions at these levels only.", show_default="all", rich_help_panel=ASKED
+        ),
+    ] = None
     kinds: Annotated[
         str,
-        typer.Option(metavar="A,B", help="Of truth, choice, short, bias, attributes.", rich_help_panel=ASKED),
-    ] = "truth,choice,short",
-    options: Annotated[int, typer.Option(min=2, help="Options of a choice.", rich_help_panel=ASKED)] = 4,
-    noun: Annotated[
-        str, typer.Option(help="What the thing in the picture is called.", rich_help_panel=ASKED)
-    ] = "object",
+        typer.Option(
+            metavar="A,B", help="Kinds of questions: truth, choice, short, bias, attributes.", rich_help_panel=ASKED
+        ),
+    ] = "truth,choice,short"
+    options: Annotated[
+        int, typer.Option(min=2, help="Number of options of a choice question.", rich_help_panel=ASKED)
+    ] = 4
+    noun: Annotated[str, typer.Option(help="Word for the depicted object in the questions.", rich_help_panel=ASKED)] = (
+        "object"
+    )
     templates: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE", help="The wording: default, chart, or a TOML file.", rich_help_panel=ASKED),
-    ] = "default",
+        typer.Option(metavar="NAME|FILE", help="Wording: default, chart, or a TOML file.", rich_help_panel=ASKED),
+    ] = "default"
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """Sampling of images and distractors, and the written files."""
+
     negatives: Annotated[
         Literal["sibling", "cousin", "random", "visual"],
-        typer.Option(
-            help="Which wrong classes come first; the rest is filled up from further away.", rich_help_panel=DRAWN
-        ),
-    ] = "sibling",
+        typer.Option(help="Preferred distractor classes; the rest is filled from further away.", rich_help_panel=DRAWN),
+    ] = "sibling"
     per_class: Annotated[
         int | None,
-        typer.Option(min=1, help="Images that a class has at most, at each level.", rich_help_panel=DRAWN),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seeds all that is drawn.", rich_help_panel=DRAWN)] = 0,
+        typer.Option(min=1, help="Maximum images per class at each level.", rich_help_panel=DRAWN),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.", rich_help_panel=DRAWN)] = 0
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes; the files do not depend on it.", rich_help_panel=DRAWN)
-    ] = 1,
+        int, typer.Option(min=1, help="Number of processes; it does not change the files.", rich_help_panel=DRAWN)
+    ] = 1
     copy_images: Annotated[
         bool,
         typer.Option("--copy-images", help="Copy the images under neutral names, without Exif.", rich_help_panel=DRAWN),
-    ] = False,
+    ] = False
     name: Annotated[
-        str, typer.Option(help="What the set is called.", show_default="the folder's name", rich_help_panel=DRAWN)
-    ] = "",
+        str, typer.Option(help="Name of the benchmark.", show_default="the folder's name", rich_help_panel=DRAWN)
+    ] = ""
     version: Annotated[
-        str, typer.Option(help="Of the set; raise it when you build anew.", rich_help_panel=DRAWN)
-    ] = "1",
+        str, typer.Option(help="Version of the benchmark; raise it when you rebuild.", rich_help_panel=DRAWN)
+    ] = "1"
+
+
+@group.command()
+@expand_options
+def questions(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write; it must not exist, or be empty.")],
+    source: SourceOptions,
+    wording: QuestionOptions,
+    sampling: SamplingOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as one JSON object.")] = False,
 ) -> None:
     """Make a benchmark from images, labels and a taxonomy.
 
-    The folder is one that `snellen run` takes. Everything is checked before anything is written, and what is wrong is
-    named with its file and row.
+    `snellen run` accepts the folder. Everything is checked before anything is written; faults are reported with file and
+    row.
     """
     from snellen.cli.console import show, show_json
     from snellen.questions.generate import Settings, generate
@@ -121,26 +150,26 @@ def questions(
     manifest = generate(
         Settings(
             out=out,
-            images=images,
-            rows=rows,
-            classes=classes,
-            taxonomy=taxonomy,
-            levels=_listed(levels),
-            at=_listed(at),
-            kinds=_listed(kinds) or (),
-            attributes=attributes,
-            negatives=negatives,
-            features=features,
-            noun=noun,
-            templates=templates,
-            options=options,
-            per_class=per_class,
-            homonyms=homonyms,
-            seed=seed,
-            workers=workers,
-            copy_images=copy_images,
-            name=name,
-            version=version,
+            images=source.images,
+            rows=source.rows,
+            classes=source.classes,
+            taxonomy=source.taxonomy,
+            levels=_words(wording.levels),
+            at=_words(wording.at),
+            kinds=_words(wording.kinds) or (),
+            attributes=source.attributes,
+            negatives=sampling.negatives,
+            features=source.features,
+            noun=wording.noun,
+            templates=wording.templates,
+            options=wording.options,
+            per_class=sampling.per_class,
+            homonyms=source.homonyms,
+            seed=sampling.seed,
+            workers=sampling.workers,
+            copy_images=sampling.copy_images,
+            name=sampling.name,
+            version=sampling.version,
         )
     )
     if as_json:
@@ -148,21 +177,21 @@ def questions(
         return
     from rich.table import Table
 
-    table = Table("questions", "asks for", "about", "file", title=f"{manifest.name}: {manifest.questions:,} questions")
+    table = Table("questions", "kind", "level", "file", title=f"{manifest.name}: {manifest.questions:,} questions")
     table.columns[0].justify = "right"
     for part in manifest.parts:
         table.add_row(f"{part.questions:,}", part.ask, part.level, part.file)
-    show(table, *manifest.notes, f"In {out}. Prove it: snellen build check {out}")
+    show(table, *manifest.notes, f"In {out}. Check it: snellen build check {out}")
 
 
 @group.command()
 def check(
-    folder: Annotated[Path, typer.Argument(help="The folder of a built set.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a built benchmark.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Prove that a set is balanced, that its answers are right and that nothing gives them away.
+    """Prove that a benchmark is balanced, that its answers are correct and that nothing reveals them.
 
-    Everything is counted anew from the files. The exit status is 1 where a claim does not hold.
+    Everything is recounted from the files. The exit status is 1 if a claim does not hold.
     """
     from snellen.cli.console import show, show_json
     from snellen.questions.verify import check as prove
@@ -175,18 +204,20 @@ def check(
         raise typer.Exit(0 if report.holds else 1)
     from rich.table import Table
 
-    parts = Table("part", "questions", "yes", "places of the right option", "siblings", "cousins", title=report.name)
+    parts = Table(
+        "part", "questions", "yes", "positions of the correct option", "siblings", "cousins", title=report.name
+    )
     for part in report.parts:
         shares = (f"{share:.1%}" if share is not None else "-" for share in (part.sibling_share, part.cousin_share))
         places = " ".join(f"{count:,}" for count in part.places) or "-"
         parts.add_row(part.part, f"{part.questions:,}", "-" if part.yes is None else f"{part.yes:,}", places, *shares)
-    claims = Table("claim", "cases", "faults", "what it says")
+    claims = Table("claim", "cases", "faults", "statement")
     for claim in report.claims:
         claims.add_row(claim.name, f"{claim.cases:,}", f"{claim.faults:,}", claim.text)
     faults = [f"{claim.name}: {example}" for claim in report.claims for example in claim.examples]
-    show(parts, claims, *faults, "Everything holds." if report.holds else "Something does not hold.")
+    show(parts, claims, *faults, "All claims hold." if report.holds else "Not all claims hold.")
     raise typer.Exit(0 if report.holds else 1)
 
 
-def _listed(text: str | None) -> tuple[str, ...] | None:
+def _words(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(comma_list(text))

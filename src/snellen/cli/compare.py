@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
+from snellen.cli.option_groups import expand_options
 from snellen.scoring.interval_text import bracketed, span
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
     from snellen.runs.compare import ComparedPart, Pairing
 
-SHOWN_CHARACTERS = 300
+MAX_CHARACTERS = 300
 
 
+@expand_options
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Folders; the first is the baseline.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Run folders; the first is the baseline.")],
+    *,
     profile: Annotated[
         str | None, typer.Option(help="One scoring profile.", show_default="the benchmark's first")
     ] = None,
@@ -34,50 +37,48 @@ def compare(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Compare this metric of the benchmark too, by a paired bootstrap."),
+        typer.Option(metavar="NAME", help="Compare this metric of the benchmark as well, by a paired bootstrap."),
     ] = None,
-    flips: Annotated[bool, typer.Option("--flips", help="List the questions that differ, with both replies.")] = False,
+    flips: Annotated[bool, typer.Option("--flips", help="List the samples that differ, with both replies.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Compare runs of other questions by the ids that they share.")
+        bool, typer.Option("--force", help="Compare runs of different samples by the ids that they share.")
     ] = False,
-    data: given.MovedData = None,
-    images: given.MovedImages = None,
-    trust: given.Trust = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
-    ] = False,
+    moved: shared.MovedOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
-    """Compare runs with the first one, question by question.
+    """Compare runs with the first one, sample by sample.
 
-    Differences are the other run's score minus the baseline's. The smallest difference that so many questions could
-    have shown stands beside each; slices are many, so one small p among them is no finding.
+    Differences are the other run's score minus the baseline's. Each row has the smallest difference that this many
+    samples can detect (80 % power). Subgroup p-values are not corrected for multiple testing.
     """
     from msgspec import to_builtins
 
     from snellen.runs.compare import SLICED_BY
-    from snellen.runs.compare import compare as compared
+    from snellen.runs.compare import compare as compare_runs
 
-    found = compared(
+    pairings = compare_runs(
         *runs,
         profile=profile,
         by=by or SLICED_BY,
         metric=metric,
         flips=flips,
         force=force,
-        data=data,
-        images=images,
-        trust=trust,
+        data=moved.data,
+        images=moved.images,
+        trust=moved.trust,
     )
     if as_json:
-        show_json({"profile": found[0].profile, "comparisons": [_plain(to_builtins(one)) for one in found]})
+        show_json(
+            {"profile": pairings[0].profile, "comparisons": [_flat(to_builtins(pairing)) for pairing in pairings]}
+        )
         return
-    for pairing in found:
+    for pairing in pairings:
         show(_table(pairing))
-        if (own := pairing.metric) is not None:
-            interval = bracketed(own.ci95, "+.4f")
-            values = [("–" if value is None else f"{value:.4f}") for value in (own.baseline, own.other)]
-            change = "–" if own.difference is None else f"{own.difference:+.4f}"
-            print(f"{own.name}: {values[0]} -> {values[1]}, difference {change}{interval}")
+        if (metrics := pairing.metric) is not None:
+            interval = bracketed(metrics.ci95, "+.4f")
+            values = [("–" if value is None else f"{value:.4f}") for value in (metrics.baseline, metrics.other)]
+            change = "–" if metrics.difference is None else f"{metrics.difference:+.4f}"
+            print(f"{metrics.name}: {values[0]} -> {values[1]}, difference {change}{interval}")
         for flip in pairing.flips or ():
             print(f"{flip.sample_id}: {flip.baseline:g} -> {flip.other:g}")
             print(f"  baseline  {_reply(flip.baseline_reply)}")
@@ -90,10 +91,10 @@ def _table(pairing: Pairing) -> Table:
     from rich.table import Table
 
     table = Table(
-        title=f"{pairing.other} against {pairing.baseline} · {pairing.profile} · {pairing.n:,} questions",
+        title=f"{pairing.other} against {pairing.baseline} · {pairing.profile} · {pairing.n:,} samples",
         title_justify="left",
     )
-    table.add_column("questions", no_wrap=True)
+    table.add_column("samples", no_wrap=True)
     headings = (
         "n",
         "baseline",
@@ -103,7 +104,7 @@ def _table(pairing: Pairing) -> Table:
         "interval by",
         "p",
         "better / worse",
-        "could show",
+        "detectable",
         "test",
     )
     for heading in headings:
@@ -114,23 +115,23 @@ def _table(pairing: Pairing) -> Table:
 
 
 def _cells(part: ComparedPart) -> tuple[str, ...]:
-    found = part.comparison
+    comparison = part.comparison
     return (
-        f"{found.n:,}",
+        f"{comparison.n:,}",
         f"{part.baseline:.4f}",
         f"{part.other:.4f}",
-        f"{found.difference:+.4f}",
-        span(found.ci95, "+.4f"),
-        "" if found.interval is None else found.interval.text,
-        f"{found.p_value:.2g}",
-        f"{found.wins:,} / {found.losses:,}",
-        "nothing" if found.smallest_detectable is None else f"±{found.smallest_detectable:.4f}",
-        found.test,
+        f"{comparison.difference:+.4f}",
+        span(comparison.ci95, "+.4f"),
+        "" if comparison.interval is None else comparison.interval.text,
+        f"{comparison.p_value:.2g}",
+        f"{comparison.wins:,} / {comparison.losses:,}",
+        "nothing" if comparison.smallest_detectable is None else f"±{comparison.smallest_detectable:.4f}",
+        comparison.test,
     )
 
 
-def _plain(pairing: dict[str, Any]) -> dict[str, Any]:
-    """One flat object a part; what was not asked for is left out."""
+def _flat(pairing: dict[str, Any]) -> dict[str, Any]:
+    """Return a pairing with one flat object per part, without the fields that were not requested."""
     parts = [
         {**{k: v for k, v in part.items() if k != "comparison"}, **part["comparison"]} for part in pairing["parts"]
     ]
@@ -141,5 +142,5 @@ def _plain(pairing: dict[str, Any]) -> dict[str, Any]:
 def _reply(text: str | None) -> str:
     if text is None:
         return "(no answer)"
-    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
-    return repr(shown)
+    excerpt = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}… ({len(text):,} characters)"
+    return repr(excerpt)

@@ -2,152 +2,199 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
+from snellen.cli.option_groups import expand_options, only
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.curation.workspace import StageFile, Work
 
 HARD, LEAKS, EVIDENCE, REVIEW, PACK = (
-    "1 hard: what models know",
-    "2 leaks: what the web gives away",
-    "3 evidence: what pages support",
-    "4 review: what people decide",
+    "1 hard: difficulty for models",
+    "2 leaks: answers on the web",
+    "3 evidence: support by web pages",
+    "4 review: decisions of annotators",
     "5 pack",
 )
-SOURCES = "Where hits and pages come from"
+SOURCES = "Search and web pages"
 Stage = Literal["all", "hard", "leaks", "evidence", "review", "pack"]
 
 
-def curate(
-    out: Annotated[Path, typer.Option("--out", help="The working folder; it is made, or gone on with.")],
-    candidates: Annotated[
-        Path | None,
-        typer.Argument(help="JSONL or CSV: id, image, question, answer, aliases, evidence, domain … Needed once."),
-    ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder or archive of the pictures. Needed once.")] = None,
-    stage: Annotated[Stage, typer.Option(help="One stage, or all in their order.")] = "all",
+@dataclass(frozen=True)
+class StageOptions:
+    """Stages to run, and the name and version of the result."""
+
+    stage: Annotated[Stage, typer.Option(help="One stage, or all in order.")] = "all"
     skip: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Do without hard, leaks, evidence or review; the data card says so."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="What the set is called.", show_default="the folder's name")] = "",
+        typer.Option(metavar="A,B", help="Skip hard, leaks, evidence or review; the data card reports it."),
+    ] = None
+    name: Annotated[str, typer.Option(help="Name of the benchmark.", show_default="the folder's name")] = ""
+    version: Annotated[str, typer.Option(help="Version of the benchmark.", rich_help_panel=PACK)] = "1.0"
+    without_undecided: Annotated[
+        bool, typer.Option("--without-undecided", help="Omit undecided candidates.", rich_help_panel=PACK)
+    ] = False
+
+
+@dataclass(frozen=True)
+class HardOptions:
+    """Models and judge that decide which candidates are hard."""
+
     model: Annotated[
         list[str] | None,
         typer.Option(
             "--model", "-m", metavar="KIND:NAME", help="A closed-book model; may be repeated.", rich_help_panel=HARD
         ),
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", "-k", min=1, help="Tries of each.", rich_help_panel=HARD)] = 1,
+    ] = None
+    repeats: Annotated[
+        int, typer.Option("--repeats", "-k", min=1, help="Answers per model and candidate.", rich_help_panel=HARD)
+    ] = 1
     max_correct: Annotated[
         int,
         typer.Option(
-            "--max-correct-of-k", min=0, help="Drop what a model is right about more often.", rich_help_panel=HARD
+            "--max-correct-of-k",
+            min=0,
+            help="Drop a candidate that a model answers correctly more often than this.",
+            rich_help_panel=HARD,
         ),
-    ] = 0,
+    ] = 0
     correct: Annotated[
         Literal["reading", "judge"],
-        typer.Option(help="A reply is right by the strict rule, or by a judge's verdict.", rich_help_panel=HARD),
-    ] = "reading",
+        typer.Option(help="Score replies by the strict rule, or by a judge.", rich_help_panel=HARD),
+    ] = "reading"
     judge: Annotated[
         str | None,
-        typer.Option(metavar="KIND:NAME", help="The judge.", show_default="JUDGE_MODEL", rich_help_panel=HARD),
-    ] = None,
+        typer.Option(metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL", rich_help_panel=HARD),
+    ] = None
     judge_base_url: Annotated[
         str | None,
-        typer.Option(help="The judges' endpoint.", show_default="JUDGE_BASE_URL", rich_help_panel=HARD),
-    ] = None,
+        typer.Option(help="Endpoint of the judges.", show_default="JUDGE_BASE_URL", rich_help_panel=HARD),
+    ] = None
     judge_key_env: Annotated[
         str | None,
         typer.Option(help="Name of the variable with the judges' key.", rich_help_panel=HARD),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Sources of search results and web pages."""
+
     collection: Annotated[
         Path | None,
-        typer.Option(help="Folder of pages and pictures that are searched offline.", rich_help_panel=SOURCES),
-    ] = None,
+        typer.Option(help="Folder of pages and images for offline search.", rich_help_panel=SOURCES),
+    ] = None
     tools: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Settings of the tools (docs/curation.md). Engines named in it get every picture.",
+            help="Settings of the tools (docs/curation.md). Search engines in it receive every image.",
             rich_help_panel=SOURCES,
         ),
-    ] = None,
+    ] = None
     pages: Annotated[
         Path | None,
         typer.Option(help="Folder of saved pages with a pages.jsonl, for the evidence.", rich_help_panel=SOURCES),
-    ] = None,
-    hits: Annotated[int, typer.Option(min=1, help="Hits that are asked for.", rich_help_panel=LEAKS)] = 20,
+    ] = None
+
+
+@dataclass(frozen=True)
+class LeakOptions:
+    """Rules of the leakage audit."""
+
+    hits: Annotated[int, typer.Option(min=1, help="Number of hits to request.", rich_help_panel=LEAKS)] = 20
     drop: Annotated[
         str,
         typer.Option(
             metavar="A,B",
-            help="Of named (a hit names the answer), copy (a hit shows the picture), alike (it looks the same to the "
-            "encoder), twin (a candidate repeats another).",
+            help="Reasons to drop: named (a hit names the answer), copy (a hit shows the image), alike (the encoder "
+            "finds a hit similar), twin (a candidate repeats another).",
             rich_help_panel=LEAKS,
         ),
-    ] = "named,twin",
+    ] = "named,twin"
     near: Annotated[
-        int, typer.Option(min=0, max=128, help="Bits of 256 in which copies differ.", rich_help_panel=LEAKS)
-    ] = 72,
+        int, typer.Option(min=0, max=128, help="Bits of 256 by which copies may differ.", rich_help_panel=LEAKS)
+    ] = 72
     encoder: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
-            help="Compares what the hash does not tell: embedded, hf:NAME, a folder, timm:NAME …, or none.",
+            help="Encoder for pairs that the hash cannot decide: embedded, hf:NAME, a folder, timm:NAME …, or none.",
             rich_help_panel=LEAKS,
         ),
-    ] = "embedded",
+    ] = "embedded"
     alike: Annotated[
-        float, typer.Option(min=0, max=1, help="Cosine from which pictures look the same to it.", rich_help_panel=LEAKS)
-    ] = 0.99,
+        float, typer.Option(min=0, max=1, help="Minimum cosine of similar images.", rich_help_panel=LEAKS)
+    ] = 0.99
+
+
+@dataclass(frozen=True)
+class EvidenceOptions:
+    """Rules of the evidence check and the review."""
+
     min_pages: Annotated[
-        int, typer.Option(min=1, help="Pages that must support an answer.", rich_help_panel=EVIDENCE)
-    ] = 1,
+        int, typer.Option(min=1, help="Number of pages that must support an answer.", rich_help_panel=EVIDENCE)
+    ] = 1
     evidence_judge: Annotated[
         str | None,
-        typer.Option(metavar="KIND:NAME", help="A model that has to agree.", rich_help_panel=EVIDENCE),
-    ] = None,
+        typer.Option(metavar="KIND:NAME", help="A model that must agree.", rich_help_panel=EVIDENCE),
+    ] = None
     rubric: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its rubric (.toml).", rich_help_panel=EVIDENCE)
-    ] = None,
-    reviewers: Annotated[int, typer.Option(min=1, help="People who have to judge each.", rich_help_panel=REVIEW)] = 2,
+        Path | None, typer.Option(metavar="FILE", help="Rubric of that model (.toml).", rich_help_panel=EVIDENCE)
+    ] = None
+    reviewers: Annotated[
+        int, typer.Option(min=1, help="Number of annotators per candidate.", rich_help_panel=REVIEW)
+    ] = 2
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, help="Of the page, on loopback; 0 takes a free one.", rich_help_panel=REVIEW),
-    ] = 0,
-    version: Annotated[str, typer.Option(help="Of the set.", rich_help_panel=PACK)] = "1.0",
-    without_undecided: Annotated[
-        bool, typer.Option("--without-undecided", help="Leave out what is undecided.", rich_help_panel=PACK)
-    ] = False,
-    max_tokens: given.MaxTokens = None,
-    temperature: given.Temperature = None,
-    base_url: given.BaseUrl = None,
-    key_env: given.KeyEnv = None,
-    concurrency: given.Concurrency = 16,
-    timeout: given.Timeout = 300.0,
-    patience: given.Patience = 900.0,
-    rpm: given.Rpm = None,
-    tpm: given.Tpm = None,
-    max_long_side: given.MaxLongSide = None,
-    quiet: given.Quiet = False,
-    as_json: given.AsJson = False,
-) -> None:
-    """Make a benchmark of hard, unleaked, evidenced questions from candidates.
+        typer.Option(
+            min=0, max=65535, help="Port of the review page, on loopback; 0 selects a free one.", rich_help_panel=REVIEW
+        ),
+    ] = 0
 
-    Each stage can be interrupted and goes on where it was. What was asked, found, fetched and said is kept in the
-    working folder, with the answers: keep it away from models that are evaluated.
+
+@expand_options
+def curate(
+    out: Annotated[Path, typer.Option("--out", help="Working folder; created, or resumed.")],
+    candidates: Annotated[
+        Path | None,
+        typer.Argument(
+            help="JSONL or CSV: id, image, question, answer, aliases, evidence, domain … Required on the first call."
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder or archive of the images. Required on the first call.")
+    ] = None,
+    *,
+    stages: StageOptions,
+    hard: HardOptions,
+    sources: SourceOptions,
+    leaks: LeakOptions,
+    evidence: EvidenceOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],
+    endpoint: Annotated[
+        shared.EndpointOptions,
+        only("base_url", "key_env", "concurrency", "timeout", "patience", "rpm", "tpm"),
+    ],
+    media: Annotated[shared.MediaOptions, only("max_long_side")],
+    output: shared.OutputOptions,
+) -> None:
+    """Make a benchmark of hard, unleaked questions with evidence from candidates.
+
+    Each stage can be interrupted and resumed. Requests, hits, pages and replies are stored in the working folder together
+    with the answers: keep the folder away from models that are evaluated.
     """
     from msgspec import structs
 
     from snellen.cli.console import note
     from snellen.curation import DECIDING, STAGES
-    from snellen.curation import stages as curating
+    from snellen.curation import stages as curation
     from snellen.curation.evidence import PagesFolder
     from snellen.curation.leaks import Rule
     from snellen.curation.near_duplicates import open_looks
@@ -157,117 +204,115 @@ def curate(
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.errors import UsageError
-    from snellen.models.base import ModelOptions
-    from snellen.types import MediaSettings
 
-    skipped = tuple(comma_list(skip))
-    for one in skipped:
-        if one not in DECIDING:
-            raise UsageError(f"--skip {one}: the stages that can be skipped are {', '.join(DECIDING)}")
-    wanted = [one for one in STAGES if one not in skipped] if stage == "all" else [stage]
-    plain = ModelOptions(
-        generation=given.generation(max_tokens, temperature, None, None),
-        concurrency=concurrency,
-        timeout_s=timeout,
-        patience_s=patience,
-        rpm=rpm,
-        tpm=tpm,
-    )
-    asked = structs.replace(plain, base_url=base_url, key_env=key_env, media=MediaSettings(max_long_side=max_long_side))
-    shown = display(as_json=as_json, quiet=quiet)
-    settings = settings_of(tools, collection)
-    # What later stages need is checked before the first one asks a model.
-    rule = Rule(k=hits, drop=tuple(comma_list(drop)), near=near)
-    rule = structs.replace(rule, alike=alike).checked()
-    if "leaks" in wanted and settings is None:
+    skipped = tuple(comma_list(stages.skip))
+    for stage in skipped:
+        if stage not in DECIDING:
+            raise UsageError(f"--skip {stage}: the stages that can be skipped are {', '.join(DECIDING)}")
+    selected = [stage for stage in STAGES if stage not in skipped] if stages.stage == "all" else [stages.stage]
+    options = shared.model_options(generation, endpoint, media)
+    judge_options = structs.replace(options, base_url=None, key_env=None, media=shared.MediaOptions().settings())
+    progress = display(as_json=output.as_json, quiet=output.quiet)
+    tools = settings_of(sources.tools, sources.collection)
+    # The requirements of later stages are checked before the first request.
+    rule = Rule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
+    if "leaks" in selected and tools is None:
         raise UsageError(
             "the leakage audit has nothing to search in",
-            "Give --collection FOLDER, or --tools FILE. To do without it: --skip leaks.",
+            "Add --collection FOLDER or --tools FILE, or skip it with --skip leaks.",
         )
-    if "evidence" in wanted and pages is None and settings is None:
+    if "evidence" in selected and sources.pages is None and tools is None:
         raise UsageError(
             "the evidence check has nowhere to fetch from",
-            "Give --pages FOLDER, --collection FOLDER, or --tools FILE. To do without it: --skip evidence.",
+            "Add --pages FOLDER, --collection FOLDER or --tools FILE, or skip it with --skip evidence.",
         )
-    saved = PagesFolder(pages) if pages is not None and "evidence" in wanted else None
-    if "pack" in wanted:
-        require_names(name or "curated", version)
-    curating.require_models(
-        wanted,
-        models=model or (),
-        options=asked,
-        correct=correct,
-        judge=judge,
-        evidence_judge=evidence_judge,
-        base_url=judge_base_url,
-        key_env=judge_key_env,
-        rubric=rubric,
+    saved = PagesFolder(sources.pages) if sources.pages is not None and "evidence" in selected else None
+    if "pack" in selected:
+        require_names(stages.name or "curated", stages.version)
+    curation.require_models(
+        selected,
+        models=hard.model or (),
+        options=options,
+        correct=hard.correct,
+        judge=hard.judge,
+        evidence_judge=evidence.evidence_judge,
+        base_url=hard.judge_base_url,
+        key_env=hard.judge_key_env,
+        rubric=evidence.rubric,
     )
-    looks = open_looks(encoder) if "leaks" in wanted else None
+    looks = open_looks(leaks.encoder) if "leaks" in selected else None
     with RunFolder(out).locked():
-        work = open_work(out, candidates, images, name)
+        work = open_work(out, candidates, images, stages.name)
         done: list[StageFile] = []
-        if "hard" in wanted:
+        if "hard" in selected:
             done.append(
-                curating.filter_hard(
+                curation.filter_hard(
                     work,
-                    model or (),
-                    repeats=repeats,
-                    max_correct=max_correct,
-                    correct=correct,
-                    judge=judge,
-                    judge_base_url=judge_base_url,
-                    judge_key_env=judge_key_env,
-                    options=asked,
-                    display=shown,
+                    hard.model or (),
+                    repeats=hard.repeats,
+                    max_correct=hard.max_correct,
+                    correct=hard.correct,
+                    judge=hard.judge,
+                    judge_base_url=hard.judge_base_url,
+                    judge_key_env=hard.judge_key_env,
+                    options=options,
+                    display=progress,
                 )
             )
-        if "leaks" in wanted and settings is not None:
-            for line in settings.notices():
+        if "leaks" in selected and tools is not None:
+            for line in tools.notices():
                 note(line)
-            search, engine = search_by(settings, looks), engine_name(settings, looks)
-            done.append(curating.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, tell=note))
-        if "evidence" in wanted:
-            fetch = saved if saved is not None else fetch_by(settings) if settings is not None else None
+            search, engine = search_by(tools, looks), engine_name(tools, looks)
+            done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, tell=note))
+        if "evidence" in selected:
+            fetch = saved if saved is not None else fetch_by(tools) if tools is not None else None
             done.append(
-                curating.check_evidence(
+                curation.check_evidence(
                     work,
                     fetch,
-                    least=min_pages,
-                    judge=evidence_judge,
-                    rubric=rubric,
-                    base_url=judge_base_url,
-                    key_env=judge_key_env,
+                    least=evidence.min_pages,
+                    judge=evidence.evidence_judge,
+                    rubric=evidence.rubric,
+                    base_url=hard.judge_base_url,
+                    key_env=hard.judge_key_env,
                     skip=skipped,
-                    options=plain,
-                    display=shown,
+                    options=judge_options,
+                    display=progress,
                     tell=note,
                 )
             )
-        if "review" in wanted:
-            if not as_json:
+        if "review" in selected:
+            if not output.as_json:
                 _show(work, done)
                 done = []
-            done.append(curating.serve_review(work, reviewers=reviewers, port=port, skip=skipped, tell=note))
+            done.append(
+                curation.serve_review(work, reviewers=evidence.reviewers, port=evidence.port, skip=skipped, tell=note)
+            )
         packed = None
-        if "pack" in wanted:
-            packed = pack(work, version, name=name, skip=skipped, without_undecided=without_undecided)
-        if as_json:
+        if "pack" in selected:
+            packed = pack(
+                work,
+                stages.version,
+                name=stages.name,
+                skip=skipped,
+                without_undecided=stages.without_undecided,
+            )
+        if output.as_json:
             from snellen.cli.console import show_json
 
-            stages = {one.stage: {"counts": one.counts(), **one.summary} for one in done}
-            show_json({"work": out, "stages": stages, "pack": None if packed is None else structs.asdict(packed)})
+            results = {stage.stage: {"counts": stage.counts(), **stage.summary} for stage in done}
+            show_json({"work": out, "stages": results, "pack": None if packed is None else structs.asdict(packed)})
             return
         _show(work, done)
         if packed is not None:
             for id_, why in packed.left_out.items():
-                note(f"left out: {id_}, edited in the review. {why}")
+                note(f"omitted: {id_}, edited in the review. {why}")
             print(f"{packed.questions:,} questions in {packed.path} (SHA-256 {packed.sha256})")
-            print(f"Ask a model: snellen run fika --data {packed.path} --model KIND:NAME")
+            print(f"Run it: snellen run fika --data {packed.path} --model KIND:NAME")
 
 
 def _show(work: Work, done: list[StageFile]) -> None:
-    """A table of the stages, and what each says about all candidates together."""
+    """Print a table of the stages, then the agreement of annotators and the files with reasons."""
     from rich.table import Table
 
     from snellen.cli.console import show
@@ -278,13 +323,15 @@ def _show(work: Work, done: list[StageFile]) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     lines = []
-    for one in done:
-        counts = one.counts()
-        table.add_row(one.stage, *(f"{counts[name]:,}" for name in ("entered", "keep", "drop", "undecided")))
-        for pair in one.summary.get("agreement", ()):
+    for stage in done:
+        counts = stage.counts()
+        table.add_row(stage.stage, *(f"{counts[name]:,}" for name in ("entered", "keep", "drop", "undecided")))
+        for pair in stage.summary.get("agreement", ()):
             kappa = "not defined" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
-            who = " and ".join(pair["reviewers"])
-            lines.append(f"{who}: the same opinion on {pair['observed']:.1%} of {pair['n']:,}, Cohen's kappa {kappa}")
+            names = " and ".join(pair["reviewers"])
+            lines.append(f"{names}: agreement on {pair['observed']:.1%} of {pair['n']:,}, Cohen's kappa {kappa}")
         if counts["undecided"]:
-            lines.append(f"{one.stage}: why each is undecided stands in {work.path / (one.stage + '.json')}")
+            lines.append(
+                f"{stage.stage}: {work.path / (stage.stage + '.json')} has the reason of each undecided candidate"
+            )
     show(table, *lines)

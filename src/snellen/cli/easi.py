@@ -3,23 +3,197 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.easi_finish import again, end, foreseen, shown, typed
+from snellen.cli.option_groups import expand_options, only
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.easi.external import Settings as BackendSettings
     from snellen.easi.submit.payload import Metadata
 
-PEERS = "Another back end"
-CHOICE, JUDGING, SENDING = "What is asked", "Judge", "Submission"
+HARNESS = "Another harness"
+SELECTION, JUDGING, SENDING = "Benchmarks and samples", "Judge", "Submission"
 
 
+@dataclass(frozen=True)
+class HarnessOptions:
+    """Harness that queries the model, its environment and its arguments."""
+
+    extra: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- EXTRA", help="Further arguments, passed to another harness unchanged.", show_default=False
+        ),
+    ] = None
+    backend: Annotated[
+        Literal["native", "lmms-eval", "vlmevalkit"],
+        typer.Option(help="Harness: Snellen itself, or lmms-eval or VLMEvalKit.", rich_help_panel=HARNESS),
+    ] = "native"
+    model_args: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=VALUE,…", help="Model arguments of lmms-eval.", rich_help_panel=HARNESS),
+    ] = None
+    accelerate: Annotated[
+        bool,
+        typer.Option("--accelerate/--no-accelerate", help="Start lmms-eval with accelerate.", rich_help_panel=HARNESS),
+    ] = True
+    backend_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Python of the harness's environment.",
+            show_default="the one that runs Snellen",
+            rich_help_panel=HARNESS,
+        ),
+    ] = None
+    backend_home: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Checkout of VLMEvalKit.",
+            show_default="VLMEVALKIT_HOME, else ./VLMEvalKit",
+            rich_help_panel=HARNESS,
+        ),
+    ] = None
+    backend_time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=1.0, help="Maximum time per command of the harness.", rich_help_panel=HARNESS
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SelectionOptions:
+    """Benchmarks, data and folder of an EASI evaluation."""
+
+    benchmarks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEYS",
+            help="EASI's or Snellen's names, separated by commas; sitebench is site, and site_image or site_video half "
+            "of it.",
+            show_default="the eight of EASI's average",
+            rich_help_panel=SELECTION,
+        ),
+    ] = None
+    include_extra: Annotated[
+        bool,
+        typer.Option("--include-extra", help="Run the four other benchmarks as well.", rich_help_panel=SELECTION),
+    ] = False
+    output_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="Output folder: a subfolder per model, in it a run per benchmark.")
+    ] = Path("eval_results")
+    dataset_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Data folder: a subfolder per benchmark (vsi-bench, vsi_bench or VSI-Bench), or VLMEvalKit's tables.",
+            show_default="from the hub",
+            rich_help_panel=SELECTION,
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Run only the first N samples of each; never complete.", rich_help_panel=SELECTION),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--benchmark-option",
+            "-o",
+            metavar="KEY=VALUE",
+            help="A setting of the benchmarks, such as prompting=lmms-eval; may be repeated.",
+            rich_help_panel=SELECTION,
+        ),
+    ] = None
+    rerun: Annotated[
+        bool, typer.Option("--rerun", help="Start over; existing results are moved to earlier/, not overwritten.")
+    ] = False
+    id_is: shared.IdIs = "id"
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check options, data and submission; load no model and send no request."),
+    ] = False
+    seed: shared.Seed = 0
+
+
+@dataclass(frozen=True)
+class EasiJudgeOptions:
+    """Judge of replies that rules cannot parse."""
+
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            "--judge",
+            "--judge-model",
+            metavar="KIND:NAME",
+            help="Model that grades the replies of a benchmark if too many are unparseable.",
+            show_default="none",
+            rich_help_panel=JUDGING,
+        ),
+    ] = None
+    extraction_threshold: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of unparseable replies above which the judge is used.",
+            rich_help_panel=JUDGING,
+        ),
+    ] = 0.025
+    no_judge: Annotated[
+        bool,
+        typer.Option("--no-judge", help="Use no judge and ignore existing verdicts.", rich_help_panel=JUDGING),
+    ] = False
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """Submission of the results at the end."""
+
+    submit: Annotated[
+        bool,
+        typer.Option("--submit", help="Send the results to the leaderboard at the end.", rich_help_panel=SENDING),
+    ] = False
+    submission_configs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|FILE", help="Facts about the model for the submission; see docs.", rich_help_panel=SENDING
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class EasiOutputOptions:
+    """Form of progress and result."""
+
+    no_rich: Annotated[
+        bool,
+        typer.Option("--no-rich", help="Plain lines instead of the live table.", rich_help_panel=shared.OUTPUT),
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", help="Write the log messages of all modules to the log file.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="One JSON object on stdout, progress as JSON lines on stderr.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
+
+
+@expand_options
 def easi(
     context: typer.Context,
     model: Annotated[
@@ -28,245 +202,87 @@ def easi(
             "--model",
             "-m",
             metavar="KIND:NAME",
-            help="Who answers: local:NAME, api:NAME, embedded, …; of another back end its own name of a model.",
+            help="Model to evaluate: local:NAME, api:NAME, embedded, …; with --backend the harness's own name for it.",
         ),
     ],
-    extra: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="-- EXTRA", help="Further arguments of another back end, as they are.", show_default=False
-        ),
-    ] = None,
-    backend: Annotated[
-        Literal["native", "lmms-eval", "vlmevalkit"],
-        typer.Option(help="Who asks: Snellen, or a peer's own harness.", rich_help_panel=PEERS),
-    ] = "native",
-    model_args: Annotated[
-        str | None,
-        typer.Option(metavar="KEY=VALUE,…", help="Of lmms-eval's model.", rich_help_panel=PEERS),
-    ] = None,
-    accelerate: Annotated[
-        bool,
-        typer.Option("--accelerate/--no-accelerate", help="Start lmms-eval by accelerate.", rich_help_panel=PEERS),
-    ] = True,
-    backend_python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Python of the harness's environment.",
-            show_default="the one that runs Snellen",
-            rich_help_panel=PEERS,
-        ),
-    ] = None,
-    backend_home: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="VLMEvalKit's checkout.",
-            show_default="VLMEVALKIT_HOME, else ./VLMEvalKit",
-            rich_help_panel=PEERS,
-        ),
-    ] = None,
-    backend_time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=1.0, help="Longest that a command of it may take.", rich_help_panel=PEERS),
-    ] = None,
-    benchmarks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEYS",
-            help="By comma, EASI's keys or ours; sitebench is site, and site_image or site_video half of it.",
-            show_default="the eight of EASI's average",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None,
-    include_extra: Annotated[
-        bool,
-        typer.Option("--include-extra", help="The four other benchmarks as well.", rich_help_panel=CHOICE),
-    ] = False,
-    output_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Gets a folder for the model, and in it a run for each benchmark.")
-    ] = Path("eval_results"),
-    dataset_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Holds the data: a folder a benchmark (vsi-bench, vsi_bench or VSI-Bench), or VLMEvalKit's tables.",
-            show_default="from the hub",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only the first so many questions of each; never complete.", rich_help_panel=CHOICE),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--benchmark-option",
-            "-o",
-            metavar="KEY=VALUE",
-            help="A setting of the benchmarks, such as prompting=lmms-eval; may be repeated.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None,
-    rerun: Annotated[
-        bool, typer.Option("--rerun", help="Begin anew; what is there is moved to earlier/, not overwritten.")
-    ] = False,
-    id_is: given.IdIs = "id",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check options, data and submission; load no model and ask nobody.")
-    ] = False,
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            "--judge",
-            "--judge-model",
-            metavar="KIND:NAME",
-            help="Reads and grades the replies of a benchmark where the rules cannot read too many.",
-            show_default="nobody",
-            rich_help_panel=JUDGING,
-        ),
-    ] = None,
-    extraction_threshold: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of unread replies above which a judge is asked.", rich_help_panel=JUDGING
-        ),
-    ] = 0.025,
-    no_judge: Annotated[
-        bool,
-        typer.Option(
-            "--no-judge", help="Ask no judge, and leave verdicts that are there out.", rich_help_panel=JUDGING
-        ),
-    ] = False,
-    submit: Annotated[
-        bool,
-        typer.Option("--submit", help="Send the results to the leaderboard at the end.", rich_help_panel=SENDING),
-    ] = False,
-    submission_configs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|FILE", help="What the submission says about the model; see docs.", rich_help_panel=SENDING
-        ),
-    ] = None,
-    nproc: given.Nproc = None,
-    ray: given.Ray = None,
-    seed: given.Seed = 0,
-    max_tokens: given.MaxTokens = None,
-    temperature: given.Temperature = None,
-    top_p: given.TopP = None,
-    base_url: given.BaseUrl = None,
-    key_env: given.KeyEnv = None,
-    concurrency: given.Concurrency = 16,
-    timeout: given.Timeout = 300.0,
-    max_attempts: given.MaxAttempts = 6,
-    patience: given.Patience = 900.0,
-    rpm: given.Rpm = None,
-    tpm: given.Tpm = None,
-    extra_body: given.ExtraBody = None,
-    max_long_side: given.MaxLongSide = None,
-    max_pixels: given.MaxPixels = None,
-    dtype: given.Dtype = "auto",
-    device: given.Device = "auto",
-    batch_size: given.BatchSize = 32,
-    revision: given.Revision = None,
-    no_rich: Annotated[
-        bool, typer.Option("--no-rich", help="Plain lines in place of the live table.", rich_help_panel=given.SHOWING)
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", help="Everything that any module logs, into the log file.", rich_help_panel=given.SHOWING
-        ),
-    ] = False,
-    as_json: given.AsJson = False,
+    harness: HarnessOptions,
+    selection: SelectionOptions,
+    judging: EasiJudgeOptions,
+    submission: SubmitOptions,
+    workers: shared.WorkerOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
+    endpoint: shared.EndpointOptions,
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "revision")],
+    output: EasiOutputOptions,
 ) -> None:
-    """Ask a model all of EASI's spatial benchmarks, or go on with that; judge and submit if asked.
+    """Run all of EASI's spatial benchmarks with one model, or resume; judge and submit if requested.
 
-    Options, the submission and all data are checked before the model is loaded, which is done once. What has an answer
-    is not asked again, and a benchmark that fails does not stop the others. The exit status is 0 only if every
-    benchmark is complete.
+    Options, the submission and all data are checked before the model is loaded, which happens once. Answered samples are
+    skipped, and a benchmark that fails does not stop the others. The exit status is 0 only if every benchmark is
+    complete.
     """
     from snellen.easi import Settings, plan, prepare, work
     from snellen.easi.log_file import LogFile
     from snellen.easi.names import chosen
-    from snellen.models.base import ModelOptions
 
-    names = chosen(benchmarks, extra=include_extra)
-    if backend != "native":
+    names = chosen(selection.benchmarks, extra=selection.include_extra)
+    if harness.backend != "native":
         from snellen.easi.external import Settings as BackendSettings
         from snellen.easi.external.run_all import PAYLOAD_NAMES
 
-        driven = BackendSettings(
+        external = BackendSettings(
             model=model,
-            model_args=model_args or "",
-            nproc=nproc or 1,
-            accelerate=accelerate,
-            out=output_dir,
-            dataset_dir=dataset_dir,
-            python=backend_python,
-            home=backend_home,
-            judge_model="" if no_judge else judge or "",
-            threshold=extraction_threshold,
-            rerun=rerun,
-            verbose=verbose,
-            extra=tuple(extra or ()),
-            time_limit_s=backend_time_limit,
+            model_args=harness.model_args or "",
+            nproc=workers.nproc or 1,
+            accelerate=harness.accelerate,
+            out=selection.output_dir,
+            dataset_dir=selection.dataset_dir,
+            python=harness.backend_python,
+            home=harness.backend_home,
+            judge_model="" if judging.no_judge else judging.judge or "",
+            threshold=judging.extraction_threshold,
+            rerun=selection.rerun,
+            verbose=output.verbose,
+            extra=tuple(harness.extra or ()),
+            time_limit_s=harness.backend_time_limit,
         )
-        details = _details(model, submit, submission_configs, PAYLOAD_NAMES[backend], dry_run=dry_run)
-        _by_peer(context, driven, names, backend, details, plain=no_rich, as_json=as_json, dry_run=dry_run)
+        details = _details(model, submission, PAYLOAD_NAMES[harness.backend], dry_run=selection.dry_run)
+        _run_external(context, external, names, harness.backend, details, output, dry_run=selection.dry_run)
         return
     settings = Settings(
         model=model,
-        options=ModelOptions(
-            generation=given.generation(max_tokens, temperature, top_p, None),
-            media=given.media(max_long_side, max_pixels, "original", 90, None, False, None, "frames"),
-            base_url=base_url,
-            key_env=key_env,
-            extra_body=given.json_object(extra_body, "--extra-body"),
-            timeout_s=timeout,
-            patience_s=patience,
-            rpm=rpm,
-            tpm=tpm,
-            concurrency=concurrency,
-            dtype=dtype,
-            device=device,
-            batch_size=batch_size,
-            revision=revision,
-            seed=seed,
-            id_is=id_is,
-        ),
+        options=shared.model_options(generation, endpoint, media, local, seed=selection.seed, id_is=selection.id_is),
         benchmarks=names,
-        out=output_dir,
-        dataset_dir=dataset_dir,
-        benchmark_options=given.pairs(option),
-        limit=limit,
-        nproc=nproc,
-        ray=ray,
-        max_attempts=max_attempts,
-        judge=judge,
-        threshold=extraction_threshold,
-        judging=not no_judge,
-        rerun=rerun,
+        out=selection.output_dir,
+        dataset_dir=selection.dataset_dir,
+        benchmark_options=shared.pairs(selection.option),
+        limit=selection.limit,
+        nproc=workers.nproc,
+        ray=workers.ray,
+        max_attempts=endpoint.max_attempts,
+        judge=judging.judge,
+        threshold=judging.extraction_threshold,
+        judging=not judging.no_judge,
+        rerun=selection.rerun,
     )
-    details = _details(model.partition(":")[2], submit, submission_configs, dry_run=dry_run)
-    if extra:
-        raise UsageError(f"{shlex.join(extra)}: arguments behind -- are for another back end", "Leave them away.")
-    _only(context, PEER_ONLY, "another back end", "Name one with --backend, or leave them away.")
+    details = _details(model.partition(":")[2], submission, dry_run=selection.dry_run)
+    if harness.extra:
+        raise UsageError(f"{shlex.join(harness.extra)}: arguments behind -- require --backend", "Omit them.")
+    _refuse_unused(context, HARNESS_ONLY, "another harness", "Add --backend, or omit them.")
     board = plan(settings)
-    with LogFile(board.folder, verbose=verbose) as log:
+    with LogFile(board.folder, verbose=output.verbose) as log:
         log.said(again(context, drop=()))
-        with shown(board, log, plain=no_rich, as_json=as_json) as watch:
+        with shown(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
             prepare(settings, board, watch)
-            if details is not None and (why := foreseen(board, limit)):
-                watch.said(f"nothing will be sent at the end, because the results cannot be whole: {why}")
-            if not dry_run:
+            if details is not None and (why := foreseen(board, selection.limit)):
+                watch.said(f"nothing will be submitted at the end, because the results cannot be complete: {why}")
+            if not selection.dry_run:
                 work(settings, board, watch)
-        end(context, board, details, log, as_json=as_json, dry_run=dry_run)
+        end(context, board, details, log, as_json=output.as_json, dry_run=selection.dry_run)
 
 
-PEER_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
+HARNESS_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
 NATIVE_ONLY = (
     *("limit", "option", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
     *("id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
@@ -274,56 +290,54 @@ NATIVE_ONLY = (
 )
 
 
-def _only(context: typer.Context, names: tuple[str, ...], whose: str, hint: str) -> None:
-    """Refuse options that would have no effect."""
-    idle = [one.opts[0] for one in context.command.params if one.name in names and typed(context, one.name)]
-    if idle:
-        raise UsageError(f"{', '.join(idle)}: for {whose}, and of no effect here", hint)
+def _refuse_unused(context: typer.Context, names: tuple[str, ...], whose: str, hint: str) -> None:
+    """Raise UsageError for options on the command line that would have no effect."""
+    unused = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and typed(context, parameter.name)
+    ]
+    if unused:
+        raise UsageError(f"{', '.join(unused)}: for {whose}, and without effect here", hint)
 
 
-def _by_peer(
+def _run_external(
     context: typer.Context,
     settings: BackendSettings,
     names: tuple[str, ...],
     backend: str,
     details: Metadata | None,
+    output: EasiOutputOptions,
     *,
-    plain: bool,
-    as_json: bool,
     dry_run: bool,
 ) -> None:
-    """The whole command where another harness asks."""
+    """Run the benchmarks with another harness, and end the command."""
     from snellen.easi.external import run_all
     from snellen.easi.log_file import LogFile
 
-    _only(
-        context,
-        NATIVE_ONLY,
-        "Snellen's own back end",
-        "Give the harness its own arguments behind --, or in --model-args.",
+    _refuse_unused(
+        context, NATIVE_ONLY, "Snellen itself", "Pass the harness its own arguments after --, or in --model-args."
     )
     board = run_all.plan(backend, settings, names)
     with LogFile(board.folder, verbose=settings.verbose) as log:
         log.said(again(context, drop=()))
-        with shown(board, log, plain=plain, as_json=as_json) as watch:
+        with shown(board, log, plain=output.no_rich, as_json=output.as_json) as watch:
             if not dry_run:
                 run_all.work(backend, settings, board, watch, board.folder / f"{backend}.log")
-        end(context, board, details, log, as_json=as_json, dry_run=dry_run)
+        end(context, board, details, log, as_json=output.as_json, dry_run=dry_run)
 
 
-def _details(
-    name: str, submit: bool, configs: str | None, backend: str = "others", *, dry_run: bool
-) -> Metadata | None:
-    """What the submission says, checked before anything else; None where nothing is sent."""
-    if not submit:
-        if configs is not None:
-            raise UsageError("--submission-configs is for --submit, which was not given.", "Write both, or neither.")
+def _details(name: str, submission: SubmitOptions, backend: str = "others", *, dry_run: bool) -> Metadata | None:
+    """Build the submission's facts about the model and check them; None without --submit."""
+    if not submission.submit:
+        if submission.submission_configs is not None:
+            raise UsageError("--submission-configs requires --submit.", "Add --submit, or omit both.")
         return None
     from snellen.easi.submit import hub_token
     from snellen.easi.submit.payload import is_model_name, metadata
 
     named = {"modelName": name} if is_model_name(name) else {}
-    details = metadata({}, configs, defaults={"backend": backend, **named})
+    details = metadata({}, submission.submission_configs, defaults={"backend": backend, **named})
     if not dry_run:
         hub_token()
     return details

@@ -1,18 +1,17 @@
-"""Environment variables in the place of options of `snellen run`, for benchmarks whose own scripts are driven by them.
+"""Environment variables that set options of `snellen run`, for benchmarks whose original scripts read them.
 
-A benchmark names them (`Benchmark.variables`); they count where all benchmarks that are run name the same, and only where
-the option is not given. What they may stand for:
+A benchmark names them (`Benchmark.variables`). They are used if all benchmarks of the call name the same ones and the
+option is omitted. The options that they set:
 
     data       --data
     limit      --limit; 0 is all
     out        --out
     model      --model local:PATH
-    hub cache  the folder in which the hub's client keeps what it fetches (HF_HOME, unless that is set)
+    hub cache  the cache folder of the hub's client (HF_HOME, unless that is set)
+    image      --sif, with --sandbox apptainer
 
-    image      --sif, where --sandbox apptainer is asked for
-
-`snellen serve vllm` takes GPU, PORT, DATA_PARALLEL_SIZE, SIF, VLLM_DOCKER_IMAGE and HF_CACHE_DIR in the same way. JUDGE_MODEL,
-JUDGE_BASE_URL and JUDGE_API_KEY are those of `snellen judge`, for any benchmark.
+`snellen serve vllm` reads GPU, PORT, DATA_PARALLEL_SIZE, SIF, VLLM_DOCKER_IMAGE and HF_CACHE_DIR in the same way.
+`snellen judge` reads JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY, for any benchmark.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from snellen.cli.console import note
 from snellen.errors import UsageError
 
 
-class Given(Struct, frozen=True):
-    """The options that variables may stand in for; None: not given."""
+class RunVariables(Struct, frozen=True):
+    """The options of a run that variables may set; None if omitted."""
 
     data: Path | None = None
     limit: int | None = None
@@ -37,16 +36,18 @@ class Given(Struct, frozen=True):
     model: tuple[str, ...] = ()
 
 
-def filled(given: Given, benchmarks: Sequence[str], environment: MutableMapping[str, str] | None = None) -> Given:
-    """What is given, and for the rest what the variables of the benchmark say; each that is used is named on stderr.
+def with_variables(
+    options: RunVariables, benchmarks: Sequence[str], environment: MutableMapping[str, str] | None = None
+) -> RunVariables:
+    """Fill omitted options from the benchmark's variables; each variable that is used is named on stderr.
 
     Raises:
-        UsageError: LIMIT is not a number, or there is no model.
+        UsageError: LIMIT is not a number, or no model is named.
     """
     environment = os.environ if environment is None else environment
     named = _variables(benchmarks)
     set_ = {option: (name, environment[name]) for name, option in named.items() if environment.get(name)}
-    data, limit, out, model = given.data, given.limit, given.out, given.model
+    data, limit, out, model = options.data, options.limit, options.out, options.model
     used = []
     if data is None and "data" in set_:
         data = Path(set_["data"][1])
@@ -67,12 +68,12 @@ def filled(given: Given, benchmarks: Sequence[str], environment: MutableMapping[
         note(f"note: {name}={value} is used, from the environment")
     if not model:
         other = next((f", or set {name}" for name, option in named.items() if option == "model"), "")
-        raise UsageError("no model is named", f"Give --model KIND:NAME{other}; `snellen list` shows the kinds.")
-    return Given(data, limit, out, model)
+        raise UsageError("no model is named", f"Add --model KIND:NAME{other}; `snellen list` shows the kinds.")
+    return RunVariables(data, limit, out, model)
 
 
 def sandbox_image(sif: Path | None, sandbox: str, benchmarks: Sequence[str]) -> Path | None:
-    """--sif, or what the benchmark's variable says where Apptainer is the sandbox."""
+    """Return --sif, or with --sandbox apptainer the image that the benchmark's variable names."""
     name = next((name for name, option in _variables(benchmarks).items() if option == "image"), "")
     value = os.environ.get(name, "")
     if sif is not None or sandbox != "apptainer" or not value:
@@ -81,44 +82,44 @@ def sandbox_image(sif: Path | None, sandbox: str, benchmarks: Sequence[str]) -> 
     return Path(value)
 
 
-def serving(
-    given: Mapping[str, Any], own: Collection[str], environment: MutableMapping[str, str] | None = None
+def with_serve_variables(
+    values: Mapping[str, Any], typed: Collection[str], environment: MutableMapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The options of `snellen serve vllm`, with those of the variables that are not given.
+    """Fill omitted options of `snellen serve vllm` from environment variables.
 
     Args:
-        given: values by parameter.
-        own: the parameters that the user gave; an image of one kind stands against variables of both kinds.
-        environment: for tests; HF_HOME is set in it where HF_CACHE_DIR counts.
+        values: values by parameter.
+        typed: the parameters on the command line; an image of either kind there overrides variables of both kinds.
+        environment: for tests; HF_HOME is set in it if HF_CACHE_DIR is used.
 
     Raises:
-        UsageError: PORT or DATA_PARALLEL_SIZE is not a number that can be.
+        UsageError: PORT or DATA_PARALLEL_SIZE is not a number in its range.
     """
     environment = os.environ if environment is None else environment
-    found, used = dict(given), list[str]()
-    image = not {"apptainer", "docker"} & set(own)
+    filled, used = dict(values), list[str]()
+    image = not {"apptainer", "docker"} & set(typed)
     wanted = {"GPU": "gpu", "PORT": "port", "DATA_PARALLEL_SIZE": "data_parallel"}
-    if image:  # the SIF is made of the Docker image, so that it comes first
+    if image:  # the SIF is built from the Docker image, so it has precedence
         wanted |= {"SIF": "apptainer"} if environment.get("SIF") else {"VLLM_DOCKER_IMAGE": "docker"}
-    least = {"PORT": (0, 65535), "DATA_PARALLEL_SIZE": (1, 1 << 16)}
+    ranges = {"PORT": (0, 65535), "DATA_PARALLEL_SIZE": (1, 1 << 16)}
     for name, option in wanted.items():
         value = environment.get(name)
-        if not value or option in own:
+        if not value or option in typed:
             continue
-        if name in least:
-            low, high = least[name]
+        if name in ranges:
+            low, high = ranges[name]
             if not (value.isascii() and value.isdecimal() and low <= int(value) <= high):
                 raise UsageError(f"{name}={value}: a number from {low} to {high:,} was expected", f"Unset {name}.")
-            found[option] = int(value)
+            filled[option] = int(value)
         else:
-            found[option] = Path(value) if option == "apptainer" else value
+            filled[option] = Path(value) if option == "apptainer" else value
         used.append(name)
     if environment.get("HF_CACHE_DIR") and not environment.get("HF_HOME"):
         environment["HF_HOME"] = environment["HF_CACHE_DIR"]
         used.append("HF_CACHE_DIR")
     for name in used:
         note(f"note: {name}={environment[name]} is used, from the environment")
-    return found
+    return filled
 
 
 def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:
@@ -130,5 +131,5 @@ def _variables(benchmarks: Sequence[str]) -> Mapping[str, str]:
 
 def _limit(name: str, value: str) -> int | None:
     if not value.strip().isdecimal() or len(value.strip()) > 18:
-        raise UsageError(f"{name}={value}: a number of questions was expected, 0 for all", f"Unset {name}, or mend it.")
+        raise UsageError(f"{name}={value}: a number of samples was expected, 0 for all", f"Unset or correct {name}.")
     return int(value) or None

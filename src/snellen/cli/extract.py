@@ -1,4 +1,4 @@
-"""`snellen extract`: how was each reply read, and why was it not?"""
+"""snellen extract"""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ def extract(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL rows {kind, reply} with question, options, gold, aliases, form and unit where there are any; "
+            help="JSONL rows {kind, reply}, optionally with question, options, gold, aliases, form and unit; "
             "- reads standard input."
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the rows here, with extracted, reason and, where gold is given, correct."),
+        typer.Option(
+            "--out", help="Write the rows to this file, with extracted, reason and, for rows with gold, correct."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
-    """Read replies as a careful reader would, and say why some name no answer.
+    """Extract the answers from replies, with a reason for each unparseable one.
 
-    Without --out the rows go to standard output and the summary to standard error.
+    Without --out, rows go to standard output and the summary to standard error.
     """
     from snellen.engine.output_file import JSON_LINES, require_output_file
 
@@ -58,7 +60,7 @@ def _rows(file: Path, counter: RowCounter) -> Iterator[dict[str, Any]]:
             yield from _counted(extract_lines(lines, str(file)), counter)
     except OSError as error:
         raise DataError(
-            f"cannot read {file}: {error.strerror}.", "Give a JSONL file, or - for standard input."
+            f"cannot read {file}: {error.strerror}.", "Pass a JSONL file, or - for standard input."
         ) from error
 
 
@@ -93,7 +95,7 @@ def _print_table(tallies: list[Tally], *, to_stderr: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("kind", "rows", "read", "unread", "graded", "correct", title="How the replies were read")
+    table = Table("kind", "rows", "parsed", "unparsed", "graded", "correct", title="Extraction")
     for column in table.columns[1:]:
         column.justify = "right"
     for t in tallies:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note
+from snellen.cli.option_groups import expand_options, only
 from snellen.cli.results import Outcome, failures_as_json, finish
 
 
-def judge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run whose replies are judged.")],
+@dataclass(frozen=True)
+class JudgeOptions:
+    """Judge model, rubric and replies of a judged run."""
+
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="KIND:NAME", help="The judge.", show_default="JUDGE_MODEL"),
-    ] = None,
+        typer.Option("--model", "-m", metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL"),
+    ] = None
     rubric: Annotated[
         str | None,
         typer.Option(
@@ -25,79 +29,73 @@ def judge(
             help="match, graded, or a rubric file (.toml).",
             show_default="the benchmark's own, else match",
         ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None,
-    data: given.MovedData = None,
-    images: given.MovedImages = None,
-    trust: given.Trust = False,
-    with_images: Annotated[bool, typer.Option("--with-images", help="Show the judge the pictures too.")] = False,
+    ] = None
+    out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None
+    with_images: Annotated[bool, typer.Option("--with-images", help="Send the images to the judge too.")] = False
     rule: Annotated[
         bool,
-        typer.Option("--rule", help="Ask nobody about what the benchmark's own rule takes for correct; it is marked."),
-    ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many replies.")] = None,
-    seed: Annotated[int, typer.Option(help="Seeds the marks around replies and what a local judge samples.")] = 0,
-    id_is: given.IdIs = "id",
-    max_tokens: given.MaxTokens = None,
-    temperature: given.Temperature = None,
-    top_p: given.TopP = None,
-    base_url: given.BaseUrl = None,
-    key_env: given.KeyEnv = None,
-    concurrency: given.Concurrency = 16,
-    timeout: given.Timeout = 300.0,
-    max_attempts: given.MaxAttempts = 6,
-    patience: given.Patience = 900.0,
-    rpm: given.Rpm = None,
-    tpm: given.Tpm = None,
-    extra_body: given.ExtraBody = None,
-    max_cost: given.MaxCost = None,
-    max_tokens_total: given.MaxTokensTotal = None,
-    prices: given.Prices = None,
-    as_json: given.AsJson = False,
-    quiet: given.Quiet = False,
-) -> None:
-    """Let a model judge the replies of a run, or go on with that.
+        typer.Option("--rule", help="Do not judge replies that the benchmark's rule scores as correct; mark them."),
+    ] = False
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first N replies.")] = None
+    seed: Annotated[
+        int, typer.Option(help="Seed of the delimiters around replies and of a local judge's sampling.")
+    ] = 0
+    id_is: shared.IdIs = "id"
 
-    JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are used where nothing is given. Without a key nothing is asked, and
-    no rule ever stands in for the judge. The last line is SUMMARY_JSON and one JSON object (on stderr with --json).
+
+@expand_options
+def judge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run whose replies are judged.")],
+    options: JudgeOptions,
+    moved: shared.MovedOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
+    endpoint: shared.EndpointOptions,
+    budget: shared.BudgetOptions,
+    output: shared.OutputOptions,
+) -> None:
+    """Judge the replies of a run with a model, or resume an unfinished judged run.
+
+    JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are the defaults. Without a key no request is sent, and no rule
+    replaces the judge. The last line is SUMMARY_JSON and one JSON object (on stderr with --json).
     """
     import msgspec
 
     from snellen.engine.progress import display
     from snellen.engine.run_folder import JUDGED, derived_folder
     from snellen.runs.judge.ask import MODEL, setting, verdicts
-    from snellen.runs.judge.ask import judge as ask
+    from snellen.runs.judge.ask import judge as judge_run
 
-    with failures_as_json(out or derived_folder(run, JUDGED), JUDGED, model or setting(MODEL), wanted=as_json):
-        done = ask(
+    folder, model = options.out or derived_folder(run, JUDGED), options.model or setting(MODEL)
+    with failures_as_json(folder, JUDGED, model, wanted=output.as_json):
+        judged = judge_run(
             run,
-            model,
-            rubric=rubric,
-            out=out,
-            base_url=base_url,
-            key_env=key_env,
-            data=data,
-            images=images,
-            trust=trust,
-            with_images=with_images,
-            rule=rule,
-            limit=limit,
-            seed=seed,
-            concurrency=concurrency,
-            generation=given.generation(max_tokens, temperature, top_p, None),
-            display=display(as_json=as_json, quiet=quiet),
-            max_attempts=max_attempts,
-            max_cost=max_cost,
-            max_tokens_total=max_tokens_total,
-            timeout_s=timeout,
-            patience_s=patience,
-            rpm=rpm,
-            tpm=tpm,
-            extra_body=given.json_object(extra_body, "--extra-body"),
-            prices=None if prices is None else str(prices),
-            id_is=id_is,
+            options.model,
+            rubric=options.rubric,
+            out=options.out,
+            base_url=endpoint.base_url,
+            key_env=endpoint.key_env,
+            data=moved.data,
+            images=moved.images,
+            trust=moved.trust,
+            with_images=options.with_images,
+            rule=options.rule,
+            limit=options.limit,
+            seed=options.seed,
+            concurrency=endpoint.concurrency,
+            generation=generation.settings(),
+            display=display(as_json=output.as_json, quiet=output.quiet),
+            max_attempts=endpoint.max_attempts,
+            max_cost=budget.max_cost,
+            max_tokens_total=budget.max_tokens_total,
+            timeout_s=endpoint.timeout,
+            patience_s=endpoint.patience,
+            rpm=endpoint.rpm,
+            tpm=endpoint.tpm,
+            extra_body=endpoint.body(),
+            prices=None if budget.prices is None else str(budget.prices),
+            id_is=options.id_is,
         )
-    status = finish(Outcome([done]), profile=None, report=False, as_json=as_json)
-    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(done)).decode()}"
-    note(line) if as_json else print(line)
+    status = finish(Outcome([judged]), profile=None, report=False, as_json=output.as_json)
+    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
+    note(line) if output.as_json else print(line)
     raise typer.Exit(status)

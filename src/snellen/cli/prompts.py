@@ -1,4 +1,4 @@
-"""`snellen prompts`: words of questions, read from another harness."""
+"""snellen prompts: prompt wordings imported from another harness."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import typer
 
 from snellen.atomic_write import replacing
 from snellen.cli.console import note
+from snellen.cli.option_values import Commands
 from snellen.errors import StorageError, UsageError
 
-group = typer.Typer(help="Ask in the words of another harness.", no_args_is_help=True)
+group = Commands(help="Import prompt wordings from another harness.", no_args_is_help=True)
 
 
 class Harness(StrEnum):
-    """Whose words can be read."""
+    """A harness whose prompt wordings can be imported."""
 
     LMMS_EVAL = "lmms-eval"
 
@@ -26,36 +27,37 @@ def _group() -> None: ...
 
 
 @group.command(name="import")
-def import_words(
-    source: Annotated[Harness, typer.Option("--from", help="Whose words.")],
+def import_prompts(
+    source: Annotated[Harness, typer.Option("--from", help="The harness.")],
     path: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The package's folder.", show_default="the one installed beside Snellen"),
+        typer.Option(metavar="DIR", help="Folder of its package.", show_default="the installed one"),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("prompts.toml"),
     model_key: Annotated[
-        str, typer.Option(metavar="NAME", help="Take a model's own settings where a task has them: gpt4v, gemini_api.")
+        str,
+        typer.Option(metavar="NAME", help="Use a task's settings for this model, if it has any: gpt4v, gemini_api."),
     ] = "default",
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Read the words of the spatial benchmarks from lmms-eval's task files, for --prompts of snellen run.
+    """Import the prompts of the spatial benchmarks from lmms-eval's task files, for --prompts of snellen run.
 
-    Nothing of the package is run. What lmms-eval has in its code and not in these files stays in our words, and is named.
+    No code of the package is executed. Prompts that lmms-eval defines in code are listed and keep Snellen's wording.
     """
     from snellen.benchmarks.spatial.prompts import import_lmms_eval
     from snellen.engine.output_file import require_output_file
 
     require_output_file(out, "--out", (".toml",))
     if out.exists() and not force:
-        raise UsageError(f"{out} is there already", "Choose another --out, or add --force to write over it.")
-    found = import_lmms_eval.read(path, model_key)
-    for remark in found.remarks:
+        raise UsageError(f"{out} already exists", "Choose another --out, or add --force to overwrite it.")
+    prompts = import_lmms_eval.read(path, model_key)
+    for remark in prompts.remarks:
         note(f"note: {remark}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as part:
-            part.write_text(import_lmms_eval.toml(found), encoding="utf-8")
+            part.write_text(import_lmms_eval.toml(prompts), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
-    print(f"{out}: words of {found.source} for {', '.join(found.words)}")
-    print(f"Ask with them: snellen run vsi-bench --prompts {out} ...")
+    print(f"{out}: prompts of {prompts.source} for {', '.join(prompts.words)}")
+    print(f"Use them: snellen run vsi-bench --prompts {out} ...")

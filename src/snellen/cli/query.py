@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
 from snellen.errors import UsageError
 from snellen.terminal_text import one_line, spreadsheet_cell
 
-SHOWN_ROWS, SHOWN_CHARACTERS = 200, 300
+MAX_ROWS, MAX_CHARACTERS = 200, 300
 RESULTS = Path("results")
 
 
@@ -25,33 +25,34 @@ def query(
         str, typer.Argument(metavar="SQL", help="One SELECT over the tables runs, results, scores and metrics.")
     ],
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="RUN…", help="Folders of runs.", show_default="all under results/")
+        list[Path] | None, typer.Argument(metavar="RUN…", help="Run folders.", show_default="all under results/")
     ] = None,
-    trust: given.Trust = False,
+    trust: shared.Trust = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="One JSON object on stdout: columns and rows.", rich_help_panel=given.SHOWING),
+        typer.Option("--json", help="One JSON object on stdout: columns and rows.", rich_help_panel=shared.OUTPUT),
     ] = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="CSV with a heading on stdout, as it comes.", rich_help_panel=given.SHOWING)
+        bool,
+        typer.Option("--csv", help="CSV with a header on stdout, written row by row.", rich_help_panel=shared.OUTPUT),
     ] = False,
 ) -> None:
-    """Ask runs in SQL (DuckDB's). Nothing is asked of a model and nothing is written; docs/query.md has the columns."""
-    from snellen.runs.query import query as ask
+    """Query runs in SQL (DuckDB). Does not call any model and writes no file; docs/query.md lists the columns."""
+    from snellen.runs.query import query as query_runs
 
     if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other", "Give one of them.")
+        raise UsageError("--json and --csv exclude each other", "Omit one of them.")
     folders = runs or [path.parent for path in sorted(RESULTS.glob("**/run_meta.json"))]
     if not folders:
-        raise UsageError(f"there are no runs under {RESULTS}/", "Name their folders behind the query.")
-    with ask(sql, folders, trust=trust) as found:
+        raise UsageError(f"there are no runs under {RESULTS}/", "Name the run folders after the query.")
+    with query_runs(sql, folders, trust=trust) as result:
         if as_json:
-            show_json({"columns": found.columns, "rows": [[_plain(cell) for cell in row] for row in found.rows]})
+            show_json({"columns": result.columns, "rows": [[_plain(cell) for cell in row] for row in result.rows]})
         elif as_csv:
-            _csv(found.columns, found.rows)
+            _csv(result.columns, result.rows)
         else:
-            _table(found.columns, found.rows)
-        for line in found.notes:
+            _table(result.columns, result.rows)
+        for line in result.notes:
             note(f"note: {line}")
 
 
@@ -70,34 +71,34 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
     table = Table()
     for column in columns:
         table.add_column(Text(one_line(column)))
-    coming = iter(rows)
-    for row in islice(coming, SHOWN_ROWS):
-        table.add_row(*(Text(_cell(cell), justify=_side(cell)) for cell in row))
-    more = sum(1 for _ in coming)
+    remaining = iter(rows)
+    for row in islice(remaining, MAX_ROWS):
+        table.add_row(*(Text(_cell(cell), justify=_alignment(cell)) for cell in row))
+    omitted = sum(1 for _ in remaining)
     show(table)
-    if more:
-        note(f"note: {more:,} more rows; --csv and --json have all")
+    if omitted:
+        note(f"note: {omitted:,} more rows; --csv and --json print all")
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = one_line(f"{value:.6g}" if isinstance(value, float) else str(value))
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
-def _side(value: Any) -> Any:
+def _alignment(value: Any) -> Any:
     return "right" if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else "left"
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for: a decimal is a number, one beyond 64 bits and everything else a text."""
+    """Convert a value for JSON: decimals to floats, integers beyond 64 bits to text."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return str(value)
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value

@@ -8,77 +8,78 @@ from typing import Annotated
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
+from snellen.cli.option_groups import expand_options, only
 from snellen.cli.preview import require_rerun
 from snellen.cli.results import Outcome, failures_as_json, finish, names
 
 
+@expand_options
 def rerun(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Do it all again in this folder.", show_default="go on in RUN with what is missing or failed"
+            help="Repeat the whole run in this folder.",
+            show_default="resume RUN: run what is missing or failed",
         ),
     ] = None,
-    data: given.MovedData = None,
-    images: given.MovedImages = None,
+    *,
+    moved: shared.MovedOptions,
     base_url: Annotated[
         str | None,
         typer.Option(
-            help="The endpoint to ask; needed where the run is somebody else's and its endpoint not that of this environment."
+            help="Endpoint to use; required if the run is somebody else's and its endpoint is not this environment's."
         ),
     ] = None,
     key_env: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The variable with the key; needed where the run is somebody else's and names another than the usual one.",
+            help="Variable with the key; required if the run is somebody else's and names an unusual variable.",
         ),
     ] = None,
-    trust: given.Trust = False,
-    patience: Annotated[float | None, given.PATIENCE_OPTION] = None,
-    rpm: given.Rpm = None,
-    tpm: given.Tpm = None,
-    prices: given.PricesOfRun = None,
-    profile: given.Profiles = None,
-    report: given.WriteReport = False,
-    as_json: given.AsJson = False,
-    quiet: given.Quiet = False,
+    patience: shared.OptionalPatience = None,
+    pace: Annotated[shared.EndpointOptions, only("rpm", "tpm")],
+    prices: shared.PricesOfRun = None,
+    profile: shared.Profiles = None,
+    report: shared.WriteReport = False,
+    output: shared.OutputOptions,
 ) -> None:
     """Repeat a run with the settings of its run_meta.json; keys are read from the environment again.
 
-    A run folder may come from somebody else. Its endpoint and key variable are used without a question only if your Snellen
-    wrote them, or if they are those that a run without --base-url and --key-env uses here.
+    A run folder may come from somebody else. Its endpoint and key variable are used without confirmation only if your
+    Snellen wrote them, or if they are the defaults of this environment.
     """
     from snellen.engine.progress import display
-    from snellen.runs.evaluate import rerun as again
+    from snellen.runs.evaluate import rerun as rerun_run
 
-    require_rerun(run, profile, prices, trust=trust)
-    with failures_as_json(out or run, *names(run), wanted=as_json):
-        done = again(
+    require_rerun(run, profile, prices, trust=moved.trust)
+    interactive = sys.stdin.isatty() and sys.stderr.isatty() and not (output.as_json or output.quiet)
+    with failures_as_json(out or run, *names(run), wanted=output.as_json):
+        repeated = rerun_run(
             run,
             out=out,
-            data=data,
-            images=images,
+            data=moved.data,
+            images=moved.images,
             base_url=base_url,
             key_env=key_env,
-            trust=trust,
-            confirm=_confirmed if sys.stdin.isatty() and sys.stderr.isatty() and not (as_json or quiet) else None,
+            trust=moved.trust,
+            confirm=_confirm if interactive else None,
             patience_s=patience,
-            rpm=rpm,
-            tpm=tpm,
+            rpm=pace.rpm,
+            tpm=pace.tpm,
             prices=prices,
-            display=display(as_json=as_json, quiet=quiet),
+            display=display(as_json=output.as_json, quiet=output.quiet),
         )
     if prices is not None:
         from snellen.cli.console import note
         from snellen.runs import costs
 
-        note(f"note: {costs.sentence(costs.recorded(done.folder, prices))}")
-    raise typer.Exit(finish(Outcome([done]), profile=profile, report=report, as_json=as_json))
+        note(f"note: {costs.sentence(costs.recorded(repeated.folder, prices))}")
+    raise typer.Exit(finish(Outcome([repeated]), profile=profile, report=report, as_json=output.as_json))
 
 
-def _confirmed(question: str) -> bool:
-    """The answer of the person at the terminal; no by default."""
+def _confirm(question: str) -> bool:
+    """Return the user's answer to a question on the terminal; no by default."""
     return typer.confirm(question, default=False, err=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.errors import tell
+from snellen.cli.option_groups import expand_options
 from snellen.cli.preview import (
     require_models,
     require_profile,
@@ -29,227 +32,219 @@ if TYPE_CHECKING:
     from snellen.engine.run_folder import RunSpec
 
 LOCAL = ("local", "embedded")
-"""Kinds of models that run in this process: they refuse what is for an endpoint."""
+"""Kinds of models that run in this process; they refuse options of endpoints."""
 
 
-def run(
-    benchmark: Annotated[list[str], typer.Argument(metavar="BENCHMARK", help="What to ask; see `snellen list`.")],
+@dataclass(frozen=True)
+class RunOptions:
+    """Models, folder and samples of a run."""
+
     model: Annotated[
         list[str] | None,
         typer.Option(
-            "--model", "-m", metavar="KIND:NAME", help="Who answers; may be repeated. embedded, api:NAME, local:NAME, …"
+            "--model",
+            "-m",
+            metavar="KIND:NAME",
+            help="Model to evaluate: embedded, api:NAME, local:NAME, …; may be repeated.",
         ),
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder of the run, or of the runs if there are several.",
             show_default="results/BENCHMARK-MODEL",
         ),
-    ] = None,
-    data: given.DataPath = None,
-    images: given.ImagesPath = None,
-    option: given.BenchmarkOptions = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=given.MOST_REPEATS, help="Ask each question so often.")] = 1,
-    seed: given.Seed = 0,
-    max_tokens: given.MaxTokens = None,
-    temperature: given.Temperature = None,
-    top_p: given.TopP = None,
-    stop: given.Stop = None,
-    base_url: given.BaseUrl = None,
-    key_env: given.KeyEnv = None,
-    concurrency: given.Concurrency = 16,
-    timeout: given.Timeout = 300.0,
-    max_attempts: given.MaxAttempts = 6,
-    patience: given.Patience = 900.0,
-    rpm: given.Rpm = None,
-    tpm: given.Tpm = None,
-    extra_body: given.ExtraBody = None,
-    max_long_side: given.MaxLongSide = None,
-    max_pixels: given.MaxPixels = None,
-    image_format: given.ImageFormat = "original",
-    quality: given.Quality = 90,
-    frames: given.Frames = None,
-    fps: given.Fps = None,
-    video: given.VideoAs = "frames",
-    blank_images: given.BlankImages = False,
-    corrupt: given.Corrupt = None,
-    dtype: given.Dtype = "auto",
-    device: given.Device = "auto",
-    batch_size: given.BatchSize = 32,
-    stop_after_first_json: given.StopAfterFirstJson = False,
-    revision: given.Revision = None,
-    agent_model: given.AgentModel = None,
-    sandbox: given.Sandbox = "auto",
-    sif: given.Sif = None,
-    tools: given.Tools = None,
-    agent_network: given.AgentNetwork = "endpoint",
-    agent_memory: given.AgentMemory = None,
-    agent_disk: given.AgentDisk = None,
-    agent_processes: given.AgentProcesses = None,
-    agent_open_files: given.AgentOpenFiles = None,
-    agent_files: given.AgentFiles = None,
-    agent_depth: given.AgentDepth = None,
-    agent_requests: given.AgentRequests = None,
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Run only the first N samples.")] = None
+    repeats: Annotated[
+        int, typer.Option(min=1, max=shared.MAX_REPEATS, help="Number of times to ask each question.")
+    ] = 1
+    seed: shared.Seed = 0
     serve: Annotated[
         str | None,
         typer.Option(
-            metavar="'vllm MODEL …'", help="Start this server for the run, as `snellen serve` would, and end it after."
+            metavar="'vllm MODEL …'",
+            help="Start this server for the run, as `snellen serve` does, and stop it afterwards.",
         ),
-    ] = None,
-    nproc: given.Nproc = None,
-    ray: given.Ray = None,
-    id_is: given.IdIs = "id",
-    max_cost: given.MaxCost = None,
-    max_tokens_total: given.MaxTokensTotal = None,
-    prices: given.Prices = None,
-    profile: given.Profiles = None,
+    ] = None
+    id_is: shared.IdIs = "id"
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run", help="Show questions, images, estimated tokens and cost. Sends nothing, needs no key."
         ),
-    ] = False,
-    report: given.WriteReport = False,
-    as_json: given.AsJson = False,
-    quiet: given.Quiet = False,
+    ] = False
+
+
+@dataclass(frozen=True)
+class RunOutputOptions(shared.OutputOptions):
+    """Tables and report at the end of a run."""
+
+    profile: shared.Profiles = None
+    report: shared.WriteReport = False
+
+
+@expand_options
+def run(
+    benchmark: Annotated[
+        list[str], typer.Argument(metavar="BENCHMARK", help="Benchmarks to run; `snellen list` shows them.")
+    ],
+    options: RunOptions,
+    data: shared.DataOptions,
+    generation: shared.GenerationOptions,
+    endpoint: shared.EndpointOptions,
+    media: shared.MediaOptions,
+    local: shared.LocalOptions,
+    agents: shared.AgentOptions,
+    workers: shared.WorkerOptions,
+    budget: shared.BudgetOptions,
+    output: RunOutputOptions,
 ) -> None:
-    """Ask a model everything that a benchmark asks, or go on with a run that was begun.
+    """Run benchmarks against a model, or resume an unfinished run.
 
-    Each benchmark and model has a run folder of its own; what it holds an answer to is not asked again. Progress goes
-    to stderr, the table to stdout. The exit status is 0 only if every question was answered. Ctrl-C, SIGTERM and SIGHUP let
-    pending requests finish, a second one gives them up; the status is then 130, 143 or 129.
+    Each benchmark and model has its own run folder. Questions already answered there are skipped. Progress goes to
+    stderr, the table to stdout. The exit status is 0 only if every question was answered. On Ctrl-C, SIGTERM or SIGHUP,
+    pending requests are completed; a second signal cancels them. The exit status is then 130, 143 or 129.
 
-    What a benchmark declares as a setting is an option of this command too: `snellen run vlm2 --help` lists them.
+    Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
     from snellen.benchmarks.base import Data
     from snellen.cli import environment
-    from snellen.engine.preflight import require_video_reader
-    from snellen.engine.progress import display
-    from snellen.engine.run_folder import RunFolder, RunSpec
-    from snellen.models.base import ModelOptions
-    from snellen.runs.evaluate import default_folder, perform
-    from snellen.runs.run import find_benchmark
+    from snellen.engine.run_folder import RunSpec
+    from snellen.runs.evaluate import default_folder
 
-    if serve is not None and base_url is not None:
-        raise UsageError("--serve and --base-url exclude each other", "The server says where it is.")
-    started = None if serve is None else parse_vllm(serve)
-    if started is not None and not model:
-        model = [f"api:{started.public}"]
-    said = environment.filled(environment.Given(data, limit, out, tuple(model or ())), benchmark)
-    data, limit, out = said.data, said.limit, said.out
-    image = environment.sandbox_image(sif, sandbox, benchmark)
-    settings = ModelOptions(
-        generation=given.generation(max_tokens, temperature, top_p, stop),
-        media=given.media(max_long_side, max_pixels, image_format, quality, frames, blank_images, fps, video, corrupt),
-        base_url=base_url,
-        key_env=key_env,
-        extra_body=given.json_object(extra_body, "--extra-body"),
-        timeout_s=timeout,
-        patience_s=patience,
-        rpm=rpm,
-        tpm=tpm,
-        concurrency=concurrency,
-        dtype=dtype,
-        device=device,
-        batch_size=batch_size,
-        stop_after_first_json=stop_after_first_json,
-        revision=revision,
-        prices=None if prices is None else str(prices),
-        seed=seed,
-        agent_model=agent_model,
-        sandbox=sandbox,
-        sif=None if image is None else str(image),
-        tools=None if tools is None else str(tools),
-        id_is=id_is,
-        agent_network=agent_network,
-        **given.agent_limits(
-            agent_memory, agent_disk, agent_processes, agent_open_files, agent_files, agent_depth, agent_requests
-        ),
+    if options.serve is not None and endpoint.base_url is not None:
+        raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
+    server = None if options.serve is None else parse_vllm(options.serve)
+    names = options.model or ([] if server is None else [f"api:{server.public}"])
+    settings = environment.with_variables(
+        environment.RunVariables(data.data, options.limit, options.out, tuple(names)), benchmark
     )
-    asked = RunSpec(
+    image = environment.sandbox_image(agents.sif, agents.sandbox, benchmark)
+    base = RunSpec(
         benchmark="",
         model="",
-        data=Data(data, images, given.pairs(option), seed),
-        options=settings,
-        limit=limit,
-        repeats=repeats,
-        max_attempts=max_attempts,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-        nproc=nproc,
-        ray=ray,
+        data=Data(settings.data, data.images, shared.pairs(data.option), options.seed),
+        options=shared.model_options(
+            generation,
+            endpoint,
+            media,
+            local,
+            prices=None if budget.prices is None else str(budget.prices),
+            seed=options.seed,
+            agent_model=agents.agent_model,
+            sandbox=agents.sandbox,
+            sif=None if image is None else str(image),
+            tools=None if agents.tools is None else str(agents.tools),
+            id_is=options.id_is,
+            agent_network=agents.agent_network,
+            **agents.limits(),
+        ),
+        limit=settings.limit,
+        repeats=options.repeats,
+        max_attempts=endpoint.max_attempts,
+        max_cost=budget.max_cost,
+        max_tokens_total=budget.max_tokens_total,
+        nproc=workers.nproc,
+        ray=workers.ray,
     )
-    models = _once(list(said.model))
-    specs = [_beside(structs.replace(asked, benchmark=b, model=m), models) for b in _once(benchmark) for m in models]
+    models = list(dict.fromkeys(settings.model))
+    specs = [
+        _without_endpoint(structs.replace(base, benchmark=name, model=model), models)
+        for name in dict.fromkeys(benchmark)
+        for model in models
+    ]
+    out = settings.out
     folders = [
         out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
     ]
     if len(set(folders)) < len(folders):
         raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
-    outcome = Outcome()
-    faulty: dict[Path, PluginError] = {}
-    chosen: list[Benchmark] = []
-    for spec, folder in zip(specs, folders, strict=True):
-        chosen.append(made := require_profile(spec, profile))
-        if not dry_run:
-            require_run_folder(folder)
-        if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
-            try:
-                next(iter(made.samples(spec.data)), None)
-                require_video_reader(made, spec)
-            except Exception as error:
-                if dry_run or (fault := plugin_fault(error)) is None:
-                    raise
-                faulty[folder] = fault  # it fails in its turn; the others are asked
-    require_used_data(specs[0].data, chosen)
-    if dry_run:
-        show_estimates(specs, folders, as_json=as_json)
+    faults = _check(specs, folders, output.profile, dry_run=options.dry_run)
+    if options.dry_run:
+        show_estimates(specs, folders, as_json=output.as_json)
         return
     if len(specs) > 1:
         require_models(specs)
     with contextlib.ExitStack() as servers:
-        if started is not None:
+        if server is not None:
             from snellen.models.serve.supervise import serving
 
-            address = servers.enter_context(serving(started, note)).url
-            served = structs.replace(settings, base_url=address)
-            specs = [_beside(structs.replace(spec, options=served), models) for spec in specs]
-        for spec, folder in zip(specs, folders, strict=True):
-            if len(specs) > 1 and not (quiet or as_json):
-                note(f"{spec.benchmark} with {spec.model}, in {folder}")
+            address = servers.enter_context(serving(server, note)).url
+            served = structs.replace(base.options, base_url=address)
+            specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
+        outcome = _perform_all(specs, folders, faults, output)
+    raise typer.Exit(finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json))
+
+
+def _check(
+    specs: Sequence[RunSpec], folders: Sequence[Path], profile: str | None, *, dry_run: bool
+) -> dict[Path, PluginError]:
+    """Refuse options, folders and data before the first request; return the faults of plug-ins by run folder.
+
+    Of several runs, one whose plug-in is faulty fails in its turn; the others are run.
+    """
+    from snellen.engine.preflight import require_video_reader
+
+    faults: dict[Path, PluginError] = {}
+    benchmarks: list[Benchmark] = []
+    for spec, folder in zip(specs, folders, strict=True):
+        benchmark = require_profile(spec, profile)
+        benchmarks.append(benchmark)
+        if not dry_run:
+            require_run_folder(folder)
+        if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for
             try:
-                if folder in faulty:
-                    raise faulty[folder]
-                if spec.data.path is not None and not (quiet or as_json):
-                    for line in find_benchmark(spec, trust=True).notices(spec.data):
-                        note(f"note: {line}")
-                outcome.runs.append(
-                    perform(spec, RunFolder(folder), display=display(as_json=as_json, quiet=quiet), trust=True)
-                )
-            except Exception as raised:
-                cause = raised if isinstance(raised, SnellenError) else plugin_fault(raised)
-                if cause is None or (cause is not raised and len(specs) == 1 and not as_json):
+                next(iter(benchmark.samples(spec.data)), None)
+                require_video_reader(benchmark, spec)
+            except Exception as error:
+                if dry_run or (fault := plugin_fault(error)) is None:
                     raise
-                failure = Failure(folder, spec.benchmark, spec.model, cause)
-                last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
-                if last and as_json:
-                    raise typer.Exit(tell_failure(outcome, failure)) from raised
-                if last:
-                    raise
-                tell(cause)
-                outcome.failures.append(failure)
-    raise typer.Exit(finish(outcome, profile=profile, report=report, as_json=as_json))
+                faults[folder] = fault
+    require_used_data(specs[0].data, benchmarks)
+    return faults
 
 
-def _beside(spec: RunSpec, models: list[str]) -> RunSpec:
-    """A local model's part of a call that names models behind an endpoint too: what is for those is not for it."""
+def _perform_all(
+    specs: Sequence[RunSpec], folders: Sequence[Path], faults: dict[Path, PluginError], output: RunOutputOptions
+) -> Outcome:
+    """Perform the runs one after the other; of several, a failed one does not stop the others."""
+    from snellen.engine.progress import display
+    from snellen.engine.run_folder import RunFolder
+    from snellen.runs.evaluate import perform
+    from snellen.runs.run import find_benchmark
+
+    outcome = Outcome()
+    verbose = not (output.quiet or output.as_json)
+    for spec, folder in zip(specs, folders, strict=True):
+        if len(specs) > 1 and verbose:
+            note(f"{spec.benchmark} with {spec.model}, in {folder}")
+        try:
+            if folder in faults:
+                raise faults[folder]
+            if spec.data.path is not None and verbose:
+                for line in find_benchmark(spec, trust=True).notices(spec.data):
+                    note(f"note: {line}")
+            progress = display(as_json=output.as_json, quiet=output.quiet)
+            outcome.runs.append(perform(spec, RunFolder(folder), display=progress, trust=True))
+        except Exception as error:
+            cause = error if isinstance(error, SnellenError) else plugin_fault(error)
+            if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):
+                raise
+            failure = Failure(folder, spec.benchmark, spec.model, cause)
+            last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
+            if last and output.as_json:
+                raise typer.Exit(tell_failure(outcome, failure)) from error
+            if last:
+                raise
+            tell(cause)
+            outcome.failures.append(failure)
+    return outcome
+
+
+def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:
+    """Drop options of endpoints from a local model's run, if other models of the call are behind an endpoint."""
     if spec.model.partition(":")[0] not in LOCAL or all(name.partition(":")[0] in LOCAL for name in models):
         return spec
     options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None)
     return structs.replace(spec, options=options, max_cost=None)
-
-
-def _once(names: list[str]) -> list[str]:
-    return list(dict.fromkeys(names))

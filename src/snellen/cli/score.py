@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
+from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import legend, mark, span
 
@@ -22,6 +24,27 @@ if TYPE_CHECKING:
 FILES = "Answers of other programs"
 
 
+@dataclass(frozen=True)
+class AnswerFileOptions:
+    """Columns of a file of answers that another program wrote."""
+
+    id_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field of the file with the id.", rich_help_panel=FILES)
+    ] = None
+    reply_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Field of the file with the reply.", rich_help_panel=FILES)
+    ] = None
+    id_is: Annotated[
+        str,
+        typer.Option(
+            metavar="id|position|META",
+            help="What the ids are: sample ids, positions from 0, or a meta field of the samples.",
+            rich_help_panel=FILES,
+        ),
+    ] = "id"
+
+
+@expand_options
 def score(
     results: Annotated[
         Path,
@@ -30,54 +53,39 @@ def score(
             help="A run's folder, or a file of answers: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval.",
         ),
     ],
+    *,
     benchmark: Annotated[
-        str | None, typer.Option(help="Whose questions were answered.", show_default="the run's own")
+        str | None, typer.Option(help="Benchmark that was answered.", show_default="the run's own")
     ] = None,
-    data: given.DataPath = None,
-    images: given.ImagesPath = None,
-    option: given.BenchmarkOptions = None,
-    trust: given.Trust = False,
+    data: shared.DataOptions,
+    trust: shared.Trust = False,
     profile: Annotated[
         str | None,
-        typer.Option(help="Scoring profiles, by comma, or all.", show_default="the benchmark's first"),
+        typer.Option(help="Scoring profiles, separated by commas, or all.", show_default="the benchmark's first"),
     ] = None,
     per_sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one JSON line a sample and profile, in the file's order.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one JSON line per sample and profile, in the file's order."),
     ] = None,
     disagreements: Annotated[
         bool,
-        typer.Option("--disagreements", help="List the samples on which the profiles differ, with what each read."),
+        typer.Option("--disagreements", help="List the samples on which profiles differ, with what each extracted."),
     ] = False,
     judge_replies: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What a judge said about replies that a judge decides: rows of vid, sample_id or id, and reply.",
+            help="Replies of a judge, for samples that a judge decides: rows of vid, sample_id or id, and reply.",
             show_default="the verdicts in RUN_judged",
         ),
     ] = None,
-    id_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The file's field with the id.", rich_help_panel=FILES)
-    ] = None,
-    reply_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The file's field with the reply.", rich_help_panel=FILES)
-    ] = None,
-    id_is: Annotated[
-        str,
-        typer.Option(
-            metavar="id|position|META",
-            help="What the ids are: the samples' own, their position from 0, or a meta field of theirs.",
-            rich_help_panel=FILES,
-        ),
-    ] = "id",
-    prices: given.PricesOfRun = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
-    ] = False,
+    columns: AnswerFileOptions,
+    prices: shared.PricesOfRun = None,
+    as_json: shared.JsonResult = False,
 ) -> None:
-    """Score answers again, under any profile: those of a run, or those that another harness wrote. Asks nothing."""
+    """Score answers again, under any profile: those of a run, or those of another harness. Does not call any model."""
     from snellen.runs.run import summary_json
-    from snellen.runs.score import score
+    from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.scoring.taxonomy import ClassTables
 
@@ -88,21 +96,21 @@ def score(
 
         folder = RunFolder(results)
         if not folder.exists():
-            raise UsageError(f"--prices needs a run with recorded usage, and {results} is none", "Name a run's folder.")
+            raise UsageError(f"--prices needs recorded usage; {results} is not a run", "Name a run folder.")
         cost = costs.recorded(folder, prices)
     if disagreements and profile is None:
         profile = "all"
     if disagreements and profile != "all" and len({name.strip() for name in (profile or "").split(",")}) < 2:
-        raise UsageError("--disagreements compares profiles, and one was named", "Name two by comma, or --profile all.")
-    seen = differing = 0
+        raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
+    total = differing = 0
     classes = ClassTables() if as_json else None
 
     with ExitStack() as files:
         writer = None if per_sample is None else files.enter_context(per_sample_file(per_sample, results))
 
-        def each(scored: Scored) -> None:
-            nonlocal seen, differing
-            seen += 1
+        def add(scored: Scored) -> None:
+            nonlocal total, differing
+            total += 1
             if classes is not None:
                 classes.add(scored.sample, scored.scores)
             if writer is not None:
@@ -112,35 +120,35 @@ def score(
                 for line in lines:
                     note(line) if as_json else print(line)
 
-        summary, notes = score(
+        summary, notes = score_answers(
             results,
             benchmark,
-            data=data,
-            images=images,
-            benchmark_options=given.pairs(option),
+            data=data.data,
+            images=data.images,
+            benchmark_options=shared.pairs(data.option),
             profile=profile,
-            id_field=id_field,
-            reply_field=reply_field,
-            id_is=id_is,
-            each=each if writer is not None or disagreements or classes is not None else None,
+            id_field=columns.id_field,
+            reply_field=columns.reply_field,
+            id_is=columns.id_is,
+            each=add if writer is not None or disagreements or classes is not None else None,
             judge_replies=judge_replies,
             trust=trust,
         )
     if disagreements:
-        notes = [f"the profiles differ on {differing:,} of {seen:,} answers", *notes]
+        notes = [f"the profiles differ on {differing:,} of {total:,} answers", *notes]
     if classes is not None:
-        found = summary_json(summary)
-        for one in found["profiles"]:
-            if rows := classes.rows(one["profile"]):
-                one["classes"] = rows
+        result = summary_json(summary)
+        for scores in result["profiles"]:
+            if rows := classes.rows(scores["profile"]):
+                scores["classes"] = rows
         if classes.too_many:
             notes = [
                 *notes,
                 f"more than {classes.limit:,} classes: their table is left out (docs/diagnosis.md makes it)",
             ]
         if cost is not None:
-            found["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
-        show_json(found)
+            result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
+        show_json(result)
     elif _has_score(summary):
         show(_table(summary))
     if cost is not None:
@@ -150,13 +158,13 @@ def score(
 
 
 def _has_score(summary: Summary) -> bool:
-    """Return True unless no sample was answered: what is left then is the share of errors."""
+    """Return True if a sample was answered: otherwise the share of errors is the only metric."""
     metrics = [metric for rows in summary.metrics.values() for metric in rows]
     return any(metric.value is not None and metric.name.rpartition("/")[2] != "error" for metric in metrics)
 
 
 def _table(summary: Summary) -> Table:
-    """Every profile side by side, up to two of them with interval and n (`--json` has those of all)."""
+    """Build the table of all profiles side by side; up to two have interval and n (`--json` has all)."""
     from rich.table import Table
 
     width = 3 if len(summary.metrics) <= 2 else 1
@@ -171,10 +179,12 @@ def _table(summary: Summary) -> Table:
             table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("coverage", "chance"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, found in by_name.items():
-        cells = [cell for profile in summary.metrics for cell in _cells(found.get(profile))[:width]]
-        coverages = sorted({f"{metric.coverage:.1%}" for metric in found.values()}, key=lambda text: float(text[:-1]))
-        chance = next((metric.chance for metric in found.values() if metric.chance is not None), None)
+    for name, by_profile in by_name.items():
+        cells = [cell for profile in summary.metrics for cell in _cells(by_profile.get(profile))[:width]]
+        coverages = sorted(
+            {f"{metric.coverage:.1%}" for metric in by_profile.values()}, key=lambda text: float(text[:-1])
+        )
+        chance = next((metric.chance for metric in by_profile.values() if metric.chance is not None), None)
         table.add_row(name, *cells, " – ".join(coverages), "" if chance is None else f"{chance:.3f}")
     if width > 1:
         table.caption = legend(metric for metrics in summary.metrics.values() for metric in metrics) or None

@@ -1,21 +1,25 @@
-"""`snellen serve`: a local or the embedded model behind an OpenAI-compatible endpoint, or a vLLM server of the user."""
+"""snellen serve: a local or the embedded model behind an OpenAI-compatible endpoint, or a vLLM server"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from snellen.cli import options as shared
+from snellen.cli.option_groups import expand_options, only
+from snellen.cli.option_values import Commands
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.models.serve.vllm import Settings
 
 VLLM_PANEL = "serve vllm"
-OURS = {
+OWN_DEFAULTS = {
     "dtype": "auto",
     "device": "auto",
     "batch_size": 32,
@@ -27,7 +31,8 @@ OURS = {
     "max_body_mb": 64,
     "server": "snellen",
 }
-THEIRS = {
+"""Options of Snellen's own server, which vLLM does not have."""
+VLLM_DEFAULTS = {
     "gpu": None,
     "data_parallel": None,
     "tensor_parallel": None,
@@ -36,210 +41,203 @@ THEIRS = {
     "log": None,
     "startup_timeout": 1800.0,
 }
+"""Options of `snellen serve vllm`, which Snellen's own server does not have."""
 
 
+@dataclass(frozen=True)
+class ServerOptions:
+    """Address, name and limits of the server."""
+
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. The default is reachable from this machine only.")
+    ] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 selects a free one.", min=0, max=65535)] = 8000
+    name: Annotated[
+        str | None, typer.Option(help="Model name for clients; by default its name here.", show_default=False)
+    ] = None
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(help="Environment variable that holds the key clients must send.", show_default=False),
+    ] = None
+    max_body_mb: Annotated[int, typer.Option(help="Maximum size of a request, in MiB.", min=1)] = 64
+    server: Annotated[
+        Literal["snellen", "transformers"],
+        typer.Option(help="snellen: batches, refuses addresses. transformers: its own `transformers serve`."),
+    ] = "snellen"
+
+
+@dataclass(frozen=True)
+class VllmOptions:
+    """GPUs, container and start of a vLLM server."""
+
+    gpu: Annotated[
+        str | None,
+        typer.Option(metavar="IDS", help="GPUs, separated by commas; by default all.", rich_help_panel=VLLM_PANEL),
+    ] = None
+    data_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Number of copies of the model.", rich_help_panel=VLLM_PANEL)
+    ] = None
+    tensor_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Number of GPUs per copy.", rich_help_panel=VLLM_PANEL)
+    ] = None
+    docker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Run this Docker image instead of `vllm` on the PATH.", rich_help_panel=VLLM_PANEL
+        ),
+    ] = None
+    apptainer: Annotated[
+        Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.", rich_help_panel=VLLM_PANEL)
+    ] = None
+    log: Annotated[
+        Path | None,
+        typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log", rich_help_panel=VLLM_PANEL),
+    ] = None
+    startup_timeout: Annotated[
+        float, typer.Option(min=1, help="Maximum seconds until the server answers.", rich_help_panel=VLLM_PANEL)
+    ] = 1800.0
+
+
+@expand_options
 def serve(
     context: typer.Context,
     model: Annotated[
         list[str],
         typer.Argument(
             metavar="[vllm] MODEL",
-            help="embedded, local:NAME, or the path of a model folder. Behind the word vllm: what vLLM is to load, and "
-            "behind -- more arguments for it.",
+            help="embedded, local:NAME, or the path of a model folder. After the word vllm: the model for vLLM, and "
+            "after -- more arguments for it.",
             show_default=False,
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on. The default is reached from this machine only.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8000,
-    name: Annotated[
-        str | None, typer.Option(help="What clients call the model; by default its name here.", show_default=False)
-    ] = None,
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable that holds the key clients must send.", show_default=False),
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="auto, float32, bfloat16 or float16. auto: float32 on CPU, else the checkpoint's.")
-    ] = "auto",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    batch_size: Annotated[int, typer.Option(help="Prompts that are answered together at most.", min=1)] = 32,
-    revision: Annotated[str | None, typer.Option(help="Revision on the hub.", show_default=False)] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="New tokens at most, in place of what requests ask.", min=1, show_default=False)
-    ] = None,
-    max_pixels: Annotated[
-        int | None, typer.Option(help="Pixels of a picture at most; larger ones shrink.", min=1, show_default=False)
-    ] = None,
-    max_long_side: Annotated[
-        int | None, typer.Option(help="Pixels of a picture's long side at most.", min=1, show_default=False)
-    ] = None,
-    stop_after_first_json: Annotated[
-        bool, typer.Option("--stop-after-first-json", help="End an answer after one whole JSON object.")
-    ] = False,
-    max_body_mb: Annotated[int, typer.Option(help="Size of a request at most, in MiB.", min=1)] = 64,
-    server: Annotated[
-        Literal["snellen", "transformers"],
-        typer.Option(help="snellen: batches, refuses addresses. transformers: its own `transformers serve`."),
-    ] = "snellen",
-    gpu: Annotated[
-        str | None, typer.Option(metavar="IDS", help="GPUs by comma; all by default.", rich_help_panel=VLLM_PANEL)
-    ] = None,
-    data_parallel: Annotated[
-        int | None, typer.Option(min=1, help="Copies of the model.", rich_help_panel=VLLM_PANEL)
-    ] = None,
-    tensor_parallel: Annotated[
-        int | None, typer.Option(min=1, help="GPUs that share one copy.", rich_help_panel=VLLM_PANEL)
-    ] = None,
-    docker: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="Run this Docker image, not `vllm` on the PATH.", rich_help_panel=VLLM_PANEL
-        ),
-    ] = None,
-    apptainer: Annotated[
-        Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.", rich_help_panel=VLLM_PANEL)
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log", rich_help_panel=VLLM_PANEL),
-    ] = None,
-    startup_timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds until it must answer.", rich_help_panel=VLLM_PANEL)
-    ] = 1800.0,
+    server: ServerOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens")],
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    local: shared.LocalOptions,
+    vllm: VllmOptions,
 ) -> None:
-    """Put a local model behind an OpenAI-compatible endpoint.
+    """Serve a local model behind an OpenAI-compatible endpoint.
 
-    Answers GET /v1/models and POST /v1/chat/completions. Pictures come inside the request, as data URIs.
+    Answers GET /v1/models and POST /v1/chat/completions. Images come inside the request, as data URIs.
 
-    `snellen serve vllm MODEL` starts the vLLM that you have, says when it answers, and ends it with Ctrl-C.
+    `snellen serve vllm MODEL` starts the installed vLLM, reports when it is ready, and stops it on Ctrl-C.
     """
-    given = context.params
     if model[0] == "vllm":
         serve_vllm(vllm_settings(_with_variables(context)))
     if len(model) > 1:
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
-    _refuse(given, THEIRS, "is for `snellen serve vllm MODEL`.")
+    _refuse(context.params, VLLM_DEFAULTS, "is for `snellen serve vllm MODEL`.")
     from snellen.cli.console import note
-    from snellen.models.base import ModelOptions
     from snellen.models.serve import names, run
-    from snellen.types import Generation, MediaSettings
 
-    options = ModelOptions(
-        generation=Generation(max_tokens=max_tokens),
-        media=MediaSettings(max_pixels=max_pixels, max_long_side=max_long_side),
-        dtype=dtype,
-        device=device,
-        batch_size=batch_size,
-        revision=revision,
-        stop_after_first_json=stop_after_first_json,
-    )
+    options = shared.model_options(generation, shared.EndpointOptions(), media, local)
     path, public = names.parse(model[0])
-    if server == "transformers":
+    if server.server == "transformers":
         from snellen.models.serve import peer
 
         unusable = {
-            "--name": name,
-            "--api-key-env": api_key_env,
-            "--max-tokens": max_tokens,
-            "--max-pixels": max_pixels,
-            "--max-long-side": max_long_side,
-            "--stop-after-first-json": stop_after_first_json,
+            "--name": server.name,
+            "--api-key-env": server.api_key_env,
+            "--max-tokens": generation.max_tokens,
+            "--max-pixels": media.max_pixels,
+            "--max-long-side": media.max_long_side,
+            "--stop-after-first-json": local.stop_after_first_json,
         }
         peer.refuse(unusable)
-        peer.serve(path, options, host, port)
+        peer.serve(path, options, server.host, server.port)
     from snellen.models.api.keys import find_key
     from snellen.models.local import open_model
 
-    key = find_key(api_key_env) if api_key_env else None
-    run.serve(open_model(path, options), name or public, host, port, key, max_body_mb * 2**20, note)
+    key = find_key(server.api_key_env) if server.api_key_env else None
+    loaded = open_model(path, options)
+    run.serve(loaded, server.name or public, server.host, server.port, key, server.max_body_mb * 2**20, note)
 
 
-def _refuse(given: Mapping[str, Any], usual: Mapping[str, Any], why: str) -> None:
-    if changed := [f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value]:
-        raise UsageError(f"{', '.join(changed)} {why}", "Leave it away.")
+def _refuse(values: Mapping[str, Any], defaults: Mapping[str, Any], reason: str) -> None:
+    if changed := [f"--{name.replace('_', '-')}" for name, value in defaults.items() if values[name] != value]:
+        raise UsageError(f"{', '.join(changed)} {reason}", f"Omit {', '.join(changed)}.")
 
 
 def _with_variables(context: Any) -> dict[str, Any]:
-    """The values by parameter; for vLLM those of the environment where an option is not given."""
-    from snellen.cli import environment
+    """Return the values by parameter; for vLLM omitted options are filled from environment variables."""
+    from snellen.cli.environment import with_serve_variables
 
-    given: dict[str, Any] = context.params
-    if list(given["model"])[:1] != ["vllm"]:
-        return given
-    sources = {name: context.get_parameter_source(name) for name in given}
-    return environment.serving(given, {name for name, source in sources.items() if source and source.name != "DEFAULT"})
+    values: dict[str, Any] = context.params
+    if list(values["model"])[:1] != ["vllm"]:
+        return values
+    sources = {name: context.get_parameter_source(name) for name in values}
+    typed = {name for name, source in sources.items() if source and source.name != "DEFAULT"}
+    return with_serve_variables(values, typed)
 
 
-def vllm_settings(given: Mapping[str, Any]) -> Settings:
-    """What to serve, from the values of this command by parameter.
+def vllm_settings(values: Mapping[str, Any]) -> Settings:
+    """Build the settings of a vLLM server from this command's values by parameter.
 
     Raises:
-        UsageError: no model is named, or an option is for our own server.
+        UsageError: no model is named, or an option is for Snellen's own server.
     """
     from snellen.models.api.keys import find_key
     from snellen.models.serve.vllm import Settings
 
-    words: list[str] = list(given["model"])
+    words: list[str] = list(values["model"])
     if len(words) < 2 or words[1].startswith("-"):
         raise UsageError("serve vllm: no model is named", "Example: snellen serve vllm Qwen/Qwen3-VL-8B-Instruct-FP8")
-    _refuse(given, OURS, "is for our own server; vLLM has options of its own, to be given behind --.")
+    _refuse(values, OWN_DEFAULTS, "is for Snellen's own server; pass options of vLLM after --.")
     return Settings(
         model=words[1],
-        name=given["name"] or "",
-        host=given["host"],
-        port=given["port"],
-        gpus=given["gpu"] or "",
-        data_parallel=given["data_parallel"],
-        tensor_parallel=given["tensor_parallel"],
-        docker=given["docker"] or "",
-        sif="" if given["apptainer"] is None else str(given["apptainer"]),
+        name=values["name"] or "",
+        host=values["host"],
+        port=values["port"],
+        gpus=values["gpu"] or "",
+        data_parallel=values["data_parallel"],
+        tensor_parallel=values["tensor_parallel"],
+        docker=values["docker"] or "",
+        sif="" if values["apptainer"] is None else str(values["apptainer"]),
         extra=tuple(words[2:]),
-        key=find_key(given["api_key_env"]) if given["api_key_env"] else None,
-        log=given["log"],
-        startup_s=given["startup_timeout"],
+        key=find_key(values["api_key_env"]) if values["api_key_env"] else None,
+        log=values["log"],
+        startup_s=values["startup_timeout"],
     )
 
 
 def parse_vllm(line: str) -> Settings:
-    """The settings in `vllm MODEL …`, as `snellen run --serve` gets them: the words of this command.
+    """Parse `vllm MODEL …`, the value of `snellen run --serve`: the arguments of this command.
 
     Raises:
-        UsageError: the words are not such a line.
+        UsageError: the line is not such a command.
     """
     from typer.main import get_command
 
-    alone = typer.Typer(add_completion=False)
-    alone.command()(serve)
-    command = get_command(alone)
+    application = Commands(add_completion=False)
+    application.command()(serve)
+    command = get_command(application)
     try:
         words = shlex.split(line)
-        given = _with_variables(command.make_context("serve", words))
+        values = _with_variables(command.make_context("serve", words))
     except ValueError as error:
         raise UsageError(f"--serve {line!r}: {error}") from None
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what click raises for wrong words, wherever typer keeps it
+        if not hasattr(error, "format_message"):  # an error of click; typer has its own copy of click
             raise
         raise UsageError(f"--serve {line!r}: {error.format_message()}", "See snellen serve --help.") from None
-    if given["model"][0] != "vllm":
+    if values["model"][0] != "vllm":
         raise UsageError(f"--serve {line!r} does not begin with vllm", 'Example: --serve "vllm MODEL --gpu 0"')
-    return vllm_settings(given)
+    return vllm_settings(values)
 
 
 def serve_vllm(settings: Settings) -> NoReturn:
-    """Start it, say where it is, wait until Ctrl-C or SIGTERM; end it.
+    """Start a vLLM server, report its address, and stop it on Ctrl-C or SIGTERM.
 
     Raises:
-        SnellenError: it did not start, or ended by itself.
+        SnellenError: the server did not start, or stopped by itself.
     """
     from snellen.cli.console import note
     from snellen.models.serve.supervise import serving
 
     with serving(settings, note) as server:
         try:
-            note(f"Serving {server.name} at {server.url} (Ctrl-C ends it).")
+            note(f"Serving {server.name} at {server.url} (Ctrl-C stops it).")
             server.wait()
         except KeyboardInterrupt:
-            note("ending vLLM")
+            note("stopping vLLM")
     raise typer.Exit

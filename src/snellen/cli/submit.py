@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note, show, show_json
+from snellen.cli.option_groups import expand_options
+from snellen.cli.option_values import Commands
 from snellen.errors import PreflightError
 from snellen.scoring.interval_text import mark, span
 
@@ -18,48 +21,38 @@ if TYPE_CHECKING:
 
     from snellen.easi.submit import Prepared
 
-group = typer.Typer(help="Send results to a leaderboard.", no_args_is_help=True)
+group = Commands(help="Send results to a leaderboard.", no_args_is_help=True)
 ABOUT = "About the model"
 
 
-@group.callback()
-def _group() -> None: ...
+@dataclass(frozen=True)
+class SubmissionOptions:
+    """Facts about the model in a submission."""
 
-
-@group.command()
-def easi(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULTS",
-            help="Run folders of the spatial benchmarks, folders of such, or folders and files of lmms-eval's or "
-            "VLMEvalKit's results; of one model.",
-        ),
-    ],
     model_name: Annotated[
         str | None,
         typer.Option(
-            metavar="ORG/MODEL", help="Its name on the hub.", show_default="the runs' own", rich_help_panel=ABOUT
+            metavar="ORG/MODEL", help="Model name on the hub.", show_default="the runs' own", rich_help_panel=ABOUT
         ),
-    ] = None,
+    ] = None
     model_type: Annotated[
         str | None,
         typer.Option(metavar="TYPE", help="pretrained, finetuned, instruction or rl.", rich_help_panel=ABOUT),
-    ] = None,
+    ] = None
     precision: Annotated[
         str | None,
         typer.Option(metavar="TYPE", help="bfloat16, float16, float32 or int8.", rich_help_panel=ABOUT),
-    ] = None,
+    ] = None
     revision: Annotated[
-        str | None, typer.Option(help="Of its repository.", show_default="main", rich_help_panel=ABOUT)
-    ] = None,
+        str | None, typer.Option(help="Revision of its repository.", show_default="main", rich_help_panel=ABOUT)
+    ] = None
     weight_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Original, Delta or Adapter.", rich_help_panel=ABOUT)
-    ] = None,
+    ] = None
     base_model: Annotated[
         str | None,
-        typer.Option(metavar="ORG/MODEL", help="What a delta or an adapter belongs to.", rich_help_panel=ABOUT),
-    ] = None,
+        typer.Option(metavar="ORG/MODEL", help="Base model of a delta or an adapter.", rich_help_panel=ABOUT),
+    ] = None
     backend: Annotated[
         str | None,
         typer.Option(
@@ -68,44 +61,74 @@ def easi(
             show_default="as the results say",
             rich_help_panel=ABOUT,
         ),
-    ] = None,
-    remarks: Annotated[str | None, typer.Option(help="Free text.", rich_help_panel=ABOUT)] = None,
+    ] = None
+    remarks: Annotated[str | None, typer.Option(help="Free text.", rich_help_panel=ABOUT)] = None
     submission_configs: Annotated[
         str | None,
         typer.Option(
             metavar="JSON|FILE",
-            help='The same in one: {"modelName": …, "modelType": …}; options win over it.',
+            help='All of these as JSON: {"modelName": …, "modelType": …}; options override it.',
             rich_help_panel=ABOUT,
         ),
-    ] = None,
+    ] = None
     mention: Annotated[
-        bool, typer.Option("--mention", help="Add to the remarks how the figures were made.", rich_help_panel=ABOUT)
-    ] = False,
+        bool, typer.Option("--mention", help="Add to the remarks how the scores were computed.", rich_help_panel=ABOUT)
+    ] = False
+
+    def named(self) -> dict[str, str | None]:
+        """Return the facts under the leaderboard's names."""
+        return {
+            "modelName": self.model_name,
+            "modelType": self.model_type,
+            "precision": self.precision,
+            "revision": self.revision,
+            "weightType": self.weight_type,
+            "baseModel": self.base_model,
+            "backend": self.backend,
+            "remarks": self.remarks,
+        }
+
+
+@group.callback()
+def _group() -> None: ...
+
+
+@group.command()
+@expand_options
+def easi(
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS",
+            help="Run folders of the spatial benchmarks, parents of these, or folders and files of lmms-eval's or "
+            "VLMEvalKit's results; all of one model.",
+        ),
+    ],
+    *,
+    details: SubmissionOptions,
     profile: Annotated[
-        str, typer.Option(help="The scoring profile, one for all: easi, vlmevalkit, lmms-eval or strict.")
+        str, typer.Option(help="Scoring profile of all benchmarks: easi, vlmevalkit, lmms-eval or strict.")
     ] = "easi",
-    out: Annotated[Path, typer.Option(help="Each submission gets a folder of its own in it.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for submissions, one subfolder each.")] = Path(
         "results/submissions"
     ),
     endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where to send it.", show_default="the leaderboard's own")
+        str | None, typer.Option(metavar="URL", help="URL to send to.", show_default="the leaderboard's")
     ] = None,
     allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Send also what does not answer all of the eight in full.")
+        bool, typer.Option("--allow-incomplete", help="Send even if one of the eight benchmarks is incomplete.")
     ] = False,
-    trust: given.Trust = False,
+    trust: shared.Trust = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Do all but the sending, and show what would be sent.")
+        bool, typer.Option("--dry-run", help="Prepare and show the submission without sending it.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without confirmation.")] = False,
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Submit a model's results on the spatial benchmarks to EASI's leaderboard.
 
-    The token is HF_TOKEN, of the environment or of .env in the working folder; it is checked first, then what is said about
-    the model, then whether the results are whole. Everything that is sent lies in a folder of its own before it is sent.
+    The token is HF_TOKEN, from the environment or from .env in the working folder. Token, facts about the model and
+    completeness of the results are checked in this order. Everything is written to a folder before it is sent.
     """
     from snellen.easi import submit
 
@@ -116,30 +139,19 @@ def easi(
         if not dry_run:
             raise
         token = ""
-        note(f"note: {error.message}; nothing can be sent before that")
-    details = submit.metadata(
-        {
-            "modelName": model_name,
-            "modelType": model_type,
-            "precision": precision,
-            "revision": revision,
-            "weightType": weight_type,
-            "baseModel": base_model,
-            "backend": backend,
-            "remarks": remarks,
-        },
-        submission_configs,
-        defaults=submit.said_by(results, trust=trust),
+        note(f"note: {error.message}; required before anything can be sent")
+    metadata = submit.metadata(
+        details.named(), details.submission_configs, defaults=submit.said_by(results, trust=trust)
     )
-    prepared = submit.prepare(results, details, profile=profile, out=out, mention=mention, trust=trust)
+    prepared = submit.prepare(results, metadata, profile=profile, out=out, mention=details.mention, trust=trust)
     if not as_json:
-        show(_table(prepared), _sending(prepared, address, token, profile))
+        show(_table(prepared), _request(prepared, address, token, profile))
     submit.require_whole(prepared, allow_incomplete=allow_incomplete)
     faults = prepared.faults()
     for line in faults:
         note(f"note: {line}")
     if before := submit.taken_before(prepared):
-        note(f"note: the leaderboard took these very files on {before}")
+        note(f"note: the leaderboard accepted the same files on {before}")
     reply = None
     if not dry_run:
         if not yes and sys.stdin.isatty():
@@ -148,13 +160,11 @@ def easi(
     if as_json:
         show_json(_json(prepared, address, None if reply is None else reply._asdict()))
     else:
-        print(
-            f"nothing was sent (--dry-run); it lies in {prepared.folder}" if reply is None else f"taken: {reply.text}"
-        )
+        print(f"nothing was sent (--dry-run); see {prepared.folder}" if reply is None else f"accepted: {reply.text}")
 
 
 def _table(prepared: Prepared) -> Table:
-    """The twelve, whatever was given."""
+    """Build the table of all twelve benchmarks."""
     from rich.table import Table
 
     from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
@@ -164,43 +174,43 @@ def _table(prepared: Prepared) -> Table:
     for name in ("answers", "of", "coverage", "score", "95 % interval", ""):
         table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
     for name, task in TASKS.items():
-        one = prepared.standings.get(name)
-        if one is None:
+        standing = prepared.standings.get(name)
+        if standing is None:
             table.add_row(task.id, "–", "", "", "–", "", "not evaluated" if name in EIGHT else "not evaluated (extra)")
         else:
-            sent = prepared.payload["scores"][task.id]
-            ends = one.overall.ci95
+            score = prepared.payload["scores"][task.id]
+            ends = standing.overall.ci95
             table.add_row(
                 task.id,
-                f"{one.done:,}",
-                f"{one.expected:,}",
-                f"{one.coverage:.1%}",
-                "–" if sent is None else f"{sent:.2f}",
-                span(ends, ".2f", scale=100.0) + mark(one.overall.interval),
-                "incomplete" if one.faults else "complete",
+                f"{standing.done:,}",
+                f"{standing.expected:,}",
+                f"{standing.coverage:.1%}",
+                "–" if score is None else f"{score:.2f}",
+                span(ends, ".2f", scale=100.0) + mark(standing.overall.interval),
+                "incomplete" if standing.faults else "complete",
             )
         if name == EIGHT[-1]:
             table.add_section()
     mean, count = prepared.average
-    shown = "–" if mean is None else f"{mean:.2f}"
-    table.caption = f"mean over {count} of the 8 benchmarks of EASI-8: {shown} (not sent)"
+    average = "–" if mean is None else f"{mean:.2f}"
+    table.caption = f"mean over {count} of the 8 benchmarks of EASI-8: {average} (not sent)"
     table.caption_justify = "left"
     return table
 
 
-def _sending(prepared: Prepared, address: str, token: str, profile: str) -> str:
-    """What would be sent, where to, and by whom."""
+def _request(prepared: Prepared, address: str, token: str, profile: str) -> str:
+    """Describe the request: address, token, sizes, facts about the model."""
     from rich.markup import escape
 
     from snellen.easi.submit import masked
 
-    kept = "whole replies" if prepared.kept is None else f"the last {prepared.kept:,} characters of each reply"
-    said = {name: value for name, value in prepared.payload.items() if isinstance(value, str) and value}
+    replies = "whole replies" if prepared.kept is None else f"the last {prepared.kept:,} characters of each reply"
+    facts = {name: value for name, value in prepared.payload.items() if isinstance(value, str) and value}
     lines = [
         f"POST {address}",
         f"token {masked(token) if token else 'none'} · request {len(prepared.request.body):,} bytes · "
-        f"zip {prepared.zip_bytes:,} bytes, {kept} · profile {profile}",
-        " · ".join(f"{name} {value}" for name, value in said.items()),
+        f"zip {prepared.zip_bytes:,} bytes, {replies} · profile {profile}",
+        " · ".join(f"{name} {value}" for name, value in facts.items()),
         str(prepared.folder),
     ]
     return escape("\n".join(lines))

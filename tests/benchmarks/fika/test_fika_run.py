@@ -381,7 +381,7 @@ def test_the_folders_of_the_scripts_hold_agents_and_what_a_search_needs(monkeypa
 
 
 def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch, capsys):
-    from snellen.cli.environment import Given, filled
+    from snellen.cli.environment import RunVariables, with_variables
 
     made.whole(tmp_path / "fika.zip", 5)
     environment = {
@@ -391,17 +391,19 @@ def test_the_variables_of_the_scripts_stand_in_for_options(tmp_path, monkeypatch
         "MODEL_PATH": "/models/qwen",
         "HF_CACHE_DIR": "/cache",
     }
-    found = filled(Given(), ["fika"], environment)
-    assert found == Given(Path("fika.zip"), None, Path("results/x"), ("local:/models/qwen",))
+    found = with_variables(RunVariables(), ["fika"], environment)
+    assert found == RunVariables(Path("fika.zip"), None, Path("results/x"), ("local:/models/qwen",))
     assert environment["HF_HOME"] == "/cache"
-    own = Given(Path("own.zip"), 3, Path("own"), ("embedded",))
-    assert filled(own, ["fika"], environment) == own
-    assert filled(Given(model=("embedded",)), ["chart"], environment) == Given(model=("embedded",))
-    assert filled(Given(model=("embedded",)), ["fika"], {"LIMIT": "2"}).limit == 2
+    own = RunVariables(Path("own.zip"), 3, Path("own"), ("embedded",))
+    assert with_variables(own, ["fika"], environment) == own
+    assert with_variables(RunVariables(model=("embedded",)), ["chart"], environment) == RunVariables(
+        model=("embedded",)
+    )
+    assert with_variables(RunVariables(model=("embedded",)), ["fika"], {"LIMIT": "2"}).limit == 2
     with pytest.raises(UsageError, match="LIMIT=all"):
-        filled(Given(), ["fika"], {"LIMIT": "all"})
+        with_variables(RunVariables(), ["fika"], {"LIMIT": "all"})
     with pytest.raises(UsageError, match="no model is named"):
-        filled(Given(), ["fika"], {})
+        with_variables(RunVariables(), ["fika"], {})
     monkeypatch.setenv("DATA_ZIP", "fika.zip")
     monkeypatch.setenv("LIMIT", "1")
     monkeypatch.setenv("OUT_DIR", "here")

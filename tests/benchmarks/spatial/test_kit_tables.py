@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.sources import vlmevalkit
 from snellen.benchmarks.spatial.tasks import TASKS
-from snellen.cli.environment import Given, filled
+from snellen.cli.environment import RunVariables, with_variables
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Sample, Text, Video
@@ -294,7 +294,7 @@ def test_memory_does_not_grow_with_the_pictures_of_a_table(tmp_path: Path) -> No
 
 def test_the_kits_folder_stands_in_for_data_where_none_is_given(tmp_path: Path) -> None:
     for name, benchmark in EVERY.items():
-        given = filled(Given(model=("embedded",)), [name], {"LMUData": str(tmp_path)})
+        given = with_variables(RunVariables(model=("embedded",)), [name], {"LMUData": str(tmp_path)})
         assert given.data == tmp_path and benchmark.variables == {"LMUData": "data"}
     with pytest.raises(DataError) as error:
         asked("blink", tmp_path)
@@ -302,6 +302,6 @@ def test_the_kits_folder_stands_in_for_data_where_none_is_given(tmp_path: Path) 
 
 
 def test_lmudata_stands_in_for_several_benchmarks_of_the_kits_and_not_beside_another(tmp_path: Path) -> None:
-    given, variable = Given(model=("embedded",)), {"LMUData": str(tmp_path)}
-    assert filled(given, ["vsi-bench", "blink", "site"], dict(variable)).data == tmp_path
-    assert filled(given, ["blink", "chart"], dict(variable)).data is None
+    given, variable = RunVariables(model=("embedded",)), {"LMUData": str(tmp_path)}
+    assert with_variables(given, ["vsi-bench", "blink", "site"], dict(variable)).data == tmp_path
+    assert with_variables(given, ["blink", "chart"], dict(variable)).data is None

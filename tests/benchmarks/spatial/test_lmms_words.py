@@ -225,9 +225,9 @@ def test_the_command_writes_a_file_once_and_says_what_stays_ours(
     asked = ["prompts", "import", "--from", "lmms-eval", "--path", str(package), "--out", str(out)]
     assert main(asked) == 0
     said = capsys.readouterr()
-    assert "words of lmms-eval 9.8.7 for vsi-bench, mmsi-bench, viewspatial, site, blink, spar-bench" in said.out
+    assert "prompts of lmms-eval 9.8.7 for vsi-bench, mmsi-bench, viewspatial, site, blink, spar-bench" in said.out
     assert "our words remain for all of it" in said.err
     assert wordings.read(out.read_text(), "x").words == import_lmms_eval.read(package).words
     assert main(asked) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main([*asked, "--force"]) == 0

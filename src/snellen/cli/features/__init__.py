@@ -1,4 +1,4 @@
-"""`snellen features`: extract or import features of pictures, and measure what they tell apart."""
+"""snellen features: extract or import features of images, and measure how well they separate classes"""
 
 from snellen.cli.features import alignment, attack, probe, report, retrieval, store
 from snellen.cli.features.shared import group

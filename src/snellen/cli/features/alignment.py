@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, group, of_store, tell
+from snellen.cli import options as shared
+from snellen.cli.features.shared import group, show_result, store_notes
+from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 from snellen.types import Metric
@@ -21,161 +24,200 @@ BOTH = ("projector_input", "aligned")
 MODEL, TABLES = "Extract first", "Tables"
 
 
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Stores to compare, and how."""
+
+    outputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Output of each stage, separated by commas.",
+            show_default="projector_input (else the first), then aligned (else the first)",
+        ),
+    ] = None
+    each: Annotated[
+        bool, typer.Option("--each", help="Treat each STORE as a separate data set with raw and aligned outputs.")
+    ] = False
+    cross: Annotated[
+        bool, typer.Option("--cross", help="Compare one probe over the classes of all STOREs with a probe per STORE.")
+    ] = False
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Compare stages of different encoders as well; the table names them."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Tables by paradigm and scale."""
+
+    tables: Annotated[
+        bool,
+        typer.Option(
+            "--tables",
+            help="Train a probe per STORE; average by paradigm, data scale and encoder scale.",
+            rich_help_panel=TABLES,
+        ),
+    ] = False
+    towers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Your own towers, in the format of families.toml.", rich_help_panel=TABLES),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """A model to extract before the comparison."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="hf:NAME|FOLDER", help="A vision-language model to extract.", rich_help_panel=MODEL),
+    ] = None
+    matched_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hf:NAME|FOLDER", help="The same model with a granularity-matched projector.", rich_help_panel=MODEL
+        ),
+    ] = None
+    split: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: train and test.", rich_help_panel=MODEL),
+    ] = None
+    images: Annotated[Path | None, typer.Option(help="Folder, zip or tar of the images.", rich_help_panel=MODEL)] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Store to write; the matched model's is OUT-matched.", rich_help_panel=MODEL),
+    ] = None
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=MODEL)] = "auto"
+
+
+@dataclass(frozen=True)
+class ProbingOptions:
+    """The probe of every stage."""
+
+    method: Annotated[Literal["logistic", "ridge", "lda"], typer.Option(help="Probe of every stage.")] = "logistic"
+    standardise: Annotated[
+        Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")
+    ] = "standardise"
+    seed: Annotated[int, typer.Option(help="Seed of the held-out rows.")] = 0
+
+
 @group.command()
+@expand_options
 def alignment(
     stores: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="STORE",
-            help="RAW ALIGNED [MATCHED], or one store that holds raw and aligned outputs.",
+            help="RAW ALIGNED [MATCHED], or one store with raw and aligned outputs.",
             show_default=False,
         ),
     ] = None,
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Output of each stage, by comma.",
-            show_default="projector_input (else the first), then aligned (else the first)",
-        ),
-    ] = None,
-    each: Annotated[
-        bool, typer.Option("--each", help="Every STORE is a data set of its own and holds raw and aligned outputs.")
-    ] = False,
-    cross: Annotated[
-        bool, typer.Option("--cross", help="One probe over the classes of all STOREs, beside each one's own.")
-    ] = False,
-    tables: Annotated[
-        bool,
-        typer.Option(
-            "--tables",
-            help="A probe on each STORE; means by paradigm, data scale and encoder scale.",
-            rich_help_panel=TABLES,
-        ),
-    ] = False,
-    towers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Towers of your own, as in families.toml.", rich_help_panel=TABLES),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="hf:NAME|FOLDER", help="A vision-language model to extract.", rich_help_panel=MODEL),
-    ] = None,
-    matched_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="hf:NAME|FOLDER", help="The same with a granularity-matched projector.", rich_help_panel=MODEL
-        ),
-    ] = None,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: train and test.", rich_help_panel=MODEL),
-    ] = None,
-    images: Annotated[Path | None, typer.Option(help="Where the paths lie.", rich_help_panel=MODEL)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Store to write; that of the matched model is OUT-matched.", rich_help_panel=MODEL),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N, mps.", rich_help_panel=MODEL)] = "auto",
-    method: Annotated[
-        Literal["logistic", "ridge", "lda"], typer.Option(help="The probe, the same at every stage.")
-    ] = "logistic",
-    standardise: Annotated[
-        Literal["none", "l2", "standardise"], typer.Option(help="What is done to features first.")
-    ] = "standardise",
-    seed: Annotated[int, typer.Option(help="Of the rows held out.")] = 0,
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Compare stages of different encoders too; the table says what was compared."),
-    ] = False,
-    as_json: AsJson = False,
+    *,
+    comparison: ComparisonOptions,
+    averages: TableOptions,
+    extraction: ExtractionOptions,
+    probing: ProbingOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
-    """What the projector of a vision-language model loses: the same probe before and behind it, paired by picture."""
+    """Measure what the projector of a vision-language model loses: the same probe before and after it, paired by image."""
     from msgspec import to_builtins
 
-    from snellen.features.alignment import alignment as diagnose
+    from snellen.features.alignment import alignment as compare_stages
     from snellen.features.alignment import cross_meta, distinct_names
     from snellen.features.store import open_store
 
-    given = list(stores or [])
-    if each + cross + tables + (model is not None) > 1:
-        raise UsageError("--each, --cross, --tables and --model exclude each other.", "Give one of them.")
-    if model is None and any(one is not None for one in (matched_model, split, images, out)):
-        raise UsageError("--matched-model, --split, --images and --out are of --model.", "Name one with --model.")
-    if anyway and (tables or cross):
-        raise UsageError("--anyway is about stages; --tables and --cross have none.", "Omit it.")
-    if towers is not None and not tables:
-        raise UsageError("--towers is of --tables.", "Add --tables.")
-    if (tables or cross) and len((outputs or "").split(",")) > 1:
-        raise UsageError("--tables and --cross take one output.", "Name one with --outputs.")
-    how: dict[str, Any] = {"method": method, "standardise": standardise, "seed": seed}
-    names = comma_list(outputs)
-    if model is not None:
-        if given or not split or images is None or out is None:
-            raise UsageError("--model needs --split, --images and --out, and no STORE.", "Give these.")
-        given = _extracted([model, matched_model], split, images, out, device)
-    if not given:
-        raise UsageError("no store is named.", "snellen features alignment RAW ALIGNED, or --model.")
-    settings: dict[str, Any] = {"stores": [str(one) for one in given], **how}
-    if tables:
-        metrics, notes = _tables([open_store(one, names[0] if names else None) for one in given], towers, how)
-    elif cross:
-        opened = [open_store(one, names[0] if names else None) for one in given]
-        merged = cross_meta(opened, **how)
-        metrics, notes = merged.metrics(), [*merged.probe_notes, *(line for one in opened for line in of_store(one))]
+    paths = list(stores or [])
+    _check(comparison, averages, extraction)
+    probe: dict[str, Any] = {"method": probing.method, "standardise": probing.standardise, "seed": probing.seed}
+    names = comma_list(comparison.outputs)
+    output = names[0] if names else None
+    if extraction.model is not None:
+        if paths:
+            raise UsageError("--model takes no STORE.", "Omit the stores.")
+        paths = _extracted(extraction)
+    if not paths:
+        raise UsageError("no store is named.", "Example: snellen features alignment RAW ALIGNED; or use --model.")
+    settings: dict[str, Any] = {"stores": [str(path) for path in paths], **probe}
+    if averages.tables:
+        metrics, notes = _tables([open_store(path, output) for path in paths], averages.towers, probe)
+    elif comparison.cross:
+        features = [open_store(path, output) for path in paths]
+        merged = cross_meta(features, **probe)
+        metrics = merged.metrics()
+        notes = [*merged.probe_notes, *(line for store in features for line in store_notes(store))]
     else:
         metrics, notes = [], []
-        apart = distinct_names([open_store(one) for one in given]) if each else ("",)
-        for called, group_ in zip(apart, [[one] for one in given] if each else [given], strict=True):
-            stages = _stages(group_, names)
-            settings["outputs"] = [one.name for one in stages]
-            found = diagnose(*stages, name=called, anyway=anyway, **how)
-            probes = {stage: to_builtins(one) for stage, one in found.settings.items()}
-            settings["probes"] = {**settings.get("probes", {}), found.name: probes} if as_json else None
-            metrics += found.metrics(f"{found.name}/" if each else "")
-            notes += [*found.notes(), *(line for one in stages for line in of_store(one))]
-    tell(given[0], "alignment", settings, metrics, list(dict.fromkeys(notes)), as_json)
+        titles = distinct_names([open_store(path) for path in paths]) if comparison.each else ("",)
+        groups = [[path] for path in paths] if comparison.each else [paths]
+        for title, members in zip(titles, groups, strict=True):
+            stages = _stages(members, names)
+            settings["outputs"] = [stage.name for stage in stages]
+            result = compare_stages(*stages, name=title, anyway=comparison.anyway, **probe)
+            probes = {stage: to_builtins(fitted) for stage, fitted in result.settings.items()}
+            settings["probes"] = {**settings.get("probes", {}), result.name: probes} if as_json else None
+            metrics += result.metrics(f"{result.name}/" if comparison.each else "")
+            notes += [*result.notes(), *(line for stage in stages for line in store_notes(stage))]
+    show_result(paths[0], "alignment", settings, metrics, list(dict.fromkeys(notes)), as_json)
+
+
+def _check(comparison: ComparisonOptions, averages: TableOptions, extraction: ExtractionOptions) -> None:
+    """Raise UsageError for options that exclude each other or lack one that they require."""
+    if comparison.each + comparison.cross + averages.tables + (extraction.model is not None) > 1:
+        raise UsageError("--each, --cross, --tables and --model exclude each other.", "Omit all but one.")
+    extracted = (extraction.matched_model, extraction.split, extraction.images, extraction.out)
+    if extraction.model is None and any(value is not None for value in extracted):
+        raise UsageError("--matched-model, --split, --images and --out require --model.", "Add --model.")
+    if comparison.anyway and (averages.tables or comparison.cross):
+        raise UsageError("--anyway is about stages; --tables and --cross have none.", "Omit --anyway.")
+    if averages.towers is not None and not averages.tables:
+        raise UsageError("--towers requires --tables.", "Add --tables.")
+    if (averages.tables or comparison.cross) and len((comparison.outputs or "").split(",")) > 1:
+        raise UsageError("--tables and --cross take one output.", "Name one with --outputs.")
 
 
 def _stages(stores: Sequence[Path], names: Sequence[str]) -> list[Features]:
-    """Raw, aligned and, where there is a third store, matched features."""
+    """Open the raw, aligned and, with a third store, matched features."""
     from snellen.features.store import open_store, store_outputs
 
     if len(stores) > 3:
         raise UsageError(f"{len(stores)} stores; RAW ALIGNED [MATCHED] was expected.", "Or add --each, or --cross.")
-    places = [stores[0], stores[0]] if len(stores) == 1 else list(stores)
-    if names and len(names) != len(places):
-        raise UsageError(f"{len(names)} outputs for {len(places)} stages.", "Name one a stage with --outputs.")
-    found = []
-    for stage, place in enumerate(places):
-        wanted = names[stage] if names else BOTH[min(stage, 1)]
-        there = store_outputs(place)
-        if not names and wanted not in there:
+    paths = [stores[0], stores[0]] if len(stores) == 1 else list(stores)
+    if names and len(names) != len(paths):
+        raise UsageError(f"{len(names)} outputs for {len(paths)} stages.", "Name one output per stage with --outputs.")
+    stages = []
+    for number, path in enumerate(paths):
+        output = names[number] if names else BOTH[min(number, 1)]
+        outputs = store_outputs(path)
+        if not names and output not in outputs:
             if len(stores) == 1:
                 raise UsageError(
-                    f"{place} has no output {wanted!r}; it has: {', '.join(there)}",
+                    f"{path} has no output {output!r}; it has: {', '.join(outputs)}",
                     "Extract with --outputs projector_input,aligned, or name two with --outputs.",
                 )
-            wanted = next(iter(there))
-        found.append(open_store(place, wanted))
-    return found
+            output = next(iter(outputs))
+        stages.append(open_store(path, output))
+    return stages
 
 
-def _extracted(models: Sequence[str | None], split: Sequence[str], images: Path, out: Path, device: str) -> list[Path]:
-    """Stores RAW ALIGNED [MATCHED] of the models: raw and aligned lie in the same one."""
+def _extracted(options: ExtractionOptions) -> list[Path]:
+    """Extract the models and return the stores RAW ALIGNED [MATCHED]; raw and aligned are in the same store."""
     from snellen.features.encoders import open_encoder
     from snellen.features.extract import extract
 
+    if not options.split or options.images is None or options.out is None:
+        raise UsageError("--model requires --split, --images and --out.", "Add the missing options.")
     folders: list[Path] = []
-    for name in models:
+    for name in (options.model, options.matched_model):
         if name is not None:
-            folder = out.with_name(f"{out.name}-matched") if folders else out
-            extract(open_encoder(name, BOTH, device=device), list(split), images, folder)
+            folder = options.out.with_name(f"{options.out.name}-matched") if folders else options.out
+            extract(open_encoder(name, BOTH, device=options.device), list(options.split), options.images, folder)
             folders.append(folder)
-    return [out, out, *folders[1:]]
+    return [options.out, options.out, *folders[1:]]
 
 
-def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -> tuple[list[Metric], list[str]]:
+def _tables(stores: Sequence[Features], own: Path | None, options: dict[str, Any]) -> tuple[list[Metric], list[str]]:
     from msgspec import structs
 
     from snellen.features.encoders import families as towers
@@ -183,28 +225,28 @@ def _tables(stores: Sequence[Features], own: Path | None, how: dict[str, Any]) -
     from snellen.features.store import TEST, TRAIN
 
     known = towers.read_towers(own)
-    cells = [_origin(one) for one in stores]
-    if twice := next((cell for cell in cells if cells.count(cell) > 1), None):
+    cells = [_origin(store) for store in stores]
+    if duplicate := next((cell for cell in cells if cells.count(cell) > 1), None):
         raise UsageError(
-            f"two stores are of the encoder {twice[0]} and the data set {twice[1]}: a table has one cell for them.",
-            "Name one of the two.",
+            f"two stores have the encoder {duplicate[0]} and the data set {duplicate[1]}: the table has one cell for them.",
+            "Omit one of the two.",
         )
     accuracies, metrics, notes = [], [], []
-    for one, (name, dataset) in zip(stores, cells, strict=True):
-        if one.labels.many is not None:
-            raise UsageError(f"{one.path}: rows have several labels.", "The tables take one class a row.")
-        found = probe(one.values, one.labels, train_rows=TRAIN, test_rows=TEST, split=one.split, **how)
-        (whole,) = [metric for metric in found.metrics() if metric.name == "accuracy"]
-        metrics.append(structs.replace(whole, name=f"accuracy/{name}/{dataset}"))
-        accuracies.append(towers.Accuracy(name, dataset, float(found.correct.mean())))
-        notes += [*of_store(one), *(f"{name}, {dataset}: {line}" for line in found.notes())]
+    for store, (name, dataset) in zip(stores, cells, strict=True):
+        if store.labels.many is not None:
+            raise UsageError(f"{store.path}: rows have several labels.", "Use stores with one class per row.")
+        fitted = probe(store.values, store.labels, train_rows=TRAIN, test_rows=TEST, split=store.split, **options)
+        (accuracy,) = [metric for metric in fitted.metrics() if metric.name == "accuracy"]
+        metrics.append(structs.replace(accuracy, name=f"accuracy/{name}/{dataset}"))
+        accuracies.append(towers.Accuracy(name, dataset, float(fitted.correct.mean())))
+        notes += [*store_notes(store), *(f"{name}, {dataset}: {line}" for line in fitted.notes())]
     for table, rows in (
         ("paradigm", towers.by_paradigm(accuracies, known)),
         ("data_scale", towers.by_data_scale(accuracies, known)),
         ("encoder_scale", towers.by_encoder_scale(accuracies, known)),
     ):
-        metrics += [one for row in rows for one in _cells(table, row)]
-        if rows:  # all rows of a table are over the same data sets
+        metrics += [metric for row in rows for metric in _cells(table, row)]
+        if rows:  # all rows of a table have the same data sets
             over = ", ".join(rows[0].datasets)
             notes.append(
                 f"Means by {table}: " + (f"over {over}." if over else "none, as no data set has every encoder.")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, Images, TorchThreads, group, tell
+from snellen.cli import options as shared
+from snellen.cli.features.shared import Images, TorchThreads, group, show_result
+from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.types import Metric
 
-SETS = "A general set beside it"
+SETS = "A general set"
 OF_PGD = ("eps", "alpha", "norm", "random_start", "restarts", "seed", "target")
 OF_SETS = ("general", "general_images", "general_head")
 UNUSED = {
@@ -22,170 +25,219 @@ UNUSED = {
     "--method fgbmk-legacy": (*OF_PGD, *OF_SETS),
     "--method fgsm": ("steps", "alpha", "norm", "random_start", "restarts", "seed"),
 }
-"""What each way of attacking does not look at; to name it is a mistake, and none is passed over in silence."""
+"""Options without effect by method; naming one is an error, so that none is ignored silently."""
 
 
-@group.command()
-def attack(
-    context: typer.Context,
+@dataclass(frozen=True)
+class AttackedOptions:
+    """Encoder, head and images of an attack."""
+
     encoder: Annotated[
         str,
         typer.Option(
             metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-            help="The encoder whose features the head was trained on.",
+            help="Encoder whose features the head was trained on.",
         ),
-    ],
+    ]
     head: Annotated[
-        Path, typer.Option(metavar="STORE|FILE", help="What `snellen features probe --save` wrote: STORE/probe.npz.")
-    ],
-    split: Annotated[str, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: the pictures to attack.")],
-    images: Images,
+        Path,
+        typer.Option(metavar="STORE|FILE", help="Head written by `snellen features probe --save`: STORE/probe.npz."),
+    ]
+    split: Annotated[str, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: the images to attack.")]
+    images: Images
     output: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which output of the encoder.", show_default="the one the head names"),
-    ] = None,
+        typer.Option(metavar="NAME", help="Output of the encoder.", show_default="the one the head was trained on"),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Attack only N images, spread over the split.")] = None
+
+
+@dataclass(frozen=True)
+class AttackOptions:
+    """Method and strength of an attack."""
+
     eps: Annotated[
-        str, typer.Option(metavar="LIST", help="Strengths by comma, in units of pixels from 0 to 1.")
-    ] = "0.25/255,0.5/255,1/255,2/255,4/255,8/255",
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each attack.")] = 10,
+        str, typer.Option(metavar="LIST", help="Strengths, separated by commas, for pixel values from 0 to 1.")
+    ] = "0.25/255,0.5/255,1/255,2/255,4/255,8/255"
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 10
     alpha: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Length of a step.", show_default="2.5 * eps / steps")
-    ] = None,
-    norm: Annotated[Literal["linf", "l2"], typer.Option(help="What eps bounds.")] = "linf",
+        str | None, typer.Option(metavar="NUMBER", help="Step size.", show_default="2.5 * eps / steps")
+    ] = None
+    norm: Annotated[Literal["linf", "l2"], typer.Option(help="Norm that eps bounds.")] = "linf"
     method: Annotated[
         Literal["pgd", "fgsm", "fgbmk-legacy"],
         typer.Option(
             help="fgsm: one step of eps. fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps."
         ),
-    ] = "pgd",
+    ] = "pgd"
     random_start: Annotated[
-        bool, typer.Option("--random-start/--no-random-start", help="Begin at a random point of the ball.")
-    ] = True,
-    restarts: Annotated[int, typer.Option(min=1, help="Random starts; the worst is kept.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the random starts.")] = 0,
-    target: Annotated[
-        str | None, typer.Option(metavar="CLASS|least-likely", help="Lead every picture to a class id.")
-    ] = None,
+        bool, typer.Option("--random-start/--no-random-start", help="Start at a random point of the ball.")
+    ] = True
+    restarts: Annotated[int, typer.Option(min=1, help="Number of random starts; the worst result is kept.")] = 1
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0
+    target: Annotated[str | None, typer.Option(metavar="CLASS|least-likely", help="Attack towards this class id.")] = (
+        None
+    )
     corrupt: Annotated[
         list[str] | None,
         typer.Option(
             metavar="OPERATION",
             help="Instead of an attack: blur:5, salt-pepper:10, grey, jitter:0.4, or A+B; may be repeated.",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class GeneralSetOptions:
+    """A general set, attacked in the same way."""
+
     general: Annotated[
         str | None,
-        typer.Option(metavar="[NAME=]FILE", help="CSV of a general set, attacked alike.", rich_help_panel=SETS),
-    ] = None,
+        typer.Option(
+            metavar="[NAME=]FILE", help="CSV of a general set, attacked in the same way.", rich_help_panel=SETS
+        ),
+    ] = None
     general_images: Annotated[
-        Path | None, typer.Option(help="Where its paths lie.", show_default="--images", rich_help_panel=SETS)
-    ] = None,
+        Path | None,
+        typer.Option(help="Folder, zip or tar of its images.", show_default="--images", rich_help_panel=SETS),
+    ] = None
     general_head: Annotated[
         Path | None, typer.Option(metavar="STORE|FILE", help="Head for its classes.", rich_help_panel=SETS)
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many pictures, spread over the split.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pictures attacked at once.")] = 64,
+    ] = None
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Batch size, precision and device of the encoder."""
+
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
     compute: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N, mps.")] = "auto",
-    threads: TorchThreads = None,
-    as_json: AsJson = False,
-) -> None:
-    """Accuracy of encoder and head on the pictures that fool them most, within eps of what they are shown.
+    ] = "float32"
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    threads: TorchThreads = None
 
-    PGD in pixel space, at the encoder's own input size. With --corrupt: on blurred, speckled, grey or jittered
-    pictures.
+
+@group.command()
+@expand_options
+def attack(
+    context: typer.Context,
+    subject: AttackedOptions,
+    options: AttackOptions,
+    second: GeneralSetOptions,
+    compute: ComputeOptions,
+    as_json: shared.JsonResult = False,
+) -> None:
+    """Measure the accuracy of encoder and head on adversarial images, within eps of the originals.
+
+    PGD in pixel space, at the encoder's own input size. With --corrupt: on blurred, noisy, grey or jittered images.
     """
     from msgspec import to_builtins
 
     from snellen.features.attacks import classifier
-    from snellen.features.attacks.robust_accuracy import parse_strength
     from snellen.features.encoders import open_encoder
     from snellen.features.extract.threads import torch_threads
     from snellen.features.probes.head import load_head
 
-    way = "--corrupt" if corrupt else f"--method {method}"
-    _require_used(context, way)
-    if general is None and (general_images is not None or general_head is not None):
-        raise UsageError("--general-images and --general-head are of a general set.", "Name one with --general.")
-    goal = _target(target)
-    if general is not None and isinstance(goal, int):
+    _require_used(context, "--corrupt" if options.corrupt else f"--method {options.method}")
+    if second.general is None and (second.general_images is not None or second.general_head is not None):
+        raise UsageError("--general-images and --general-head require --general.", "Add --general FILE.")
+    target = _target(options.target)
+    if second.general is not None and isinstance(target, int):
         raise UsageError(
-            f"--target {goal} is a class of the one set, and --general has others.",
-            "Lead both to --target least-likely, or attack one of them alone.",
+            f"--target {target} is a class of --split; --general has other classes.",
+            "Use --target least-likely for both, or attack one of them alone.",
         )
-    trained = load_head(head)
-    names = classifier.head_outputs(trained, output)
-    opened = open_encoder(encoder, names, device=device, compute=compute)
-    taken = names or opened.outputs[:1]
-    logits = classifier.build_classifier(opened, trained, taken)
-    checked = classifier.require_same_encoder(trained, opened, head if head.is_dir() else head.parent)
-    notes = [one for one in [checked] if one]
-    other, unchecked = trained, None
-    if general_head is not None:
-        other = load_head(general_head)
-        lies = general_head if general_head.is_dir() else general_head.parent
-        unchecked = classifier.require_same_encoder(other, opened, lies)
+    head = load_head(subject.head)
+    names = classifier.head_outputs(head, subject.output)
+    encoder = open_encoder(subject.encoder, names, device=compute.device, compute=compute.compute)
+    outputs = names or encoder.outputs[:1]
+    logits = classifier.build_classifier(encoder, head, outputs)
+    mismatch = classifier.require_same_encoder(head, encoder, _store_of(subject.head))
+    notes = [mismatch] if mismatch else []
+    general_head, general_mismatch = head, None
+    if second.general_head is not None:
+        general_head = load_head(second.general_head)
+        general_mismatch = classifier.require_same_encoder(general_head, encoder, _store_of(second.general_head))
     settings: dict[str, Any] = {
-        "encoder": encoder,
-        "output": "+".join(taken),
-        "head": str(head),
-        "features": trained.settings.get("store"),
-        "identity": (trained.settings.get("identity") or None) if as_json else None,
-        "split": split,
-        "limit": limit,
+        "encoder": subject.encoder,
+        "output": "+".join(outputs),
+        "head": str(subject.head),
+        "features": head.settings.get("store"),
+        "identity": (head.settings.get("identity") or None) if as_json else None,
+        "split": subject.split,
+        "limit": subject.limit,
     }
     metrics: list[Metric] = []
-    where = (split, images, opened.transform, trained)
-    with torch_threads(opened, batch_size, threads):
-        if corrupt:
-            shown, of = classifier.measure_corruptions(logits, *where, corrupt, limit=limit, batch_size=batch_size)
-            metrics = classifier.with_coverage(shown.metrics(), of)
-            settings["corrupt"] = list(shown.specs)
-            notes += _part(len(shown.clean), of)
-        elif method == "fgbmk-legacy":
-            metrics, of = classifier.attack_as_fgbmk(logits, *where, steps=steps, limit=limit, batch_size=batch_size)
-            settings |= {"attack": "fgbmk-legacy", "steps": steps, "alpha": 1 / 255, "eps": 0.2, "space": "normalised"}
-            metrics = classifier.with_coverage(metrics, of)
-            notes.append("fgbmk-legacy is for comparison with figures of FG-BMK's demo code: its eps never binds.")
-            notes += _part(metrics[0].n, of)
-        else:
-            how: dict[str, Any] = {
-                "eps": comma_list(eps),
-                "steps": 1 if method == "fgsm" else steps,
-                "alpha": "eps" if method == "fgsm" else None if alpha is None else parse_strength(alpha),
-                "norm": norm,
-                "random_start": random_start and method == "pgd",
-                "restarts": restarts,
-                "seed": seed,
-                "limit": limit,
-                "batch_size": batch_size,
-                "target": goal,
+    inputs = (subject.split, subject.images, encoder.transform, head)
+    size: dict[str, Any] = {"limit": subject.limit, "batch_size": compute.batch_size}
+    with torch_threads(encoder, compute.batch_size, compute.threads):
+        if options.corrupt:
+            corrupted, total = classifier.measure_corruptions(logits, *inputs, options.corrupt, **size)
+            metrics = classifier.with_coverage(corrupted.metrics(), total)
+            settings["corrupt"] = list(corrupted.specs)
+            notes += _limit_note(len(corrupted.clean), total)
+        elif options.method == "fgbmk-legacy":
+            metrics, total = classifier.attack_as_fgbmk(logits, *inputs, steps=options.steps, **size)
+            settings |= {
+                "attack": "fgbmk-legacy",
+                "steps": options.steps,
+                "alpha": 1 / 255,
+                "eps": 0.2,
+                "space": "normalised",
             }
-            found, of = classifier.attack_split(logits, *where, **how)
-            settings |= to_builtins(found.settings)
-            metrics, notes = (
-                classifier.with_coverage(found.metrics(), of),
-                [*notes, *found.notes(), *_part(len(found.clean), of)],
-            )
-            if general is not None:
-                place = (general, general_images or images, opened.transform, other)
-                beside, all_ = classifier.attack_split(classifier.build_classifier(opened, other, taken), *place, **how)
-                metrics += classifier.compare_with_general(found, beside, all_)
-                settings["general"] = general
-                told = [*beside.notes(), *_part(len(beside.clean), all_)]
-                told += [unchecked] if unchecked else []
-                notes += [f"General set: {one}" for one in told]
-    tell(head, "attack", settings, metrics, notes, as_json)
+            metrics = classifier.with_coverage(metrics, total)
+            notes.append("fgbmk-legacy is for comparison with scores of FG-BMK's demo code: its eps never binds.")
+            notes += _limit_note(metrics[0].n, total)
+        else:
+            strength = {**_strength(options, target), **size}
+            attacked, total = classifier.attack_split(logits, *inputs, **strength)
+            settings |= to_builtins(attacked.settings)
+            metrics = classifier.with_coverage(attacked.metrics(), total)
+            notes += [*attacked.notes(), *_limit_note(len(attacked.clean), total)]
+            if second.general is not None:
+                general_logits = classifier.build_classifier(encoder, general_head, outputs)
+                images = second.general_images or subject.images
+                general, general_total = classifier.attack_split(
+                    general_logits, second.general, images, encoder.transform, general_head, **strength
+                )
+                metrics += classifier.compare_with_general(attacked, general, general_total)
+                settings["general"] = second.general
+                remarks = [*general.notes(), *_limit_note(len(general.clean), general_total)]
+                remarks += [general_mismatch] if general_mismatch else []
+                notes += [f"General set: {remark}" for remark in remarks]
+    show_result(subject.head, "attack", settings, metrics, notes, as_json)
 
 
-def _require_used(context: typer.Context, way: str) -> None:
-    """Raise UsageError where an option was given that this way of attacking does not look at."""
-    for name in UNUSED.get(way, ()):
+def _store_of(head: Path) -> Path:
+    """Return the store of a head's file, or of the folder that holds it."""
+    return head if head.is_dir() else head.parent
+
+
+def _strength(options: AttackOptions, target: Any) -> dict[str, Any]:
+    """Return the settings of a PGD or FGSM attack as keyword arguments."""
+    from snellen.features.attacks.robust_accuracy import parse_strength
+
+    fgsm = options.method == "fgsm"
+    return {
+        "eps": comma_list(options.eps),
+        "steps": 1 if fgsm else options.steps,
+        "alpha": "eps" if fgsm else None if options.alpha is None else parse_strength(options.alpha),
+        "norm": options.norm,
+        "random_start": options.random_start and not fgsm,
+        "restarts": options.restarts,
+        "seed": options.seed,
+        "target": target,
+    }
+
+
+def _require_used(context: typer.Context, method: str) -> None:
+    """Raise UsageError for an option on the command line that this method ignores."""
+    for name in UNUSED.get(method, ()):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{way} takes no --{name.replace('_', '-')}.", "Leave it away.")
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{method} takes no {option}.", f"Omit {option}.")
 
 
 def _target(text: str | None) -> Any:
@@ -194,8 +246,8 @@ def _target(text: str | None) -> Any:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"--target {text}: a class id or least-likely was expected.", "As in --target 3.") from None
+        raise UsageError(f"--target {text}: a class id or least-likely was expected.", "Example: --target 3.") from None
 
 
-def _part(count: int, of: int) -> list[str]:
-    return [] if count == of else [f"{count:,} of the split's {of:,} pictures are in these numbers (--limit)."]
+def _limit_note(count: int, total: int) -> list[str]:
+    return [] if count == total else [f"Metrics are over {count:,} of the split's {total:,} images (--limit)."]

@@ -2,174 +2,222 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from snellen.cli.features.shared import AsJson, Output, Store, Threads, group, numbers, of_store, tell
+from snellen.cli import options as shared
+from snellen.cli.features.shared import Output, Store, Threads, group, numbers, show_result, store_notes
+from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.features.store import Features
 
 
-@group.command()
-def retrieval(
-    store: Store,
-    output: Output = None,
+@dataclass(frozen=True)
+class RetrievalRows:
+    """Rows that query and rows that are searched."""
+
     queries: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows that ask.", show_default="test, else all")
-    ] = None,
+        str | None, typer.Option(metavar="SPLIT", help="Rows that query.", show_default="test, else all")
+    ] = None
     gallery: Annotated[
         str | None,
-        typer.Option(metavar="SPLIT", help="Rows that are searched.", show_default="train, else those that ask"),
-    ] = None,
+        typer.Option(metavar="SPLIT", help="Rows that are searched.", show_default="train, else the queries"),
+    ] = None
     leave_one_out: Annotated[
         bool,
-        typer.Option("--leave-one-out", help="Each row asks all others: of --queries, or of the store."),
-    ] = False,
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="How near two features are.")] = "cosine",
+        typer.Option("--leave-one-out", help="Each row queries all others: of --queries, or of the store."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """Similarity, ties and metrics of a ranking."""
+
+    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine"
     ties: Annotated[
         Literal["pessimistic", "optimistic", "index"],
-        typer.Option(help="Which comes first among items that are equally near."),
-    ] = "pessimistic",
-    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k and map@k.")] = (
-        "1,5,10"
-    ),
-    ap: Annotated[Literal["step", "trapezoid"], typer.Option(help="Average precision of the full ranking.")] = "step",
+        typer.Option(help="Order of items with equal similarity."),
+    ] = "pessimistic"
+    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k and map@k.")] = "1,5,10"
+    ap: Annotated[Literal["step", "trapezoid"], typer.Option(help="Average precision of the full ranking.")] = "step"
     denominator: Annotated[
-        Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="What map@k is divided by.")
-    ] = "min(R,k)",
+        Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="Denominator of map@k.")
+    ] = "min(R,k)"
     profile: Annotated[
         Literal["standard", "fgbmk-legacy"],
-        typer.Option(help="fgbmk-legacy: the authors' figure over ranks of classes, comparable to nothing else."),
-    ] = "standard",
+        typer.Option(help="fgbmk-legacy: the authors' metric over ranks of classes, comparable only to itself."),
+    ] = "standard"
     interval: Annotated[
         Literal["class", "query"],
-        typer.Option(help="What might have been drawn otherwise: whole classes, or queries of the same classes."),
-    ] = "class",
-    threads: Threads = None,
-    as_json: AsJson = False,
-) -> None:
-    """How early pictures of the same class come when a gallery is sorted by similarity: exact, over all of it.
+        typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
+    ] = "class"
 
-    Where a store has the splits train and test, test asks and train is searched; else each row asks all others.
+
+@group.command()
+@expand_options
+def retrieval(
+    store: Store,
+    *,
+    output: Output = None,
+    rows: RetrievalRows,
+    ranking: RankingOptions,
+    threads: Threads = None,
+    as_json: shared.JsonResult = False,
+) -> None:
+    """Measure how early images of the same class rank when the whole gallery is sorted by similarity.
+
+    In a store with the splits train and test, test queries train; otherwise each row queries all others.
     """
     from msgspec import to_builtins
 
-    from snellen.features.retrieval import retrieval as measure
+    from snellen.features.retrieval import retrieval as rank_gallery
     from snellen.features.store import open_store
 
     features = open_store(store, output)
-    asking, searched = _protocol(features, queries, gallery, leave_one_out)
-    if profile == "fgbmk-legacy":
+    queries, gallery = _protocol(features, rows.queries, rows.gallery, rows.leave_one_out)
+    if ranking.profile == "fgbmk-legacy":
         from snellen.features.ranking.fgbmk_class_rank import class_rank
 
         legacy = class_rank(
             features.values,
             features.labels,
-            gallery=searched or "train",
-            queries=asking or "test",
+            gallery=gallery or "train",
+            queries=queries or "test",
             split=features.split,
-            ties=ties,
+            ties=ranking.ties,
             threads=threads,
         )
-        told = {"profile": profile, "output": features.name, "queries": asking, "gallery": searched, "ties": ties}
-        tell(store, "retrieval", told, legacy.metrics(interval), of_store(features), as_json)
+        settings: dict[str, Any] = {
+            "profile": ranking.profile,
+            "output": features.name,
+            "queries": queries,
+            "gallery": gallery,
+            "ties": ranking.ties,
+        }
+        show_result(store, "retrieval", settings, legacy.metrics(ranking.interval), store_notes(features), as_json)
         return
-    found = measure(
+    result = rank_gallery(
         features.values,
         features.labels,
-        queries=asking,
-        gallery=searched,
+        queries=queries,
+        gallery=gallery,
         split=features.split,
-        similarity=similarity,
-        ties=ties,
-        ks=numbers(k, "--k"),
-        ap=ap,
-        denominator=denominator,
+        similarity=ranking.similarity,
+        ties=ranking.ties,
+        ks=numbers(ranking.k, "--k"),
+        ap=ranking.ap,
+        denominator=ranking.denominator,
         threads=threads,
     )
     settings = {
         "output": features.name,
-        "queries": asking or "all rows",
-        "gallery": searched or "all rows",
-        **to_builtins(found.settings),
-        "skipped_queries": found.skipped,
-        "skipped_classes": found.skipped_classes,
-        "interval": interval,
+        "queries": queries or "all rows",
+        "gallery": gallery or "all rows",
+        **to_builtins(result.settings),
+        "skipped_queries": result.skipped,
+        "skipped_classes": result.skipped_classes,
+        "interval": ranking.interval,
     }
-    tell(store, "retrieval", settings, found.metrics(interval), [*of_store(features), *found.notes()], as_json)
+    show_result(
+        store,
+        "retrieval",
+        settings,
+        result.metrics(ranking.interval),
+        [*store_notes(features), *result.notes()],
+        as_json,
+    )
+
+
+@dataclass(frozen=True)
+class VotingOptions:
+    """Neighbours and their votes."""
+
+    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Numbers of neighbours that vote.")] = "10,20,100,200"
+    temperature: Annotated[
+        str, typer.Option(metavar="LIST", help="T of the weighted vote; the first names the plain metrics.")
+    ] = "0.07"
+    vote: Annotated[
+        Literal["weighted", "majority"], typer.Option(help="Weights exp(similarity / T), or one vote each.")
+    ] = "weighted"
+    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine"
+    ties: Annotated[Literal["pessimistic", "optimistic", "index"], typer.Option(help="Winner among equal votes.")] = (
+        "pessimistic"
+    )
+
+
+@dataclass(frozen=True)
+class ShotOptions:
+    """Few-shot training."""
+
+    shots: Annotated[int | None, typer.Option(min=1, help="Few-shot: training rows per class.", show_default="all")] = (
+        None
+    )
+    seeds: Annotated[str, typer.Option(metavar="LIST", help="Seeds of the draws of --shots.")] = "0,1,2"
 
 
 @group.command()
+@expand_options
 def knn(
     store: Store,
+    *,
     output: Output = None,
     train: Annotated[str, typer.Option(metavar="SPLIT", help="Rows whose classes are known.")] = "train",
     queries: Annotated[str, typer.Option(metavar="SPLIT", help="Rows to classify.")] = "test",
-    k: Annotated[str, typer.Option("--k", metavar="LIST", help="How many neighbours vote.")] = "10,20,100,200",
-    temperature: Annotated[
-        str, typer.Option(metavar="LIST", help="T of the weighted vote; the first names the plain metrics.")
-    ] = "0.07",
-    vote: Annotated[
-        Literal["weighted", "majority"], typer.Option(help="Weights exp(similarity / T), or one vote each.")
-    ] = "weighted",
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="How near two features are.")] = "cosine",
-    ties: Annotated[
-        Literal["pessimistic", "optimistic", "index"], typer.Option(help="Who wins among equals.")
-    ] = "pessimistic",
-    shots: Annotated[
-        int | None, typer.Option(min=1, help="Few-shot: training rows a class.", show_default="all")
-    ] = None,
-    seeds: Annotated[str, typer.Option(metavar="LIST", help="Of the draws of --shots.")] = "0,1,2",
+    voting: VotingOptions,
+    few: ShotOptions,
     interval: Annotated[
         Literal["class", "query"],
-        typer.Option(help="What might have been drawn otherwise: whole classes, or queries of the same classes."),
+        typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
     ] = "class",
     threads: Threads = None,
-    as_json: AsJson = False,
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Classify the rows of one split by the vote of their nearest rows of another: DINOv2's k-NN evaluation."""
     from msgspec import to_builtins
 
-    from snellen.features.knn import knn as measure
+    from snellen.features.knn import knn as classify
     from snellen.features.store import open_store
 
     features = open_store(store, output)
     try:
-        temperatures = [float(one) for one in temperature.split(",")]
+        temperatures = [float(word) for word in voting.temperature.split(",")]
     except ValueError:
-        raise UsageError(f"--temperature {temperature}: numbers by comma were expected", "As in 0.07,0.2.") from None
-    found = measure(
+        raise UsageError(
+            f"--temperature {voting.temperature}: numbers separated by commas were expected", "Example: 0.07,0.2."
+        ) from None
+    result = classify(
         features.values,
         features.labels,
         train=train,
         queries=queries,
         split=features.split,
-        ks=numbers(k, "--k"),
+        ks=numbers(voting.k, "--k"),
         temperatures=temperatures,
-        similarity=similarity,
-        vote=vote,
-        ties=ties,
-        n_per_class=shots,
-        seeds=(0,) if shots is None else numbers(seeds, "--seeds"),
+        similarity=voting.similarity,
+        vote=voting.vote,
+        ties=voting.ties,
+        n_per_class=few.shots,
+        seeds=(0,) if few.shots is None else numbers(few.seeds, "--seeds"),
         threads=threads,
     )
-    settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(found.settings)}
+    settings = {"output": features.name, "train": train, "queries": queries, **to_builtins(result.settings)}
     settings["interval"] = interval
-    tell(store, "knn", settings, found.metrics(interval), [*of_store(features), *found.notes()], as_json)
+    show_result(store, "knn", settings, result.metrics(interval), [*store_notes(features), *result.notes()], as_json)
 
 
 def _protocol(
     features: Features, queries: str | None, gallery: str | None, leave_one_out: bool
 ) -> tuple[str | None, str | None]:
-    """(queries, gallery) as names of splits; None for all rows."""
+    """Return (queries, gallery) as names of splits; None for all rows."""
     if leave_one_out:
         if gallery not in (None, queries):
-            raise UsageError("--leave-one-out searches the rows that ask.", "Leave --gallery away.")
+            raise UsageError("--leave-one-out searches the queries themselves.", "Omit --gallery.")
         return queries, queries
     if queries is None and gallery is None and features.halves is not None:
-        searched, asking = features.halves
-        return asking, searched
+        train, test = features.halves
+        return test, train
     return queries, queries if gallery is None else gallery

@@ -1,4 +1,4 @@
-"""What the commands of `snellen features` have in common: their group, arguments, and how a result is told."""
+"""Shared parts of `snellen features`: the group, common options and the output of a result."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snellen.cli import options as given
 from snellen.cli.console import note, show, show_json
+from snellen.cli.option_values import Commands
 from snellen.errors import UsageError
 from snellen.scoring.interval_text import span
 from snellen.text import comma_list
@@ -18,24 +18,23 @@ if TYPE_CHECKING:
     from snellen.features.store import Features
     from snellen.types import Metric
 
-group = typer.Typer(
-    help="Extract or import features of pictures, and measure what they tell apart.", no_args_is_help=True
+group = Commands(
+    help="Extract or import features of images, and measure how well they separate classes.", no_args_is_help=True
 )
 
-Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the features.")]
-Output = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which output of the store.", show_default="its first")
-]
-Images = Annotated[Path, typer.Option(help="Folder, zip or tar that the paths lie under.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="one a core")]
+Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of a feature store.")]
+Output = Annotated[str | None, typer.Option(metavar="NAME", help="Output of the store.", show_default="its first")]
+Images = Annotated[Path, typer.Option(help="Folder, zip or tar with the images of the CSV files.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads.", show_default="one per core")]
 TorchThreads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads of the encoder.", show_default="what a batch gives work to, one a core at most"),
+    typer.Option(
+        min=1, help="Number of threads of the encoder.", show_default="as the batch allows, at most one per core"
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=given.SHOWING)]
 
 
-def tell(
+def show_result(
     store: Path,
     measure: str,
     settings: Mapping[str, Any],
@@ -43,7 +42,7 @@ def tell(
     notes: Iterable[str],
     as_json: bool,
 ) -> None:
-    """Show what a measure found: one JSON object, or a table with the settings above and the notes below it."""
+    """Print a result: one JSON object, or a table of metrics, then settings and notes on stderr."""
     from snellen.features.result import json_result
 
     metrics, notes = list(metrics), list(notes)
@@ -55,15 +54,16 @@ def tell(
     table = Table(title=f"{measure} · {store}", title_justify="left")
     for heading in ("metric", "value", "95 % interval", "interval by", "n", "coverage", "chance"):
         table.add_column(heading, justify="left" if heading == "metric" else "right", no_wrap=True)
-    for one in metrics:
+    for metric in metrics:
+        unit = "" if metric.unit == "fraction" else f" {metric.unit}"
         table.add_row(
-            one.name,
-            "–" if one.value is None else f"{one.value:.4f}" + ("" if one.unit == "fraction" else f" {one.unit}"),
-            span(one.ci95, ".4f"),
-            "" if one.interval is None else one.interval.text,
-            f"{one.n:,}",
-            f"{one.coverage:.1%}",
-            "" if one.chance is None else f"{one.chance:.4f}",
+            metric.name,
+            "–" if metric.value is None else f"{metric.value:.4f}{unit}",
+            span(metric.ci95, ".4f"),
+            "" if metric.interval is None else metric.interval.text,
+            f"{metric.n:,}",
+            f"{metric.coverage:.1%}",
+            "" if metric.chance is None else f"{metric.chance:.4f}",
         )
     show(table)
     note("; ".join(f"{name}: {value}" for name, value in settings.items() if value not in (None, "", [])))
@@ -71,23 +71,25 @@ def tell(
         note(f"note: {line}")
 
 
-def of_store(features: Features) -> list[str]:
-    """What a reader of any number over this store has to know."""
+def store_notes(features: Features) -> list[str]:
+    """Return the notes of a store, with the number of its unreadable images."""
     meta = features.meta
     if meta is None:
         return []
     lines = list(meta.notes)
     if meta.missing:
         lines.append(
-            f"{len(meta.missing):,} of {meta.rows + len(meta.missing):,} pictures could not be read and are in no "
-            "number; store.json lists them"
+            f"{len(meta.missing):,} of {meta.rows + len(meta.missing):,} images could not be read and are in no "
+            "metric; store.json lists them"
         )
     return lines
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """Whole numbers by comma. Raises UsageError."""
+    """Parse whole numbers separated by commas; raise UsageError for other text."""
     try:
         return [int(number) for number in comma_list(text)]
     except ValueError:
-        raise UsageError(f"{option} {text}: whole numbers by comma were expected", f"As in {option} 1,5,10.") from None
+        raise UsageError(
+            f"{option} {text}: whole numbers separated by commas were expected", f"Example: {option} 1,5,10."
+        ) from None

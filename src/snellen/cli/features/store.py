@@ -5,33 +5,83 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snellen.cli import options as given
+from snellen.cli import options as shared
 from snellen.cli.console import note, redraw, show_json
-from snellen.cli.features.shared import AsJson, Images, TorchThreads, group
+from snellen.cli.features.shared import Images, TorchThreads, group
+from snellen.cli.option_groups import expand_options
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.store.format import StoreMeta
 
-STORED, SPEED = "What is stored", "Speed"
+STORED, SPEED = "Stored values", "Speed"
+
+
+@dataclass(frozen=True)
+class StoredOptions:
+    """Outputs and values of a store."""
+
+    outputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Outputs, separated by commas: cls, patch_mean, each also with _lastN; embedding; for a VLM projector_input "
+            "and aligned.",
+            show_default="cls (if there is one), patch_mean, aligned (of a VLM)",
+            rich_help_panel=STORED,
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["float32", "float16"], typer.Option(help="Type of the stored values.", rich_help_panel=STORED)
+    ] = "float32"
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing",
+            help="Skip images that are missing or unreadable; store.json lists them.",
+            rich_help_panel=STORED,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True)
+class SpeedOptions:
+    """Batch size, precision, device and threads."""
+
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.", rich_help_panel=SPEED)] = 64
+    compute: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        typer.Option(help="Precision of the encoder.", rich_help_panel=SPEED),
+    ] = "auto"
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.", rich_help_panel=SPEED)] = "auto"
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of decoding threads.", show_default="one per processor", rich_help_panel=SPEED
+        ),
+    ] = None
+    threads: TorchThreads = None
 
 
 @group.command()
+@expand_options
 def extract(
     encoder: Annotated[
         str,
         typer.Option(
             metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-            help="What encodes: a vision model, or the tower of a vision-language model.",
+            help="A vision model, or a vision-language model, whose vision tower is used.",
         ),
     ],
+    *,
     split: Annotated[
         list[str],
         typer.Option(
@@ -40,83 +90,62 @@ def extract(
         ),
     ],
     images: Images,
-    out: Annotated[Path, typer.Option(help="Folder to write. One that was begun is gone on with.")],
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="By comma: cls, patch_mean, each also _lastN; embedding; of a VLM projector_input and aligned.",
-            show_default="cls (where there is one), patch_mean, aligned (of a VLM)",
-            rich_help_panel=STORED,
-        ),
-    ] = None,
-    dtype: Annotated[
-        Literal["float32", "float16"], typer.Option(help="What values are stored as.", rich_help_panel=STORED)
-    ] = "float32",
-    allow_missing: Annotated[
-        bool,
-        typer.Option(
-            "--allow-missing",
-            help="Go on without pictures that are not there or cannot be read; each is listed in store.json.",
-            rich_help_panel=STORED,
-        ),
-    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder to write; an unfinished one is resumed.")],
+    stored: StoredOptions,
     revision: Annotated[str | None, typer.Option(help="Revision of a hub repository.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pictures encoded at once.", rich_help_panel=SPEED)] = 64,
-    compute: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"],
-        typer.Option(help="Precision of the encoder.", rich_help_panel=SPEED),
-    ] = "auto",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N, mps.", rich_help_panel=SPEED)] = "auto",
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads that decode.", show_default="one a processor", rich_help_panel=SPEED),
-    ] = None,
-    threads: TorchThreads = None,
-    nproc: given.Nproc = None,
-    ray: given.Ray = None,
-    as_json: AsJson = False,
+    speed: SpeedOptions,
+    scale: shared.WorkerOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
-    """Encode the pictures of one or more splits into a store of features.
+    """Encode the images of one or more splits into a feature store.
 
-    The transform is the encoder's own, the same for every split. A killed extraction is gone on with by the same
-    command; a picture that cannot be read ends it, unless --allow-missing.
+    The transform is the encoder's own, the same for every split. The same command resumes an interrupted extraction. An
+    unreadable image stops it, unless --allow-missing is set.
     """
     from snellen.features.encoders import open_encoder
-    from snellen.features.extract import extract as run
+    from snellen.features.extract import extract as extract_features
     from snellen.features.extract.threads import torch_threads
 
-    names = None if outputs is None else comma_list(outputs)
-    extracted = partial(
-        run,
+    names = None if stored.outputs is None else comma_list(stored.outputs)
+    extract_with = partial(
+        extract_features,
         splits=split,
         images=images,
         out=out,
-        dtype=dtype,
-        batch_size=batch_size,
-        workers=workers,
-        allow_missing=allow_missing,
+        dtype=stored.dtype,
+        batch_size=speed.batch_size,
+        workers=speed.workers,
+        allow_missing=stored.allow_missing,
         progress=_progress(),
     )
-    if ray is None and nproc in (None, 1):
-        opened = open_encoder(encoder, names, device=device, compute=compute, revision=revision)
-        with torch_threads(opened, batch_size, threads):
-            meta = extracted(opened)
+    if scale.ray is None and scale.nproc in (None, 1):
+        local = open_encoder(encoder, names, device=speed.device, compute=speed.compute, revision=revision)
+        with torch_threads(local, speed.batch_size, speed.threads):
+            meta = extract_with(local)
     else:
         from snellen.features.extract.ray import RayEncoder
 
-        if threads is not None:
+        if speed.threads is not None:
             raise UsageError(
-                f"--threads {threads} is for one process; workers share the processors of their host evenly.",
-                "Leave --threads away.",
+                f"--threads {speed.threads} is for one process; workers share the processors of their host evenly.",
+                "Omit --threads.",
             )
-        far = RayEncoder(encoder, names, device=device, compute=compute, revision=revision, nproc=nproc, ray=ray)
-        with far:
-            meta = extracted(far)
-    _stored(out, meta, as_json)
+        scattered = RayEncoder(
+            encoder,
+            names,
+            device=speed.device,
+            compute=speed.compute,
+            revision=revision,
+            nproc=scale.nproc,
+            ray=scale.ray,
+        )
+        with scattered:
+            meta = extract_with(scattered)
+    _show_store(out, meta, as_json)
 
 
 @group.command("import")
+@expand_options
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz or .parquet with features and labels.")],
     out: Annotated[Path | None, typer.Option(help="Folder to write.", show_default="FILE without its ending")] = None,
@@ -124,43 +153,43 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="ROLE=NAME",
-            help="Which array is the features, labels, split, ids or class_names, where no usual name says so.",
+            help="Array of the features, labels, split, ids or class_names, if it has no usual name.",
         ),
     ] = None,
-    output: Annotated[str, typer.Option(metavar="NAME", help="What the store calls the array.")] = "features",
+    output: Annotated[str, typer.Option(metavar="NAME", help="Name of the array in the store.")] = "features",
     dtype: Annotated[
         Literal["auto", "float16", "float32", "float64"],
-        typer.Option(help="What values are stored as; auto keeps every value what it is."),
+        typer.Option(help="Type of the stored values; auto keeps every value unchanged."),
     ] = "auto",
-    as_json: AsJson = False,
+    as_json: shared.JsonResult = False,
 ) -> None:
-    """Make a store of features and labels that somebody else extracted.
+    """Make a store from features and labels of another program.
 
-    Arrays are found by their usual names: features, embeddings, feats, X or data; labels, label, y or target; split;
-    ids; class_names; or one a split, as train_features and test_labels. Labels may be integers with gaps, texts,
+    Arrays are recognised by their usual names: features, embeddings, feats, X or data; labels, label, y or target; split;
+    ids; class_names; or one per split, as train_features and test_labels. Labels may be integers with gaps, texts,
     "3 17" for several, or rows of 0 and 1.
     """
     from snellen.features.store.format import read_meta
     from snellen.features.store.importers import import_file
 
     keys = {}
-    for one in key or []:
-        role, sign, name = one.partition("=")
+    for option in key or []:
+        role, sign, name = option.partition("=")
         if not sign or not name:
-            raise UsageError(f"--key {one}: ROLE=NAME was expected", "For example --key features=emb.")
+            raise UsageError(f"--key {option}: ROLE=NAME was expected", "Example: --key features=emb.")
         keys[role] = name
     folder = import_file(file, file.with_suffix("") if out is None else out, dtype=dtype, output=output, keys=keys)
-    _stored(folder, read_meta(folder), as_json)
+    _show_store(folder, read_meta(folder), as_json)
 
 
-def _stored(path: Path, meta: StoreMeta, as_json: bool) -> None:
-    """Say what is in a store now."""
+def _show_store(path: Path, meta: StoreMeta, as_json: bool) -> None:
+    """Print the content of a store."""
     from snellen.features.store import open_store
 
     splits = open_store(path).splits
-    told = list(meta.notes)
+    notes = list(meta.notes)
     if meta.missing:
-        told.append(f"{len(meta.missing):,} pictures could not be read; the first: {meta.missing[0].reason}")
+        notes.append(f"{len(meta.missing):,} images could not be read; the first: {meta.missing[0].reason}")
     if as_json:
         show_json(
             {
@@ -170,30 +199,30 @@ def _stored(path: Path, meta: StoreMeta, as_json: bool) -> None:
                 "splits": splits,
                 "classes": len(meta.classes),
                 "several_labels": meta.several,
-                "outputs": {name: {"width": one.width, "dtype": one.dtype} for name, one in meta.outputs.items()},
+                "outputs": {name: {"width": array.width, "dtype": array.dtype} for name, array in meta.outputs.items()},
                 "fingerprint": meta.fingerprint,
-                "notes": told,
+                "notes": notes,
             }
         )
         return
     parts = ", ".join(f"{name or 'rows'} {count:,}" for name, count in splits.items())
-    arrays = ", ".join(f"{name} {one.width:,} {one.dtype}" for name, one in meta.outputs.items())
+    arrays = ", ".join(f"{name} {array.width:,} {array.dtype}" for name, array in meta.outputs.items())
     print(f"{path}: {parts}; {len(meta.classes):,} classes; {arrays}")
-    for line in told:
+    for line in notes:
         note(f"note: {line}")
 
 
 def _progress() -> Callable[[int, int], None] | None:
-    """Rows done, on a terminal; None elsewhere."""
+    """Return a progress callback (rows done, rows in total) on a terminal, else None."""
     if not sys.stderr.isatty():
         return None
-    began, before = time.monotonic(), [-1]
+    start, resumed_at = time.monotonic(), [-1]
 
-    def shown(done: int, total: int) -> None:
-        if before[0] < 0:
-            before[0] = done
-        rate = (done - before[0]) / max(time.monotonic() - began, 1e-9)
+    def draw(done: int, total: int) -> None:
+        if resumed_at[0] < 0:
+            resumed_at[0] = done
+        rate = (done - resumed_at[0]) / max(time.monotonic() - start, 1e-9)
         end = "\n" if done == total else ""
-        redraw(f"{done:,} of {total:,} pictures, {rate:,.0f} a second {end}")
+        redraw(f"{done:,} of {total:,} images, {rate:,.0f} per second {end}")
 
-    return shown
+    return draw

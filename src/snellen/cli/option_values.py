@@ -1,0 +1,186 @@
+"""Option values: parse the plain ones without pydantic, and refuse empty ones and numbers that no run can have.
+
+Typer parses every value through pydantic. Importing that takes longer than a run over an endpoint takes until its first
+request. Plain values are parsed here to the same result (a test compares the two). All others go to typer, which also
+writes the messages about values that it refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+MAX_INTEGER = (1 << 63) - 1
+MAX_FLOAT = 1e12
+NEVER_EMPTY = ("base_url", "key_env", "profile", "serve", "judge", "rubric", "benchmarks", "submission_configs")
+"""Parameters whose empty value would select the default, and with it requests that the user did not mean."""
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+_NOT_PLAIN: Any = object()
+_INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
+_FLOAT = re.compile(r"(?:0|-?[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
+
+
+class CheckedOption(TyperOption):
+    """An option that parses plain values itself and checks what typer parsed."""
+
+    def __init__(self, option: TyperOption) -> None:
+        vars(self).update(vars(option))
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """Return the parsed and checked value of this option."""
+        return _process(self, ctx, value, super().process_value)
+
+
+class CheckedArgument(TyperArgument):
+    """An argument that parses plain values itself and checks what typer parsed."""
+
+    def __init__(self, argument: TyperArgument) -> None:
+        vars(self).update(vars(argument))
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """Return the parsed and checked value of this argument."""
+        return _process(self, ctx, value, super().process_value)
+
+
+class Command(TyperCommand):
+    """A command whose options and arguments are checked."""
+
+    def __init__(self, name: str | None, *, params: list[Any] | None = None, **settings: Any) -> None:
+        super().__init__(name, params=[_checked(param) for param in params or ()], **settings)
+
+
+class Commands(typer.Typer):
+    """An application or a group whose commands check their values."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Callable[[Registered], Registered]:
+        """Return the decorator that adds a command, as `typer.Typer.command` does."""
+        return super().command(name, cls=cls or Command, **settings)
+
+
+def _checked(param: Any) -> Any:
+    return CheckedOption(param) if isinstance(param, TyperOption) else CheckedArgument(param)
+
+
+def _process(param: Any, context: Any, value: Any, parse: Any) -> Any:
+    """Return the value of a parameter, parsed by typer's `parse` unless it is plain."""
+    try:
+        parsed = _parse_plain(param, value)
+        if parsed is _NOT_PLAIN or (param.required and param.value_is_missing(parsed)):
+            parsed = parse(context, value)
+        elif param.callback is not None:
+            parsed = param.callback(context, param, parsed)
+    except Exception as error:
+        _name_value(error, param, value)
+        raise
+    if value == "" and (isinstance(parsed, Path) or param.name in NEVER_EMPTY):
+        from snellen.errors import UsageError
+
+        name = param.opts[0] if param.param_type_name == "option" else param.name.upper()
+        raise UsageError(
+            f"{name} '' is empty; a value was expected",
+            f"Omit {name}, or check the shell variable that it was made of: an unset one is empty.",
+        )
+    for number in parsed if isinstance(parsed, (list, tuple)) else (parsed,):
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            _require_finite(param, context, value, number)
+    return parsed
+
+
+def _parse_plain(param: Any, value: Any) -> Any:
+    """Return the value of a parameter if it is plain, else `_NOT_PLAIN`."""
+    descriptor = getattr(param, "type_descriptor", None)
+    if descriptor is None:  # older versions of typer, which parse without pydantic
+        return _NOT_PLAIN
+    if value is None:
+        return () if param.multiple or param.nargs == -1 else None
+    return plain(descriptor.annotation, descriptor.parameter_info, value)
+
+
+def _name_value(error: Exception, param: Any, value: Any) -> None:
+    """Add the refused value to typer's message, if that does not quote it."""
+    message = getattr(error, "message", None)
+    if type(error).__name__ == "BadParameter" and isinstance(value, str) and isinstance(message, str):
+        if repr(value) not in message:
+            message = f"{message}; found {value!r}."
+        if param.name == "limit":
+            message += " Omit --limit to run all samples."
+        error.message = message  # type: ignore[attr-defined]
+
+
+def _require_finite(param: Any, context: Any, value: Any, number: float) -> None:
+    """Refuse a number that is not finite or does not fit into 64 bits.
+
+    Raises:
+        UsageError: it is such a number.
+    """
+    if isinstance(number, int):
+        fits, accepted = -MAX_INTEGER - 1 <= number <= MAX_INTEGER, f"whole numbers up to {MAX_INTEGER:,}"
+    else:
+        fits, accepted = abs(number) <= MAX_FLOAT, f"finite numbers up to {MAX_FLOAT:,.0f}"
+    if not fits:
+        from snellen.errors import UsageError
+
+        text = str(value)
+        raise UsageError(
+            f"{param.opts[0]} {text if len(text) <= 60 else text[:57] + '...'}: {accepted} are accepted",
+            f"snellen {context.info_name} --help has the range of each option.",
+        )
+
+
+def plain(annotation: Any, info: Any, value: Any) -> Any:
+    """Return the value as the annotation's type, or `_NOT_PLAIN` if typer has to parse it.
+
+    Args:
+        annotation: the type of the parameter.
+        info: typer's OptionInfo or ArgumentInfo.
+        value: the text of the command line, or the default.
+    """
+    if info.parser is not None:
+        return _NOT_PLAIN
+    if get_origin(annotation) is list:
+        if not isinstance(value, (list, tuple)):
+            return _NOT_PLAIN
+        (inner,) = get_args(annotation)
+        items = [plain(inner, info, item) for item in value]
+        return _NOT_PLAIN if any(item is _NOT_PLAIN for item in items) else items
+    if get_origin(annotation) is Literal:
+        return value if isinstance(value, str) and value in get_args(annotation) else _NOT_PLAIN
+    if annotation is str or annotation is bool:
+        return value if type(value) is annotation else _NOT_PLAIN
+    if annotation is int or annotation is float:
+        return _number(annotation, info, value)
+    if annotation is Path:
+        return _path(info, value)
+    return _NOT_PLAIN
+
+
+def _number(kind: type[int] | type[float], info: Any, value: Any) -> Any:
+    if type(value) is str and (_INT if kind is int else _FLOAT).fullmatch(value):
+        value = kind(value)
+    if type(value) is not kind or info.clamp:
+        return _NOT_PLAIN
+    fits = (info.min is None or value >= info.min) and (info.max is None or value <= info.max)
+    return value if fits else _NOT_PLAIN
+
+
+def _path(info: Any, value: Any) -> Any:
+    """Return the path, if all that is required of it is that it can be read if it exists."""
+    required = (info.exists, info.writable, info.resolve_path, info.allow_dash, info.path_type)
+    if any(required) or not (info.file_okay and info.dir_okay) or not isinstance(value, (str, Path)):
+        return _NOT_PLAIN
+    path = Path(value)
+    try:
+        path.stat()
+    except OSError:
+        return path  # the command says whether it must exist
+    except ValueError:
+        return _NOT_PLAIN
+    return path if os.access(path, os.R_OK) else _NOT_PLAIN
