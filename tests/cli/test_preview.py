@@ -203,7 +203,7 @@ def test_a_later_run_without_anything_to_label_is_refused_before_a_judge_is_aske
     [
         (["--out", ""], "--out '' is empty"),
         (["--base-url", ""], "--base-url '' is empty"),
-        (["--limit", "0"], "found '0'. Omit --limit to ask all samples"),
+        (["--limit", "0"], "found '0'. Omit --limit to run all samples"),
         (["--base-url", "localhost:8000/v1"], "Write --base-url http://localhost:8000/v1"),
         (["--base-url", "https:/api.example.org/v1"], "Write --base-url https://api.example.org/v1"),
         (["--base-url", "api.example.org"], "Write --base-url https://api.example.org/v1"),

@@ -16,13 +16,12 @@ from importlib.util import find_spec
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 
 import snellen
-from snellen.cli.option_values import Commands
+from snellen.cli.option_values import Commands, Group
 
 
-class Front(TyperGroup):
+class Front(Group):
     """The group of all commands, with a front page of its own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

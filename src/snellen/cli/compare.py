@@ -104,7 +104,7 @@ def _table(pairing: Pairing) -> Table:
         "interval by",
         "p",
         "better / worse",
-        "detectable",
+        "smallest detectable\ndifference",
         "test",
     )
     for heading in headings:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 MAX_INTEGER = (1 << 63) - 1
 MAX_FLOAT = 1e12
@@ -48,7 +48,24 @@ class CheckedArgument(TyperArgument):
         return _process(self, ctx, value, super().process_value)
 
 
-class Command(TyperCommand):
+class _CheckedHelp:
+    """Mixin of commands and groups, whose --help is made on request and would import pydantic otherwise."""
+
+    _checked_help: CheckedOption | None = None
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the --help option, the same object on every call."""
+        if self._checked_help is None:
+            option = super().get_help_option(ctx)  # type: ignore[misc]
+            self._checked_help = None if option is None else CheckedOption(option)
+        return self._checked_help
+
+
+class Group(_CheckedHelp, TyperGroup):
+    """A group of commands."""
+
+
+class Command(_CheckedHelp, TyperCommand):
     """A command whose options and arguments are checked."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **settings: Any) -> None:
@@ -57,6 +74,9 @@ class Command(TyperCommand):
 
 class Commands(typer.Typer):
     """An application or a group whose commands check their values."""
+
+    def __init__(self, *, cls: type[TyperGroup] = Group, **settings: Any) -> None:
+        super().__init__(cls=cls, **settings)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any

@@ -361,7 +361,7 @@ class AgentOptions:
         typer.Option(
             "--tools",
             metavar="FILE",
-            help="Settings of the tools of tools:NAME and of agents; by default the file named by SNELLEN_TOOLS.",
+            help="Tool settings of tools:NAME and of agents; by default the file named by SNELLEN_TOOLS.",
             rich_help_panel=AGENTS,
         ),
     ] = None
