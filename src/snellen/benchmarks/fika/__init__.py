@@ -7,7 +7,7 @@ fields, prompt, rubric) is ours and lies in data files: docs/fika.md.
 from __future__ import annotations
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.fika import samples, scorers
+from snellen.benchmarks.fika import metrics, samples, scorers
 
 VERSION = "1"
 PROFILES = {
@@ -28,7 +28,7 @@ FIKA = Benchmark(
     version=VERSION,
     samples=samples.samples,
     score={"strict": scorers.unjudged},
-    summarize=scorers.summarize,
+    summarize=metrics.summarize,
     profiles=PROFILES,
     size=samples.size,
     digest=samples.digest,
@@ -43,6 +43,6 @@ FIKA = Benchmark(
     rubric=scorers.rubric,
     judged_text=scorers.judged_text,
     ruled_correct=scorers.ruled_correct,
-    headline=scorers.headline,
+    headline=metrics.headline,
     variables=VARIABLES,
 )

@@ -24,7 +24,6 @@ from snellen.scoring.statistics.bootstrap import SEED, percentile_interval
 from snellen.types import Metric
 
 REPLICATES = 400
-SETTINGS = {"flip": "flip_eval", "circular": "circ_eval", "flip_circular": "flip_circ_eval"}
 MADE_OF: Mapping[str, Sequence[str]] = {
     "object_rel_direction": vsi.DIRECTION,
     "low": spar.NUMBER,
@@ -174,9 +173,9 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
     """
     by_repeat = _repeats(scores, rows)
     metrics: list[Metric] = []
-    for setting, prefix in SETTINGS.items():
+    for setting, prefix in list(three_dsr.SETTINGS.items())[1:]:
         if profile in ("vlmevalkit", "easi"):
-            some = [three_dsr.main_rows(_whole(part, setting), setting) for part in by_repeat]
+            some = [three_dsr.main_rows(three_dsr.with_main_row(part, setting), setting) for part in by_repeat]
             flat = [row for part in some for row in part]
             named: Mapping[str, list[ScoredRow]] = {"overall": flat} | {
                 _key(task, group): [row for row in flat if row.groups.get(task.by) == group]
@@ -188,12 +187,6 @@ def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: st
             named = {"overall": [ScoredRow(value, qid=key) for part in units for key, value in part.items()]}
         metrics += [_unit_mean(f"{prefix}_{name}", some_rows, scores) for name, some_rows in named.items()]
     return metrics
-
-
-def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
-    """Return the rows of keys that have the row of their own name."""
-    names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
-    return [row for row in rows if key(row.qid) in names]
 
 
 def _repeats(scores: Scores, rows: Sequence[ScoredRow]) -> list[list[ScoredRow]]:

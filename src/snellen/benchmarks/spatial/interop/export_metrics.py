@@ -75,8 +75,8 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
         return []
     if task.name == "3dsrbench":
         table: list[dict[str, float | str]] = []
-        for setting, name in (("vanilla", "vanilla"), *_SETTINGS):
-            some = three_dsr.main_rows(_whole(rows, setting), setting)
+        for setting, name in three_dsr.SETTINGS.items():
+            some = three_dsr.main_rows(three_dsr.with_main_row(rows, setting), setting)
             if some:
                 table.append(
                     {"setting": name, "Overall": micro(some) or 0.0, **dict(sorted(means(some, task.by).items()))}
@@ -101,18 +101,9 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
     return [line]
 
 
-_SETTINGS = (("flip", "flip_eval"), ("circular", "circ_eval"), ("flip_circular", "flip_circ_eval"))
-
-
 def vsi_like(task: Task) -> bool:
     """VSI-Bench, or its debiased half."""
     return task.name in ("vsi-bench", "vsi-debiased")
-
-
-def _whole(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
-    """Return the rows of keys that have the row of their own name, without which the kit stops."""
-    names, key = {row.qid for row in rows}, three_dsr.KEYS[setting]
-    return [row for row in rows if setting == "vanilla" or key(row.qid) in names]
 
 
 def _lmms_name(task: Task, name: str) -> str:

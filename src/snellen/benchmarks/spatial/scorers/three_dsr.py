@@ -28,7 +28,9 @@ KEYS: dict[str, Callable[[str], str]] = {
     "circular": lambda qid: qid[: BASE + len(FLIP)] if FLIP in qid else qid[:BASE],
     "flip_circular": lambda qid: qid[:BASE],
 }
-"""What the rows of one unit have in common, by setting."""
+"""Key that the rows of one unit share, by setting."""
+SETTINGS = {"vanilla": "vanilla", "flip": "flip_eval", "circular": "circ_eval", "flip_circular": "flip_circ_eval"}
+"""Setting to VLMEvalKit's name of it."""
 
 
 def units(rows: Sequence[ScoredRow], setting: str) -> dict[str, float]:
@@ -72,11 +74,16 @@ def main_rows(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
     return scored
 
 
+def with_main_row(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
+    """Return the rows whose key has the row of its own name, without which VLMEvalKit stops."""
+    names, key = {row.qid for row in rows}, KEYS[setting]
+    return [row for row in rows if setting == "vanilla" or key(row.qid) in names]
+
+
 def kit_table(rows: Sequence[ScoredRow]) -> dict[str, dict[str, float]]:
     """Return VLMEvalKit's table: for each setting `Overall` and the mean of each category, over the main rows."""
-    names = {"vanilla": "vanilla", "flip": "flip_eval", "circular": "circ_eval", "flip_circular": "flip_circ_eval"}
     table: dict[str, dict[str, float]] = {}
-    for setting, name in names.items():
+    for setting, name in SETTINGS.items():
         scored = main_rows(rows, setting)
         overall = micro(scored)
         if overall is not None:
