@@ -83,7 +83,7 @@ def test_other_field_names_are_found_and_a_file_of_fields_names_the_rest(tmp_pat
     assert blobs(second)[0].read() == b"b"
     assert FIKA.digest(mapped) != FIKA.digest(given)
     fields.write_text('[fields]\nantwort=["antwort"]\n')
-    with pytest.raises(UsageError, match="nothing is called 'antwort'"):
+    with pytest.raises(UsageError, match="'antwort' is unknown"):
         list(FIKA.samples(mapped))
 
 

@@ -120,7 +120,7 @@ def test_what_the_harness_gave_a_row_is_found(name):
 
 
 def test_mindcube_s_rows_whose_target_is_no_letter_cannot_be_scored():
-    with pytest.raises(DataError, match="give the data"):
+    with pytest.raises(DataError, match="Give the data"):
         row_of("mindcube-tiny", {**LOGGED["mindcube-tiny"], "doc_id": 1, "target": "a map of the room"})
 
 

@@ -70,9 +70,9 @@ def asked(text: str) -> str:
 
 
 def attribute(text: str) -> tuple[str, str]:
-    """Return the attribute that a question about a bird asks for (`wing color`), and the value it asks about (empty.
+    """Return the attribute that a question about a bird asks for (`wing color`), and the value that it names.
 
-    None).
+    Either is empty where the question has none.
     """
     match = _ATTRIBUTE.search(text)
     return (match[1].strip().lower(), match[2].strip()) if match else ("", "")
