@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import snellen
 from snellen import errors
 from snellen.benchmarks import registry
 from snellen.cli import errors as faults
@@ -106,6 +107,15 @@ def test_every_page_is_in_the_navigation_and_the_site_builds_without_a_warning(t
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / "cli.html").is_file()
+    page = (tmp_path / "site" / "run.html").read_text(encoding="utf-8")
+    assert 'rel="prev"' in page and 'rel="next"' in page and f"Snellen {snellen.__version__}" in page
+    # The copy button skips lines of output: each line is an element, which the style sheet hides.
+    assert '<span id="__span-0-1"><span class="gp">$ </span>' in page and "stylesheets/site.css" in page
+
+
+def test_the_glossary_is_sorted_and_has_forty_terms_or_more():
+    terms = re.findall(r"^([\w-][\w -]+)\n:   \S", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.M)
+    assert len(terms) >= 40 and terms == sorted(terms)
 
 
 def test_no_page_asks_a_reader_to_put_a_key_on_the_command_line():
