@@ -74,7 +74,7 @@ def test_plain_lines_hold_every_final_answer_in_the_order_of_the_questions(snell
     assert found[2] == {"sample_id": "q2", "repeat": 0, "status": "ok", "reply": "2", "failure": None}
     assert found[4]["reply"] is None and found[4]["failure"]["kind"] == "bad_request"
     assert found[7]["status"] == "refused" and found[7]["reply"] is None
-    assert "note: 2 samples have no answer; their reply is null" in said.err
+    assert "note: 2 samples have no reply; it is null" in said.err
     assert "note: only the first 10 of 100 samples were run" in said.err
 
 

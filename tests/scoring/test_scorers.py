@@ -11,7 +11,7 @@ import pytest
 
 import snellen
 import snellen.scoring
-from snellen import Prompt, Response, Sample, Text
+from snellen import Model, Prompt, Response, Sample, Text
 from snellen.scoring import accuracy, choice, class_names, count, name_match, number, scorers, short, truth
 from snellen.scoring.scores import ScoreBuilder
 
@@ -107,18 +107,14 @@ def test_a_multiple_choice_benchmark_takes_at_most_20_lines(tmp_path, monkeypatc
     assert run.metric("accuracy/fish").value == 1.0
 
 
-class FirstOption:
+class FirstOption(Model):
     name = "first"
 
     def identity(self):
         return {"kind": "first"}
 
-    async def preflight(self): ...
-
     async def answer(self, prompt):
         return Response("A")
-
-    async def close(self): ...
 
 
 PIXEL = bytes.fromhex(

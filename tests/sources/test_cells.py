@@ -82,7 +82,7 @@ def test_rows_come_without_a_picture_being_read_so_that_a_damaged_one_costs_itse
 
 def test_a_cell_without_bytes_says_where_it_is(tmp_path: Path) -> None:
     path = written(tmp_path / "t.parquet", STRUCT, [{"bytes": None, "path": "lost.png"}])
-    with pytest.raises(DataError, match=r"row 1, image: no bytes of a picture"):
+    with pytest.raises(DataError, match=r"row 1, image: it holds no image bytes"):
         ParquetCell(path, 0, "image").read()
 
 

@@ -1,3 +1,4 @@
+import importlib
 import os
 import time
 
@@ -5,7 +6,8 @@ import pytest
 
 from snellen.errors import DataError
 from snellen.sources import cache_folder, digest, open_tree
-from snellen.sources import digest as digests
+
+digests = importlib.import_module("snellen.sources.digest")  # the package exports its function under this name
 
 
 @pytest.fixture(autouse=True)

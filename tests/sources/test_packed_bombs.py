@@ -77,7 +77,7 @@ def test_a_large_text_that_counts_for_many_rows_is_decoded_a_few_rows_at_a_time(
     assert sum(len(row["q"]) for row in rows(path)) == 100 * len(text)
     monkeypatch.setattr(parquet_limits, "WHOLE_BYTES", 10_000_000)
     if encoding == "dictionary":
-        with pytest.raises(DataError, match="the texts of the column 'q'"):
+        with pytest.raises(DataError, match="the texts of column 'q'"):
             parquet_limits.read_whole(str(path), "t.parquet")
 
 

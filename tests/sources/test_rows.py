@@ -63,7 +63,7 @@ def test_lines_are_counted_from_one_with_blank_ones_and_line_breaks_in_cells(tmp
         ("a.csv", 'a,b\n1,2\n1,"cut o', "a.csv, line 3", "unexpected end of data"),
         ("a.csv", b"a,b\n1,\xff\n", "a.csv, line 2", "0xff is not UTF-8"),
         ("a.csv", "", "a.csv", "the file is empty"),
-        ("a.csv", "a,b,a\n1,2,3\n", "a.csv", "the column 'a' is there twice"),
+        ("a.csv", "a,b,a\n1,2,3\n", "a.csv", "duplicate column 'a'"),
         ("a.tsv", "a\tb\n1\n", "a.tsv, line 2", "1 fields were found, 2 expected"),
         ("a.parquet", b"PAR1 no PAR1", "a.parquet", "cannot be read as parquet"),
         ("a.xlsx", b"PK\x03\x04 no", "a.xlsx", "cannot be read as .xlsx"),
@@ -91,7 +91,7 @@ def test_only_the_asked_columns_come_out_and_a_missing_one_is_named(tmp_path):
     written(tmp_path / "a.csv", "id,q,image\n1,x,1\n2,y,2\n")
     for name in ("a.parquet", "a.csv"):
         assert [list(row) for row in rows(tmp_path / name, columns=["q", "id"])] == [["q", "id"]] * 2
-        with pytest.raises(DataError, match=r"no column 'answer'; it has id, q, image"):
+        with pytest.raises(DataError, match=r"no column 'answer'; the columns are id, q, image"):
             list(rows(tmp_path / name, columns=["answer"]))
     path = written(tmp_path / "a.jsonl", '{"id": 1, "q": "x"}\n{"id": 2}\n')
     assert list(rows(path, columns=["q"])) == [{"q": "x"}, {"q": None}]
@@ -165,7 +165,7 @@ def test_a_spreadsheet_is_read_by_its_header_and_formulas_are_text(tmp_path):
         (5, {"id": 3, "prediction": None}),
     ]
     assert list(rows(tmp_path / "a.xlsx", sheet="other")) == [{"x": "y"}]
-    with pytest.raises(DataError, match=r"no sheet 'gone'; it has answers, other"):
+    with pytest.raises(DataError, match=r"no sheet 'gone'; the sheets are answers, other"):
         list(rows(tmp_path / "a.xlsx", sheet="gone"))
     with pytest.raises(DataError, match=r"no column 'answer'"):
         list(rows(tmp_path / "a.xlsx", columns=["answer"]))

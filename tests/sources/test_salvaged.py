@@ -87,7 +87,7 @@ def test_rows_that_an_open_quote_has_swallowed_are_named_and_none_is_made_up(tmp
     ]
     several = written(tmp_path / "b.csv", 'a,b\n1,"x\n2,y\n3",z,u\n4,v\n')
     assert told(several) == [
-        (2, "lines 2 to 4, taken for one row: 4 fields were found, 2 expected as in the header"),
+        (2, "lines 2 to 4, read as one row: 4 fields were found, 2 expected as in the header"),
         (5, {"a": "4", "b": "v"}),
     ]
 
@@ -180,7 +180,8 @@ def test_a_disk_that_fails_on_the_way_is_an_error_that_names_the_file(tmp_path):
     assert [line for line, _ in found] == [1, 2, 3, 4, 5, 6, 7]
     last = found[-1][1]
     assert (
-        isinstance(last, DataError) and last.message == "a.jsonl, after line 6: cannot be read on: Input/output error"
+        isinstance(last, DataError)
+        and last.message == "a.jsonl, after line 6: the rest is unreadable: Input/output error"
     )
 
 

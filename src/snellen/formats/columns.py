@@ -67,7 +67,7 @@ def _one(
     available = ", ".join(sorted(names)[:30])
     if chosen is not None:
         if chosen not in names:
-            raise DataError(f"{place}: there is no field {chosen!r}; it has {available}", f"Give another {option}.")
+            raise DataError(f"{place}: no field {chosen!r}; the fields are {available}", f"Change {option}.")
         return chosen
     for tier in tiers:
         matches = [name for name in tier if name in names]
@@ -75,12 +75,10 @@ def _one(
             return matches[0]
         if matches:
             raise DataError(
-                f"{place}: the {role} of a row could be in {' or '.join(matches)}, of the fields {available}",
-                f"Say which: {' or '.join(f'{option} {name}' for name in matches)}.",
+                f"{place}: the {role} could be in {' or '.join(matches)}; the fields are {available}",
+                f"Choose one: {' or '.join(f'{option} {name}' for name in matches)}.",
             )
-    raise DataError(
-        f"{place}: no field that holds the {role} of a row was recognised among {available}", f"Name it: {option} NAME."
-    )
+    raise DataError(f"{place}: no field for the {role} was recognised among {available}", f"Pass {option} NAME.")
 
 
 def id_of(value: Any) -> str:
@@ -149,7 +147,7 @@ def plain(path: Path, id_field: str | None, reply_field: str | None) -> AnswerFi
     for _, row in itertools.islice(table_rows(path, Problems()), PEEKED):
         names.update(dict.fromkeys(row))
     if not names:
-        raise DataError(f"{path}: no row in it can be read", "Check that this is the file with the answers.")
+        raise DataError(f"{path}: no row is readable", "Check that this file holds the answers.")
     toolkit = id_field is None and reply_field is None and "index" in names and "prediction" in names
     fields = Fields("index", "prediction") if toolkit else choose(list(names), str(path), id_field, reply_field)
     form = "vlmevalkit" if toolkit else "plain"

@@ -58,7 +58,7 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
         raise DataError(
             f"{path}: an object with {', '.join(sorted(map(str, log))[:10])} was found; "
             "a list of rows or an Inspect log with its samples was expected",
-            "Give the file that holds the replies.",
+            "Pass the file that holds the replies.",
         )
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx"):
         raise DataError(f"{path}: answers are read from {READ}", "Rename the file, or convert it.")
@@ -75,8 +75,8 @@ def _inside(folder: Path) -> Path:
         return folder / "results.jsonl"
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in (".jsonl", ".eval", ".xlsx", ".csv", ".tsv"))
     raise DataError(
-        f"{folder}: there is no results.jsonl in this folder",
-        f"Name one file of it: {', '.join(names[:10])}." if names else "Give a run's folder, or a file of answers.",
+        f"{folder}: no results.jsonl in this folder",
+        f"Pass one of its files: {', '.join(names[:10])}." if names else "Pass a run's folder, or a file of answers.",
     )
 
 

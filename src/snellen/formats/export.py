@@ -76,7 +76,7 @@ def jsonl(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, st
                 "failure": record.error,
             }
             file.write(encode(row) + b"\n")
-    note = f"{lost:,} samples have no answer; their reply is null" if lost else ""
+    note = f"{lost:,} samples have no reply; it is null" if lost else ""
     return Exported((path,), (note,) if note else ())
 
 

@@ -48,7 +48,7 @@ def _zipped(path: Path, problems: Problems) -> Iterator[Answer]:
                 yield from _answer(sample, info.filename, problems)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataError(
-            f"{path}: cannot be opened as an Inspect log: {error}", "It is cut off; fetch it again."
+            f"{path}: cannot be opened as an Inspect log: {error}", "The file is cut off; fetch it again."
         ) from error
 
 

@@ -109,4 +109,4 @@ def leaves(value: Any) -> Iterator[str | None]:
     elif isinstance(value, str):
         yield value
     elif value is not None:
-        raise ValueError("resps hold numbers, not replies: a log-likelihood task has no text to score")
+        raise ValueError("resps holds numbers, not replies; log-likelihood tasks have no text to score")

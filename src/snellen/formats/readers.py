@@ -76,7 +76,7 @@ def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[
         try:
             header = next(reader, None)
             if not header:
-                raise DataError(f"{path}: the file is empty; a line of column names was expected", "Give another file.")
+                raise DataError(f"{path}: the file is empty; a line of column names was expected", "Pass another file.")
             line = reader.line_num + 1
             for cells in reader:
                 if cells and len(cells) != len(header):
@@ -85,7 +85,7 @@ def separated_rows(path: Path, mark: str, problems: Problems) -> Iterator[tuple[
                     yield line, {name: cell or None for name, cell in zip(header, cells, strict=True)}
                 line = reader.line_num + 1
         except csv.Error as error:
-            problems.add(f"line {line}", f"{error}; what follows was not read")
+            problems.add(f"line {line}", f"{error}; the rest of the file was not read")
 
 
 def separator(path: Path) -> str:

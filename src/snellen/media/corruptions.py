@@ -111,10 +111,10 @@ def _operation(text: str) -> Operation:
     name, sign, number = text.partition(":")
     name = name.strip()
     if name not in _APPLIED:
-        raise UsageError(f"--corrupt {text or '(nothing)'}: there is no such corruption.", f"There are {_known()}.")
+        raise UsageError(f"--corrupt {text or '(nothing)'}: unknown corruption.", f"Known: {_known()}.")
     if name == "grey":
         if sign:
-            raise UsageError(f"--corrupt {text}: grey takes no number.", "Write grey.")
+            raise UsageError(f"--corrupt {text}: grey accepts no number.", "Write grey.")
         return Operation(name)
     try:
         value = Decimal(number.strip())
@@ -122,9 +122,7 @@ def _operation(text: str) -> Operation:
         value = Decimal("NaN")
     maximum = {"blur": WIDEST, "salt-pepper": 100, "jitter": 1}[name]
     if not value.is_finite() or not 0 < value <= maximum or (name == "blur" and value % 2 != 1):
-        raise UsageError(
-            f"--corrupt {text}: the number behind the colon is not one of these.", f"There are {_known()}."
-        )
+        raise UsageError(f"--corrupt {text}: the number after the colon is out of range.", f"Known: {_known()}.")
     return Operation(name, float(value))
 
 

@@ -95,7 +95,7 @@ def check_size(width: int, height: int, key: str, limit: int) -> None:
     if width * height > limit:
         raise MediaError(
             f"image {key}: its header says {width} x {height} pixels; at most {limit:,} in all are decoded",
-            f"If the picture is meant to be that large, set {PIXEL_LIMIT_VARIABLE}.",
+            f"If the image is meant to be that large, set {PIXEL_LIMIT_VARIABLE}.",
         )
 
 

@@ -40,14 +40,14 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
         changed = [flag for name, flag in _CHANGES.items() if getattr(settings, name) != getattr(_DEFAULTS, name)]
         if changed:
             raise UsageError(
-                f"--video native sends a video's file as it is; {', '.join(changed)} would change it.",
-                f"Leave {' and '.join(changed)} away, or choose --video frames.",
+                f"--video native sends a video's file unchanged; {', '.join(changed)} would change it.",
+                f"Omit {' and '.join(changed)}, or pass --video frames.",
             )
     spelling = corruptions.canonical(settings.corrupt)
     if spelling and settings.blank:
         raise UsageError(
-            f"--corrupt {spelling} and --blank-images exclude each other: nothing of a picture is left to corrupt.",
-            "Give one of them.",
+            f"--corrupt {spelling} and --blank-images exclude each other: a blank image cannot be corrupted.",
+            "Pass one of them.",
         )
     return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)
 
@@ -55,8 +55,8 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
 def both_frames_and_fps(frames: int, fps: float) -> UsageError:
     """Return the error for a run with both a number of frames and a rate."""
     return UsageError(
-        f"--frames {frames} and --fps {fps:g} exclude each other: a clip has so many frames, or so many a second.",
-        "Give one of them.",
+        f"--frames {frames} and --fps {fps:g} exclude each other: one sets a number of frames, the other a rate.",
+        "Pass one of them.",
     )
 
 

@@ -98,7 +98,7 @@ def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
     """
     if not video.frames:
         raise MediaError(
-            "a clip holds neither a file nor frames", "The benchmark that made it has to give one of them."
+            "a clip holds neither a file nor frames", "Correct the benchmark: each Video needs one of them."
         )
     return tuple(video.frames[number] for number in _drawn_numbers(video, settings))
 
@@ -111,7 +111,7 @@ def _drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
     if settings.fps is None or not total:
         return frame_numbers(total, settings.frames)
     if not video.fps > 0:
-        raise MediaError(f"a drawn clip of {total} frames says that it shows {video.fps} a second")
+        raise MediaError(f"a drawn clip of {total} frames has a rate of {video.fps} frames per second")
     rate = _decimal(video.fps)
     return [int(time * rate) for time in frame_times(total / rate, settings.fps)]
 
@@ -223,7 +223,7 @@ def _by_number(
         if count == total:
             return [(number, encoded[number]) for number in wanted]
         total = count  # the container counts packets that show nothing
-    raise MediaError(f"video {key}: how many of its frames decode changes from time to time", "Fetch it again.")
+    raise MediaError(f"video {key}: the number of decodable frames is not stable", "Fetch it again.")
 
 
 def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, rate: float) -> list[int]:
@@ -245,7 +245,7 @@ def _numbers(total: int, key: str, pick: Pick | None, settings: MediaSettings, r
     if outside or not wanted:
         raise MediaError(
             f"video {key}: of its {total:,} frames, {pick.name!r} picks {f'number {outside[0]}' if outside else 'none'}",
-            "Is this the file that the questions were made for?",
+            "Check that this is the file of these questions.",
         )
     return wanted
 
@@ -255,8 +255,8 @@ def check_pick(pick: Pick, settings: MediaSettings) -> None:
     if settings.fps is not None or settings.frames != MediaSettings().frames:
         option = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
         raise MediaError(
-            f"the questions pick the frames of a video themselves ({pick.name}), and {option} asks for others",
-            f"Leave {option} away; how many they pick is an option of the benchmark: `snellen run NAME --help`.",
+            f"the benchmark selects the frames of each video ({pick.name}), which {option} contradicts",
+            f"Omit {option}; their number is an option of the benchmark: `snellen run NAME --help`.",
         )
 
 
@@ -264,7 +264,7 @@ def _by_time(
     data: bytes, key: str, settings: MediaSettings, limit: int, fps: float, scanned: Scan
 ) -> list[tuple[int, bytes]]:
     if scanned.end is None and not scanned.spacing:
-        raise MediaError(f"video {key}: it has neither time stamps nor a frame rate", "Choose --frames, not --fps.")
+        raise MediaError(f"video {key}: it has neither time stamps nor a frame rate", "Use --frames instead of --fps.")
     picked: list[tuple[int, bytes]] = []
     times: deque[Fraction] = deque()
     current: tuple[int, Any] | None = None  # the frame on the screen, until the next one comes

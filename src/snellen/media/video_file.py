@@ -31,8 +31,8 @@ def encode_video(video: Video) -> Encoded:
     """
     if video.blob is None:
         raise MediaError(
-            f"a clip of {len(video.frames)} drawn frames has no file, and video is to be sent as its file",
-            "Choose --video frames.",
+            f"a clip of {len(video.frames)} drawn frames has no file, which --video native needs",
+            "Pass --video frames.",
         )
     key = video.blob.key
     data = _read(video.blob)
@@ -55,7 +55,7 @@ def container(data: bytes, key: str) -> str:
     else:
         raise MediaError(
             f"video {key}: the first bytes are {data[:12]!r}; MP4, QuickTime, AVI, WebM or Matroska was expected",
-            "The file is damaged or of another container; convert it to MP4, or choose --video frames.",
+            "The file is damaged or of another container; convert it to MP4, or pass --video frames.",
         )
     if fault:
         raise MediaError(f"video {key}: of {len(data):,} bytes, {fault}", "The file is cut off; fetch it again.")
@@ -72,8 +72,8 @@ def _read(blob: Blob) -> bytes:
             data = source.read(FILE_LIMIT + 1)
     if len(data) > FILE_LIMIT:
         raise MediaError(
-            f"video {blob.key}: more than {FILE_LIMIT:,} bytes; a file larger than that is not sent whole",
-            "Choose --video frames, or make the file smaller: a lower resolution, or cut into parts.",
+            f"video {blob.key}: more than {FILE_LIMIT:,} bytes; larger files are not sent",
+            "Pass --video frames, or make the file smaller: lower its resolution, or cut it into parts.",
         )
     return data
 

@@ -87,7 +87,7 @@ class Base64Blob(Struct, frozen=True):
         except (NotBase64, ValueError) as error:
             raise DataError(
                 f"{self.key}: {self.text[:24]!r}... ({len(self.text):,} characters) is not base64: {error}",
-                "The column is cut off, or holds something else.",
+                "Check the column: it may be cut off, or hold something else.",
             ) from error
 
 
@@ -102,8 +102,8 @@ class UrlBlob(Struct, frozen=True):
 
     def read(self) -> bytes:
         raise DataError(
-            f"image {self.url} is on the network, and pictures are not fetched while a run goes on",
-            "Use a model that takes URLs, or download the picture and refer to the file.",
+            f"image {self.url} is on the network; images are not fetched during a run",
+            "Use a model that accepts URLs, or download the image and refer to the file.",
         )
 
 

@@ -61,13 +61,15 @@ def xlsx(blob: Blob, name: str, columns: Sequence[str] | None, sheet: str | None
         book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=False, keep_links=False)
         try:
             if sheet is not None and sheet not in book.sheetnames:
-                raise DataError(f"{name}: no sheet {sheet!r}; it has {', '.join(book.sheetnames)}", "Name one of them.")
+                raise DataError(
+                    f"{name}: no sheet {sheet!r}; the sheets are {', '.join(book.sheetnames)}", "Choose one of them."
+                )
             page = book[sheet] if sheet is not None else book.worksheets[0]
             page.reset_dimensions()  # what a sheet says of its own size may be anything
             header = next(page.iter_rows(max_row=1, values_only=True), None)
             if header is None:
                 raise DataError(
-                    f"{name}: the sheet is empty; a row of column names was expected", "Name another sheet."
+                    f"{name}: the sheet is empty; a row of column names was expected", "Choose another sheet."
                 )
             while header and header[-1] is None:
                 header = header[:-1]

@@ -172,7 +172,7 @@ def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None)
             return (folder / "refs" / name).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(
-                f"{kind} {repo}, revision {name}: not in the cache, and offline mode is on",
+                f"{kind} {repo}, revision {name}: not cached, and offline mode is on",
                 "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
             ) from error
     from huggingface_hub import HfApi
@@ -180,9 +180,7 @@ def _commit(repo: str, revision: str | None, kind: RepoKind, cache: Path | None)
     api = HfApi(endpoint=_endpoint())
     info = _asked(repo, kind, lambda: api.repo_info(repo, repo_type=kind, revision=revision))
     if not info.sha:
-        raise DataError(
-            f"{kind} {repo}: the hub names no commit for {revision or 'main'}", "Give a commit as revision."
-        )
+        raise DataError(f"{kind} {repo}: the hub has no commit for {revision or 'main'}", "Pass a commit as revision.")
     _note_ref(repo, revision or "main", info.sha, kind, cache)
     return info.sha
 
@@ -213,8 +211,8 @@ def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
         raise DataError(f"{subject}: not a repository name: {error}", "Names look like owner/name.") from error
     except errors.GatedRepoError as error:
         raise DataError(
-            f"{subject}: it is gated, and this account has not been let in",
-            "Accept its terms on its page, then set HF_TOKEN or run `hf auth login`.",
+            f"{subject}: it is gated, and this account has no access",
+            "Accept the terms on its page, then set HF_TOKEN or run `hf auth login`.",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise DataError(
@@ -222,15 +220,13 @@ def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
             "Check the name; for a private one set HF_TOKEN or run `hf auth login`.",
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise DataError(
-            f"{subject}: no such revision", "Give a branch, tag or commit that the repository has."
-        ) from error
+        raise DataError(f"{subject}: no such revision", "Pass a branch, tag or commit of the repository.") from error
     except errors.RemoteEntryNotFoundError as error:
         raise DataError(f"{subject}: no such file", "Check the name against the repository's file list.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         if _offline():
             raise DataError(
-                f"{subject}: not (all) in the cache, and offline mode is on",
+                f"{subject}: not completely cached, and offline mode is on",
                 "Unset HF_HUB_OFFLINE, or fetch it on a machine with a network and copy the cache.",
             ) from error
         raise _unreachable(subject, error) from error
@@ -238,8 +234,8 @@ def _asked(repo: str, kind: RepoKind, ask: Callable[[], T]) -> T:
         status = error.response.status_code
         if status in (401, 403):
             raise DataError(
-                f"{subject}: the hub answered {status}: this account may not read it",
-                "Set HF_TOKEN to a token that may, or run `hf auth login`.",
+                f"{subject}: the hub answered {status}: this account has no access",
+                "Set HF_TOKEN to a token with access, or run `hf auth login`.",
             ) from error
         raise _unreachable(subject, error) from error
     except OSError as error:
@@ -255,5 +251,5 @@ def _unreachable(subject: str, error: Exception) -> DataError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return DataError(
         f"{subject}: could not be fetched: {lines[0]}",
-        "Check the network and HF_ENDPOINT and try again, or set HF_HUB_OFFLINE=1 to use what is cached.",
+        "Check the network and HF_ENDPOINT and try again, or set HF_HUB_OFFLINE=1 to use cached files.",
     )

@@ -33,7 +33,7 @@ def check_npz(path: Path) -> None:
                     with archive.open(member) as stream:
                         _check_header(stream, member.file_size, f"{path}: {member.filename}")
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise DataError(f"{path} cannot be read as .npz: {error}", "Save it anew with numpy.savez.") from error
+        raise DataError(f"{path} cannot be read as .npz: {error}", "Save it again with numpy.savez.") from error
 
 
 def _check_header(stream: IO[bytes], size: int, where: str) -> None:
@@ -49,11 +49,11 @@ def _check_header(stream: IO[bytes], size: int, where: str) -> None:
             raise ValueError(f"version {version}")  # 3.0 is for field names, which no array here has
         shape, _, dtype = forms[version](stream)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise DataError(f"{where}: its header is damaged: {error}", "Save it anew with numpy.savez.") from error
+        raise DataError(f"{where}: its header is damaged: {error}", "Save it again with numpy.savez.") from error
     size -= stream.tell()
     claimed = math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and (claimed > size or min(shape, default=0) < 0):
         raise DataError(
             f"{where}: claims an array of shape {list(shape)}, {claimed:,} bytes, and holds {size:,}",
-            "The file is damaged; save it anew with numpy.savez.",
+            "The file is damaged; save it again with numpy.savez.",
         )

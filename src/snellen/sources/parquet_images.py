@@ -58,7 +58,7 @@ class ParquetCell(Struct, frozen=True):
         if isinstance(data, str):
             return Base64Blob(self.key, data).read()
         if not isinstance(data, bytes):
-            raise DataError(f"{self.key}: no bytes of a picture are in it", "Fetch the file again.")
+            raise DataError(f"{self.key}: it holds no image bytes", "Fetch the file again.")
         return data
 
 
@@ -102,7 +102,7 @@ class _Column:
     def _forward(self, row: int) -> Any:
         group = next((at for at, end in enumerate(self._starts[1:]) if row < end), None)
         if group is None:
-            raise DataError(f"{self._path} has no row {row + 1:,}: it was changed while it was in use", "Start again.")
+            raise DataError(f"{self._path} has no row {row + 1:,}: the file changed during the run", "Start again.")
         if group != self._group or row < self._next:
             self._batches = iter(())  # the page of the last one is given up before the next is read
             self._group, self._batches = group, self._from(group)
@@ -113,7 +113,7 @@ class _Column:
                 self._kept.popitem(last=False)
             if row < self._next:
                 return values[row - start].as_py()
-        raise DataError(f"{self._path}: row {row + 1:,} could not be reached", "The file is damaged; fetch it again.")
+        raise DataError(f"{self._path}: row {row + 1:,} is missing", "The file is damaged; fetch it again.")
 
     def _from(self, group: int) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
@@ -185,7 +185,7 @@ def pictured_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], dict[str, i
                     cells = {name: _count(row.pop(name)) for name, own in light.items() if own}
                     if any(number >= len(counts) for counts in counted.values()):
                         raise DataError(
-                            f"{path}, row {number + 1:,}: its pictures cannot be read, nor those after it",
+                            f"{path}, row {number + 1:,}: its images and all later ones are unreadable",
                             "The file is damaged; fetch it again.",
                         )
                     counts = {**cells, **{name: counts[number] for name, counts in counted.items()}}

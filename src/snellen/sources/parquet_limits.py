@@ -43,7 +43,7 @@ def check_parquet(metadata: Any, name: str, file_bytes: int) -> None:
         )
     if rows > MANY_ROWS and rows > ROWS_PER_BYTE * file_bytes:
         raise DataError(
-            f"{name}: claims {rows:,} rows in {file_bytes:,} bytes, so nearly all of them are the same",
+            f"{name}: claims {rows:,} rows in {file_bytes:,} bytes; nearly all must be equal",
             "Fetch the file again; it may have been made to exhaust this machine.",
         )
     for group, column in _chunks(metadata):
@@ -113,6 +113,6 @@ def _repeated_bytes(column: Any) -> int:
 
 def _too_long(name: str, column: str) -> DataError:
     return DataError(
-        f"{name}: the texts of the column {column!r} come to more than {WHOLE_BYTES:,} bytes",
+        f"{name}: the texts of column {column!r} exceed {WHOLE_BYTES:,} bytes",
         "Fetch the file again; it may have been made to exhaust this machine.",
     )

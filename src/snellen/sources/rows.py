@@ -34,11 +34,11 @@ def pick(header: Sequence[Any], columns: Sequence[str] | None, name: str) -> lis
     names = [str(cell) for cell in header]
     twice = sorted({column for column in names if names.count(column) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise DataError(f"{name}: the column {twice[0]!r} is there twice", "Rename one of them.")
+        raise DataError(f"{name}: duplicate column {twice[0]!r}", "Rename one of them.")
     missing = [column for column in columns or () if column not in names]
     if missing:
         available = ", ".join(names[:30])
-        raise DataError(f"{name}: no column {missing[0]!r}; it has {available}", "Check that the right file was given.")
+        raise DataError(f"{name}: no column {missing[0]!r}; the columns are {available}", "Check the file's name.")
     return [(column, names.index(column)) for column in (names if columns is None else columns)]
 
 
@@ -138,8 +138,8 @@ def _until_lost(records: Found, name: str) -> Found:
         yield line + 1, error
     except OSError as error:
         lost = DataError(
-            f"{name}, after line {line:,}: cannot be read on: {error.strerror or error}",
-            "The disk or the mount is at fault; copy or fetch the file again.",
+            f"{name}, after line {line:,}: the rest is unreadable: {error.strerror or error}",
+            "Copy or fetch the file again; the disk or mount failed.",
         )
         if line == 0:
             raise lost from error
@@ -166,7 +166,10 @@ def _json_lines(blob: Blob, name: str) -> Found:
             if len(line) > LINE_BYTES:
                 yield (
                     number,
-                    DataError(f"{name}, line {number:,}: longer than {LINE_BYTES:,} bytes", "Is it JSON lines?"),
+                    DataError(
+                        f"{name}, line {number:,}: longer than {LINE_BYTES:,} bytes",
+                        "Check that the file is JSON lines.",
+                    ),
                 )
                 while line and not line.endswith(b"\n"):
                     line = lines.readline(LINE_BYTES)
@@ -186,7 +189,7 @@ def _json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataEr
             return _bad_json(f"{name}, line {number:,}", error)
         return DataError(
             f"{name}, line {number:,}: the last line is cut off: {error}",
-            "The file was not written or fetched whole; fetch it again, or delete that line.",
+            "The file is incomplete; fetch it again, or delete that line.",
         )
     return row if isinstance(row, dict) else _no_object(row, f"{name}, line {number:,}")
 
@@ -205,7 +208,7 @@ def _json_list(blob: Blob, name: str) -> Found:
         raise _bad_json(f"{name}, line {line:,}", error) from error
     if not isinstance(value, list):
         raise DataError(
-            f"{name}: {_kind(value)} was found; a list of objects was expected", "Give the file that holds the rows."
+            f"{name}: {_kind(value)} was found; a list of objects was expected", "Pass the file that holds the rows."
         )
     for number, row in enumerate(value, 1):
         yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
@@ -225,11 +228,13 @@ def _parsed(data: bytes) -> Any:
 
 def _bad_json(where: str, error: Exception) -> DataError:
     why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return DataError(f"{where}: {why}", "Mend the line, or fetch the file again.")
+    return DataError(f"{where}: {why}", "Correct the line, or fetch the file again.")
 
 
 def _no_object(row: Any, where: str) -> DataError:
-    return DataError(f"{where}: {_kind(row)} was found; an object was expected", "Each row is an object of columns.")
+    return DataError(
+        f"{where}: {_kind(row)} was found; an object was expected", "Write each row as an object of columns."
+    )
 
 
 def _kind(value: Any) -> str:
@@ -302,7 +307,7 @@ def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
 
 
 def _bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataError:
-    where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, taken for one row"
+    where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, read as one row"
     return DataError(
         f"{name}, {where}: {fields:,} fields were found, {width:,} expected as in the header",
         "A quote or separator is missing in this line or the one before it.",

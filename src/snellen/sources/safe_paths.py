@@ -32,7 +32,7 @@ def member_name(name: str, where: str) -> str:
         quoted = ascii(name if len(name) <= 200 else name[:200] + "...")
         raise UnsafeArchiveError(
             f"{where}: the name {quoted} {fault}; names must stay under their root",
-            "Whoever made this data is careless or hostile; make the archive or the list of files anew.",
+            "The data is careless or hostile; rebuild the archive or the list of files.",
         )
     if name.startswith("./") or "/./" in name or "//" in name or name.endswith("/."):
         name = "/".join(part for part in name.split("/") if part not in ("", "."))
@@ -79,8 +79,8 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
         if real == top or real.startswith(top if top.endswith(os.sep) else top + os.sep):
             return path
     raise UnsafeArchiveError(
-        f"{base}: {relative!r} leads by a symbolic link to {real}, outside of the folder",
-        "Copy the file into the folder, or name the folder that really holds the data.",
+        f"{base}: {relative!r} is a symbolic link to {real}, outside of the folder",
+        "Copy the file into the folder, or pass the folder that holds the data.",
     )
 
 
@@ -90,11 +90,11 @@ def missing_hint(path: Path) -> str:
 
     text = str(path)
     if text.startswith("~"):
-        return f"The shell left ~ as it is. Write the whole path: {os.path.expanduser(text)}"  # noqa: PTH111
+        return f"The shell did not expand ~. Write the whole path: {os.path.expanduser(text)}"  # noqa: PTH111
     if os.sep == "/" and ("\\" in text or re.match(r"[A-Za-z]:", text)):
-        return "This is a path of Windows. Write the path that the folder has here, such as /mnt/c/data/FILE."
+        return "This is a Windows path. Write the local path, such as /mnt/c/data/FILE."
     if any(mark in text for mark in "*?["):
-        return "A pattern is not expanded; quotes keep the shell from it. Name one file, or the folder of the files."
+        return "The pattern was not expanded; remove the quotes. Or name one file, or the folder of the files."
     parent = path.parent
     try:
         if path.is_dir():
@@ -103,14 +103,14 @@ def missing_hint(path: Path) -> str:
             return f"{parent} is a file; a folder was expected."
         if not parent.is_dir():
             existing = next(place for place in parent.parents if place.is_dir())
-            return f"There is no folder {parent}; {existing.absolute()} is the last one of the path that there is."
+            return f"There is no folder {parent}; the path exists up to {existing.absolute()}."
         close_names = difflib.get_close_matches(path.name, os.listdir(parent), n=3)  # noqa: PTH208 - names, not paths
         folded = [name for name in os.listdir(parent) if name.lower() == path.name.lower()]  # noqa: PTH208
     except (OSError, ValueError, StopIteration):
-        return "Check the path; was the data fetched whole?"
+        return "Check the path, and that the data was fetched completely."
     if names := list(dict.fromkeys([*folded, *close_names])):
         return f"Did you mean {' or '.join(str(parent / name) for name in names)}?"
-    return "Check the path; was the data fetched whole?"
+    return "Check the path, and that the data was fetched completely."
 
 
 def regular_file(path: Path) -> os.stat_result:
@@ -121,5 +121,5 @@ def regular_file(path: Path) -> os.stat_result:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {path}: {reason}", missing_hint(path)) from error
     if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"cannot read {path}: it is not a regular file", "Only regular files are read as data.")
+        raise DataError(f"cannot read {path}: it is not a regular file", "Pass a regular file.")
     return status

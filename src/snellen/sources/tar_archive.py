@@ -74,11 +74,11 @@ class TarTree:
                     tar.members.clear()  # type: ignore[attr-defined]  # it would keep every header it has met
                 stream.seek(tar.offset)
                 if stream.read(512) != bytes(512):  # tarfile takes the end of the file for the end of the archive
-                    raise EOFError("the mark at its end is missing; it is cut off")
+                    raise EOFError("its end mark is missing; it is cut off")
         except (tarfile.TarError, OSError, ValueError, EOFError, OverflowError, RecursionError) as error:
             raise DataError(
                 f"{self.path}: cannot be read as a tar file: {error}",
-                "Give a whole .tar, .tar.gz or .tgz; unpack other kinds first.",
+                "Pass a complete .tar, .tar.gz or .tgz; unpack other kinds first.",
             ) from error
         return members
 

@@ -76,7 +76,7 @@ def open_tree(path: Path | str, limits: Limits | None = None, *, leave_out: bool
         return ZipTree(where, limits, leave_out=leave_out)
     if name.endswith(TARS):
         return TarTree(where, limits, leave_out=leave_out)
-    hint = "Unpack it first, and give the folder." if name.endswith(NOT_IN_PLACE) else "Give the folder that holds it."
+    hint = "Unpack it first, and pass the folder." if name.endswith(NOT_IN_PLACE) else "Pass the folder that holds it."
     raise DataError(f"{where}: a folder, .zip, .tar, .tar.gz or .tgz was expected", hint)
 
 

@@ -142,7 +142,7 @@ def owner(row: KitRow, by_index: Mapping[str, KitRow]) -> KitRow | None:
 
 def no_owner(row: KitRow, at: str) -> Unreadable:
     """Return a placeholder for the images of a row with a dangling reference; `at` is its file and line."""
-    message = f"{at}: image {row.reference!r} is neither a picture in base64 nor another row's index"
+    message = f"{at}: image {row.reference!r} is neither a base64 image nor another row's index"
     return Unreadable(at, message, "The column is cut off, or holds something else.")
 
 
@@ -210,7 +210,7 @@ class KitPicture(Struct, frozen=True):
         """Read the image. Raises DataError if the text is not base64, or the file has changed."""
         texts = _texts(self.path, self.place, self.column)
         if self.number >= len(texts):
-            raise DataError(f"{self.key}: the file was changed while it was in use", "Start again.")
+            raise DataError(f"{self.key}: the file changed during the run", "Start again.")
         return Base64Blob(self.key, texts[self.number]).read()
 
 

@@ -58,7 +58,7 @@ class _Reader:
             parser.Parse(b"", True)
 
     def _doctype(self, *declared: object) -> None:
-        raise self._refused("has a document type, by which XML unfolds without bounds", "none")
+        raise self._refused("has a document type, which can expand without bounds", "none")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -107,7 +107,7 @@ class _Reader:
     def _refused(self, problem: str, limit: str) -> UnsafeArchiveError:
         return UnsafeArchiveError(
             f"{self._where}: {problem}; at most {limit} is read",
-            "No spreadsheet program writes such a file. Save the table as .csv or .jsonl if you trust it.",
+            "If you trust the file, save the table as .csv or .jsonl.",
         )
 
 

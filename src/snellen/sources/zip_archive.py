@@ -255,20 +255,21 @@ def too_much(path: Path, name: str, size: str, limit: str) -> UnsafeArchiveError
     member = f" member {name!r}" if name else ""
     return UnsafeArchiveError(
         f"{path}:{member} unpacks to {size}; at most {limit} is read",
-        "A decompression bomb, or not a data set; unpack it by hand if you trust it, and give the folder.",
+        "It may be a decompression bomb. If you trust it, unpack it and pass the folder.",
     )
 
 
 def not_a_file(path: Path, name: str, kind: str) -> UnsafeArchiveError:
     return UnsafeArchiveError(
         f"{path}: member {name!r} is a {kind}; only files and folders are read from archives",
-        "Make the archive anew with the files themselves (tar -h follows links).",
+        "Rebuild the archive with the files themselves (tar -h follows links).",
     )
 
 
 def twice(path: Path, name: str) -> UnsafeArchiveError:
     return UnsafeArchiveError(
-        f"{path}: member {name!r} is there twice; readers differ in which one they take", "Make the archive anew."
+        f"{path}: duplicate member {name!r}; programs differ in which one they read",
+        "Rebuild the archive without duplicates.",
     )
 
 

@@ -102,7 +102,7 @@ def test_references_that_go_in_a_ring_or_nowhere_cost_their_rows_alone(tmp_path:
     path = blink(tmp_path, *({"image": image} for image in images))
     samples = asked("blink", path)
     for at in (0, 1, 2, 3, 6):
-        assert f"line {at + 2}: image '{images[at]}' is neither a picture" in fault(samples[str(at)])
+        assert f"line {at + 2}: image '{images[at]}' is neither a base64 image" in fault(samples[str(at)])
     assert shown(samples["5"]) == [official_drawn.picture(1)]
     assert "5 questions show pictures or videos that are not there (line 2 the first)" in said("blink", path)
 
@@ -113,7 +113,7 @@ def test_rows_without_an_image_are_left_out_and_counted(tmp_path: Path, empty: s
     samples = asked("blink", path)
     assert list(samples) == ["0", "2", "3"]
     assert "1 rows have no image and are left out" in said("blink", path)
-    assert "neither a picture" in fault(samples["3"])
+    assert "neither a base64 image" in fault(samples["3"])
 
 
 def test_a_table_with_no_image_in_any_row_is_an_error_and_no_empty_run(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_frames_of_clips_that_are_no_list_are_said_and_not_left_out(tmp_path: Pa
 def test_a_missing_column_is_named_with_those_that_are_there(name: str, tmp_path: Path) -> None:
     task, _, part = name.partition("/")
     path = drawn.tsv(tmp_path / vlmevalkit.names(TASKS[task], part)[0], [{"index": 0, "image_path": "a.png"}])
-    with pytest.raises(DataError, match=r"no column .*; it has index, image_path"):
+    with pytest.raises(DataError, match=r"no column .*; the columns are index, image_path"):
         asked(name, path)
     path.write_text("question\tanswer\n")
     with pytest.raises(DataError, match="no column 'index'"):

@@ -75,7 +75,7 @@ def test_settings_that_ask_for_other_frames_are_refused_before_anything_is_asked
 ) -> None:
     path = drawn.draw("vsi-bench", tmp_path)
     assert asked(stub.url, path, tmp_path / "run", *setting) == 2
-    assert f"(vlmevalkit-tail:32), and {' '.join(setting)} asks for others" in capsys.readouterr().err
+    assert f"(vlmevalkit-tail:32), which {' '.join(setting)} contradicts" in capsys.readouterr().err
     assert not (tmp_path / "run" / "results.jsonl").exists()
 
 

@@ -372,7 +372,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     picture.unlink()
     picture.symlink_to(tmp_path / "secret.png")
     failed = faults(asked("gc-mat", path))
-    assert list(failed) == ["2_p", "2_n"] and "leads by a symbolic link" in failed["2_p"]
+    assert list(failed) == ["2_p", "2_n"] and "is a symbolic link" in failed["2_p"]
 
 
 def test_a_damaged_picture_costs_only_the_samples_that_show_it(tmp_path):
@@ -497,7 +497,7 @@ def test_a_quote_that_is_never_closed_loses_the_rest_of_the_table_and_says_so(tm
 
 @pytest.mark.parametrize(
     ("header", "says"),
-    [(("index", "question", "answer", "image"), "no column 'category'"), (("index",) * 2, "there twice")],
+    [(("index", "question", "answer", "image"), "no column 'category'"), (("index",) * 2, "duplicate column")],
 )
 def test_a_table_of_something_else_is_refused(header, says, tmp_path):
     with pytest.raises(DataError, match=says):
