@@ -214,7 +214,7 @@ def test_frames_of_clips_that_are_no_list_are_said_and_not_left_out(tmp_path: Pa
 def test_a_missing_column_is_named_with_those_that_are_there(name: str, tmp_path: Path) -> None:
     task, _, part = name.partition("/")
     path = drawn.tsv(tmp_path / vlmevalkit.names(TASKS[task], part)[0], [{"index": 0, "image_path": "a.png"}])
-    with pytest.raises(DataError, match=r"no column .*; the columns are index, image_path"):
+    with pytest.raises(DataError, match=r"no column .*; it has index, image_path"):
         asked(name, path)
     path.write_text("question\tanswer\n")
     with pytest.raises(DataError, match="no column 'index'"):
