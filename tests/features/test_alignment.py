@@ -327,7 +327,7 @@ def test_stages_of_two_encoders_are_refused_and_the_message_names_both(tmp_path,
     ("changed", "reason"),
     [
         ({"aligned": {"output": "projector_input"}}, "the same output"),
-        ({"aligned": {"size": 96}}, "prepared their pictures differently"),
+        ({"aligned": {"size": 96}}, "preprocessed their images differently"),
         ({"matched": {"weights": "a/vlm"}}, "no second projector"),
         ({"matched": {"kind": "qwen2_vl"}}, "of a model of type llava"),
         ({"matched": {"size": 96}}, "aligned and matched prepared"),

@@ -428,4 +428,4 @@ def test_from_pictures_to_an_attacked_probe_the_accuracy_without_attack_is_the_p
     meta.write_text(meta.read_text().replace('"bicubic"', '"bilinear"'))
     status = main(["features", *map(str, attacked), "--encoder", "embedded"])
     assert status == 5
-    assert "prepared otherwise" in capsys.readouterr().err
+    assert "preprocessed with another transform" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def test_other_settings_do_not_go_on_in_the_same_store(tmp_path, encoder):
     files = data_set(tmp_path, LABELS)
     extract(encoder, files, tmp_path / "images", tmp_path / "s")
     extract(encoder, files, tmp_path / "images", tmp_path / "s")  # complete: nothing to do
-    with pytest.raises(FingerprintError, match=r"(?s)dtype +float32  ->  float16.*To start anew"):
+    with pytest.raises(FingerprintError, match=r"(?s)dtype +float32  ->  float16.*To start a new store"):
         extract(encoder, files, tmp_path / "images", tmp_path / "s", dtype="float16")
     with pytest.raises(FingerprintError, match="outputs"):
         extract(open_encoder("embedded", ["patch_mean"]), files, tmp_path / "images", tmp_path / "s")
@@ -310,5 +310,5 @@ def test_a_damaged_store_is_refused(tmp_path, encoder):
     with pytest.raises(DataError, match=r"patch_mean\.npy holds \[3, 128\]"):
         open_store(tmp_path / "t")
     (tmp_path / "s" / "store.json").write_text("{}")
-    with pytest.raises(DataError, match="is not what a feature store's file is"):
+    with pytest.raises(DataError, match="is not a valid store.json"):
         open_store(tmp_path / "s")

@@ -294,9 +294,9 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (np.zeros((40, 5)), "vary in one direction at most"),
-        (np.full((40, 5), 3.7), "vary in one direction at most"),
-        (np.arange(1.0, 41.0)[:, None], "vary in one direction at most"),
+        (np.zeros((40, 5)), "vary in at most one direction"),
+        (np.full((40, 5), 3.7), "vary in at most one direction"),
+        (np.arange(1.0, 41.0)[:, None], "vary in at most one direction"),
         (np.eye(9), "too few"),
     ],
 )

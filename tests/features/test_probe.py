@@ -345,7 +345,7 @@ def test_a_label_that_train_lacks_is_told(classes):
     x, y = classes
     several = np.stack([y > 10, np.arange(600) >= 590], axis=1)
     found = probe(x, several, train_rows=np.arange(500), test_rows=np.arange(500, 600), strengths=[1.0])
-    assert any("1 classes have positive test rows and no training row" in note for note in found.notes())
+    assert any("1 classes have positive test rows but no training row with" in note for note in found.notes())
 
 
 @pytest.mark.parametrize("lacks", ["rows with it", "rows without it"])

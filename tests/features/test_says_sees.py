@@ -95,8 +95,8 @@ def test_pictures_that_one_side_has_alone_are_counted_and_said() -> None:
     found = says_sees(sees, says)
     assert (found.only_probe, found.only_answers, found.classes[0].images) == (1, 2, 2)
     notes = " ".join(found.notes())
-    assert "1 pictures that the probe was tested on were asked about in no question" in notes
-    assert "2 pictures that were asked about are not among the probe's test rows" in notes
+    assert "1 images of the probe's test rows appear in no question" in notes
+    assert "2 images of the questions are not among the probe's test rows" in notes
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_classes_that_differ_in_case_alone_are_not_joined_by_name() -> None:
     found = says_sees(sees, says, join="class")
     assert [one.name for one in found.classes] == ["Tern"]
     assert (found.ambiguous, found.only_probe, found.only_answers) == (2, 0, 0)
-    assert "2 classes of the probe were left out because several are written alike" in " ".join(found.notes())
+    assert "2 classes of the probe were omitted because their normalised names are equal" in " ".join(found.notes())
 
 
 def test_pictures_that_questions_place_in_another_class_of_the_probe_are_told() -> None:

@@ -212,7 +212,7 @@ def test_unusual_names_are_said_by_role(tmp_path):
 def test_a_store_is_not_overwritten_by_another_file(tmp_path):
     import_file(npz(tmp_path, features=X, labels=Y), tmp_path / "s")
     import_file(npz(tmp_path, features=X, labels=Y), tmp_path / "s")
-    with pytest.raises(FingerprintError, match="To start anew: --out"):
+    with pytest.raises(FingerprintError, match="To start a new store: --out"):
         import_file(npz(tmp_path, features=X + 1, labels=Y), tmp_path / "s")
 
 
@@ -245,7 +245,7 @@ def test_a_cut_off_commit_is_written_again(tmp_path):
         open_.stage([3, 4], {"cls": np.full((2, 2), 9.0)}, {})  # never committed
     with (tmp_path / "s" / COMMITS).open("ab") as file:
         file.write(b'{"start":3,"st')
-    with pytest.raises(DataError, match="has not ended"):
+    with pytest.raises(DataError, match="is incomplete"):
         open_store(tmp_path / "s")
     with writer() as open_:
         assert open_.remaining.tolist() == [3, 4, 5]

@@ -178,9 +178,9 @@ def test_pages_of_single_answers_show_what_was_sent_too(asked, tmp_path, monkeyp
     assert main(["failures", "r", "--pages", "pages"]) == 0
     page = next(iter(sorted((tmp_path / "pages" / "pages").glob("*.html")))).read_text()
     shown = re.findall(r'<img src="(data:[^"]+)" alt="([^"]+)"', page)
-    assert shown[0][1] == "The picture as it was sent to the model" and "sent: blank control" in page
+    assert shown[0][1] == "Image as sent to the model" and "sent: blank control" in page
     assert any(far(pixels(shown[0][0]), pixels(sent)) == 0 for sent in received)
-    assert shown[1][1] == "The original picture, which was not sent" and len(set(pixels(shown[1][0]).ravel())) > 1
+    assert shown[1][1] == "Original image, not sent" and len(set(pixels(shown[1][0]).ravel())) > 1
 
 
 def test_what_a_picture_went_through_leaves_no_path_on_the_page(tmp_path):

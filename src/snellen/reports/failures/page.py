@@ -168,7 +168,7 @@ def _facts(view: FailureView) -> list[tuple[str, str]]:
     if answer.latency_s is not None:
         facts.append(("time", f"{answer.latency_s:,.1f} s"))
     if answer.tokens is not None:
-        facts.append(("tokens written", f"{answer.tokens:,}"))
+        facts.append(("output tokens", f"{answer.tokens:,}"))
     if view.steps is not None:
         calls = trace.calls_by_tool(view.steps)
         facts.append(("turns", f"{trace.turns(view.steps):,}"))

@@ -128,12 +128,12 @@ def latency_histogram(series: Series, name: str) -> Plot | None:
     for value, text in texts:
         side = "right" if value > 0.6 * top else "left"
         axes.annotate(text, (value, 1.0), xycoords=("data", "axes fraction"), va="bottom", ha=side, fontsize=9)
-    axes.set_xlabel(f"{unit} a reply")
+    axes.set_xlabel(f"{unit} per reply")
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     tail = f" {beyond:,} slower replies lie beyond the right edge." if beyond else ""
-    return Plot("Time to reply", f"{len(times):,} replies.{tail}", inline_svg(figure, name, "Histogram of latency"))
+    return Plot("Latency", f"{len(times):,} replies.{tail}", inline_svg(figure, name, "Histogram of latency"))
 
 
 def error_bars(series: Series, name: str) -> Plot | None:
