@@ -330,7 +330,7 @@ def test_stages_of_two_encoders_are_refused_and_the_message_names_both(tmp_path,
         ({"aligned": {"size": 96}}, "preprocessed their images differently"),
         ({"matched": {"weights": "a/vlm"}}, "no second projector"),
         ({"matched": {"kind": "qwen2_vl"}}, "of a model of type llava"),
-        ({"matched": {"size": 96}}, "aligned and matched prepared"),
+        ({"matched": {"size": 96}}, "aligned and matched preprocessed"),
     ],
 )
 def test_stages_that_are_not_of_one_model_are_refused(tmp_path, capsys, changed, reason):

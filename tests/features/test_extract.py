@@ -310,5 +310,5 @@ def test_a_damaged_store_is_refused(tmp_path, encoder):
     with pytest.raises(DataError, match=r"patch_mean\.npy holds \[3, 128\]"):
         open_store(tmp_path / "t")
     (tmp_path / "s" / "store.json").write_text("{}")
-    with pytest.raises(DataError, match="is not a valid store.json"):
+    with pytest.raises(DataError, match=r"is not a valid store\.json"):
         open_store(tmp_path / "s")
