@@ -76,7 +76,7 @@ def is_built_set(name: str) -> bool:
         return False
 
 
-def lasting(name: str) -> str:
+def lasting_name(name: str) -> str:
     """Return the name under which a run finds its benchmark again from any folder.
 
     A built set's by its absolute path.
@@ -105,7 +105,7 @@ def find(name: str) -> Benchmark:
         if name not in points:
             from snellen.benchmarks.name_hints import unknown_name  # only for a name that is wrong
 
-            raise unknown_name(name, near, names())
+            raise unknown_name(name, similar_names, names())
         register_environment(os.environ)
         benchmark = _loaded(points[name].load, f"benchmark {name!r}")
     if not isinstance(benchmark, Benchmark):
@@ -115,16 +115,16 @@ def find(name: str) -> Benchmark:
     return benchmark
 
 
-def near(name: str) -> list[str]:
+def similar_names(name: str) -> list[str]:
     """Return the names that may have been meant, whatever the capitals and hyphens.
 
     Other harnesses write VSI-Bench or MMSIBench_circular.
     """
     known = {_plain(known_name): known_name for known_name in names()}
-    return spelled(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
+    return spelled_alike(name) or [known[key] for key in difflib.get_close_matches(_plain(name), known, n=3)]
 
 
-def spelled(name: str) -> list[str]:
+def spelled_alike(name: str) -> list[str]:
     """Return the names that are `name` but for capitals, hyphens and an ending.
 
     MMSIBench_circular is mmsi-bench, MMBench is none.

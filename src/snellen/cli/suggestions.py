@@ -391,7 +391,7 @@ def _with_known(words: Words) -> tuple[Words, Words]:
     for name in dict.fromkeys(tell_apart(words, own_options(run)).positional):
         if name == "BENCHMARK" or _is_benchmark(name) or registry.is_code(name) or Path(name).exists():
             continue
-        ours = [] if is_elsewhere(name) else registry.spelled(name)
+        ours = [] if is_elsewhere(name) else registry.spelled_alike(name)
         if not ours:
             remarks.append(f"There is no benchmark {name!r} here. `snellen list` shows all.")
         better[better.index(name)] = ours[0] if ours else "BENCHMARK"
@@ -438,7 +438,7 @@ def _require_benchmark(data: Sequence[str], rest: Words) -> None:
     from snellen.benchmarks import registry
 
     missing = [value for value in data if not value.startswith("hf:") and not Path(value).exists()]
-    wanted = [name for value in missing for name in registry.spelled(value)[:1]]
+    wanted = [name for value in missing for name in registry.spelled_alike(value)[:1]]
     if missing and not wanted:
         raise UsageError(
             f"no benchmark is named, and --data {missing[0]} is neither a file nor a benchmark of Snellen's",

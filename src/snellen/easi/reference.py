@@ -19,9 +19,9 @@ from snellen.benchmarks.spatial.reference.verification import (
     HARNESSES,
     Status,
     VerificationRow,
-    of_data,
     same_model,
     status,
+    verification_rows,
 )
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.submit.results import Given, given, models
@@ -170,7 +170,7 @@ def beside_easi(
 
 
 def _known(model: str | None) -> None:
-    listed = {check.model for name in TASKS for check in of_data(name, None)}
+    listed = {check.model for name in TASKS for check in verification_rows(name, None)}
     if model is not None and not any(same_model(model, one) for one in listed):
         raise UsageError(f"EASI's verification table has no model {model!r}", f"It has: {', '.join(sorted(listed))}.")
 
@@ -182,13 +182,13 @@ def _beside(name: str, found: Mapping[str, Sequence[Given]], asked: str, fault_n
     }
     values = {task: _fraction(by_profile[PROFILES[0]]) for task, by_profile in standings.items()}
     table = published.table()
-    ours = average.over(values, EIGHT)
+    ours = average.mean_over(values, EIGHT)
     results = [_result(TASKS[task], found[task], by_profile, asked) for task, by_profile in standings.items()]
     whole = all(result.whole for result in results if result.benchmark in ours.known)
     lines = [_line(name, values, ours, measured=True, comparable=whole)] if ours.known else []
     for row in table.rows if ours.known else ():
         line = dict(zip(EIGHT, row.values, strict=True))
-        mean = average.over(line, ours.known)
+        mean = average.mean_over(line, ours.known)
         lines.append(_line(row.name, line, mean, measured=False, comparable=not mean.missing))
     return Beside(
         name,
@@ -222,9 +222,9 @@ def _result(task: Task, several: Sequence[Given], by_profile: Mapping[str, Stand
     said += [f"under {PROFILES[0]}, a judge decided: {name}" for name in sorted(judges)]
     said += [f"asked by {source['harness']}" for source in sources if source["harness"] != "snellen"]
     frames = {source.get("frames") for source in sources}
-    if len(runs) < len(several) and any(check.frames for check in of_data(task.name, None)):
+    if len(runs) < len(several) and any(check.frames for check in verification_rows(task.name, None)):
         said.append("the files do not say how many frames were shown")
-    checks = [] if half else of_data(task.name, frames.pop() if len(frames) == 1 else None)
+    checks = [] if half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
     own = [check for check in checks if same_model(asked, check.model)]
     said += [f"the table's {column} figures rest on {name}" for check in checks for column, name in check.gold.items()]
     name = f"{task.name}/{half}" if half else task.name

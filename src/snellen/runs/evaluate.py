@@ -144,7 +144,7 @@ def perform(
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
     require_no_keys(spec)
     if benchmark is None:
-        spec = structs.replace(spec, benchmark=benchmarks.lasting(spec.benchmark))
+        spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
     subject = benchmark or find_benchmark(spec, folder, trust=trust)
     unknown = sorted(set(spec.data.options) - set(subject.options))
     if unknown:

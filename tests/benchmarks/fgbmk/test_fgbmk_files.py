@@ -62,7 +62,7 @@ def test_the_catalogue_knows_the_36_released_files_by_their_names():
     assert sum(one.questions or 0 for one in seen) == 165_995
     for member in catalogue.members().values():
         if member.ask != "attribute":
-            assert catalogue.of_path(f"somewhere/{catalogue.released_name(member)}") == member
+            assert catalogue.member_of_path(f"somewhere/{catalogue.released_name(member)}") == member
     assert catalogue.released_name(catalogue.members()["cub/class/truth"]).endswith("class_question_true_flase.jsonl")
 
 

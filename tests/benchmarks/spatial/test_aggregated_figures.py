@@ -7,7 +7,7 @@ import json
 import pytest
 from openpyxl import Workbook
 
-from snellen.benchmarks.spatial.interop.harness_metrics import FAULTS, of_kit, of_lmms, pooled_site
+from snellen.benchmarks.spatial.interop.harness_metrics import FAULTS, from_lmms_eval, from_vlmevalkit, pooled_site
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.formats import Problems
 
@@ -39,7 +39,7 @@ from snellen.formats import Problems
     ],
 )
 def test_a_column_of_the_kits_is_the_payloads_key(task, column, value, key, wanted):
-    found = of_kit(TASKS[task], {column: value})
+    found = from_vlmevalkit(TASKS[task], {column: value})
     assert found.parts[key] == wanted and found.overall is None
     assert [name for name, figure in found.parts.items() if figure is not None] == [key]
 
@@ -57,16 +57,16 @@ def test_a_column_of_the_kits_is_the_payloads_key(task, column, value, key, want
     ],
 )
 def test_an_overall_metric_of_lmms_evals_is_taken_at_its_own_scale(task, metric, value, wanted):
-    found = of_lmms(TASKS[task], {TASKS[task].lmms: {metric: value}})
+    found = from_lmms_eval(TASKS[task], {TASKS[task].lmms: {metric: value}})
     assert found is not None and found.overall == wanted and found.id == TASKS[task].id
 
 
 def test_both_shapes_of_vsi_bench_give_the_same_figures():
     parts = {"object_rel_distance_accuracy": 0.5, "object_counting_mra": 0.25}
-    newer = of_lmms(TASKS["vsi-bench"], {"vsibench_multiimage": {"vsibench_overall": 0.375, **parts}})
+    newer = from_lmms_eval(TASKS["vsi-bench"], {"vsibench_multiimage": {"vsibench_overall": 0.375, **parts}})
     nested = {f"vsibench_score.{name}": value for name, value in {"overall": 0.375, **parts}.items()}
-    older = of_lmms(TASKS["vsi-bench"], {"vsibench": nested})
-    percent = of_lmms(TASKS["vsi-bench"], {"vsibench": {name: value * 100 for name, value in nested.items()}})
+    older = from_lmms_eval(TASKS["vsi-bench"], {"vsibench": nested})
+    percent = from_lmms_eval(TASKS["vsi-bench"], {"vsibench": {name: value * 100 for name, value in nested.items()}})
     assert newer == older == percent
     assert newer is not None and newer.overall == 37.5 and newer.parts["object_counting"] == 25.0
     assert newer.parts["room_size_estimation"] is None
@@ -74,8 +74,8 @@ def test_both_shapes_of_vsi_bench_give_the_same_figures():
 
 def test_the_debiased_half_is_never_taken_for_the_whole():
     results = {"vsibench_debiased_multiimage": {"vsibench_overall": 0.1}}
-    assert of_lmms(TASKS["vsi-bench"], results) is None
-    found = of_lmms(TASKS["vsi-debiased"], results)
+    assert from_lmms_eval(TASKS["vsi-bench"], results) is None
+    found = from_lmms_eval(TASKS["vsi-debiased"], results)
     assert found is not None and found.overall == 10.0
 
 
@@ -89,19 +89,19 @@ def test_the_debiased_half_is_never_taken_for_the_whole():
     ],
 )
 def test_a_part_or_another_set_is_never_taken_for_the_whole(task, other, metric):
-    assert of_lmms(TASKS[task], {other: {metric: 0.5}}) is None
+    assert from_lmms_eval(TASKS[task], {other: {metric: 0.5}}) is None
 
 
 def test_a_percentage_taken_times_a_hundred_is_a_fault_that_must_be_asked_for():
     results = {"mmsi_video_u50": {"overall_accuracy": 31.25}}
-    right = of_lmms(TASKS["mmsi-video-bench"], results)
-    easi = of_lmms(TASKS["mmsi-video-bench"], results, FAULTS)
+    right = from_lmms_eval(TASKS["mmsi-video-bench"], results)
+    easi = from_lmms_eval(TASKS["mmsi-video-bench"], results, FAULTS)
     assert right is not None and right.overall == 31.25
     assert easi is not None and easi.overall == 3125.0
 
 
 def test_a_figure_beyond_a_hundred_percent_is_left_out_and_told():
-    found = of_kit(TASKS["blink"], {"Overall": 55.0, "Jigsaw": 0.5})
+    found = from_vlmevalkit(TASKS["blink"], {"Overall": 55.0, "Jigsaw": 0.5})
     assert found.overall is None and found.parts["jigsaw"] == 50.0
     assert found.notes == ("overall is 5500 %, which no score can be; it is left out",)
 

@@ -98,10 +98,10 @@ def test_a_table_with_the_old_md5_is_not_called_changed_but_named(
 
 def test_published_rows_name_the_answers_that_they_rest_on() -> None:
     assert dict(published.table().gold) == {"blink/overall": BEFORE}
-    (own,) = published.of_benchmark("blink")
+    (own,) = published.published_column("blink")
     assert dict(own.gold) == {"overall": BEFORE}
-    assert published.of_benchmark("vsi-bench")[0].gold == ()
-    assert all(check.gold["vlmevalkit"] == BEFORE for check in verification.of_data("blink", None))
+    assert published.published_column("vsi-bench")[0].gold == ()
+    assert all(check.gold["vlmevalkit"] == BEFORE for check in verification.verification_rows("blink", None))
 
 
 def runs(root: Path) -> list[Path]:

@@ -100,15 +100,15 @@ def test_faults_of_figures_that_are_read_are_among_those_that_have_names():
 
 
 def test_the_mean_is_over_what_has_a_score_and_says_what_has_none():
-    found = published.over({"blink": 0.5, "site": 0.0, "viewspatial": None, "spar-bench": 1.0}, EIGHT)
+    found = published.mean_over({"blink": 0.5, "site": 0.0, "viewspatial": None, "spar-bench": 1.0}, EIGHT)
     assert (found.value, found.known, found.coverage) == (25.0, ("site", "blink"), "2 of 8")
     assert set(found.missing) == set(EIGHT) - {"site", "blink"}
-    assert published.over({}, EIGHT).value is None
-    assert published.over({"site": None}, ["site"]).coverage == "0 of 1"
+    assert published.mean_over({}, EIGHT).value is None
+    assert published.mean_over({"site": None}, ["site"]).coverage == "0 of 1"
 
 
 def test_means_over_different_benchmarks_are_not_comparable():
-    one, other = published.over({"blink": 0.5}, EIGHT), published.over({"site": 0.5}, EIGHT)
+    one, other = published.mean_over({"blink": 0.5}, EIGHT), published.mean_over({"site": 0.5}, EIGHT)
     assert one.value == other.value and not one.comparable(other)
-    assert one.comparable(published.over({"blink": 0.9}, EIGHT))
-    assert not published.over({}, EIGHT).comparable(published.over({}, EIGHT))
+    assert one.comparable(published.mean_over({"blink": 0.9}, EIGHT))
+    assert not published.mean_over({}, EIGHT).comparable(published.mean_over({}, EIGHT))

@@ -73,7 +73,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def text_of(name: str, file: Path, kind: str = "choice") -> str:
-    how = prompts.of(Data(options={"prompts": str(file)}), TASKS[name])
+    how = prompts.prompt_settings(Data(options={"prompts": str(file)}), TASKS[name])
     row = SpatialQuestion("q", "Where?", "A", kind, {"A": "left", "B": "right"} if kind == "choice" else {})
     made = prompts.compose(how, TASKS[name], row, prompts.ShownMedia((BytesBlob("p", b""),)))
     (text,) = [part.text for part in made.parts if isinstance(part, Text)]
@@ -92,14 +92,14 @@ def test_texts_and_limits_of_task_files_take_the_place_of_ours(package: Path, tm
     assert text_of("spar-bench", file, "number") == "flat\nWhere?\nOne."
     assert found.words["site"].post_video == "By film:"
     assert found.source == "lmms-eval 9.8.7"
-    how = prompts.of(Data(options={"prompts": str(file)}), TASKS["vsi-bench"])
+    how = prompts.prompt_settings(Data(options={"prompts": str(file)}), TASKS["vsi-bench"])
     made = prompts.compose(how, TASKS["vsi-bench"], SpatialQuestion("q", "x", "A", "choice"), prompts.ShownMedia())
     assert made.generation == Generation(max_tokens=77, temperature=0.5)
 
 
 def test_what_is_not_in_the_files_stays_ours_and_is_named(package: Path) -> None:
     found = import_lmms_eval.read(package)
-    assert found.words["viewspatial"] == wordings.ours("lmms-eval", "viewspatial")
+    assert found.words["viewspatial"] == wordings.default_words("lmms-eval", "viewspatial")
     said = "\n".join(found.remarks)
     assert "viewspatial: our words remain for all of it" in said
     assert "no task omnispatial_test here; the file has no words for it" in said
@@ -124,7 +124,7 @@ def test_the_folder_may_be_that_of_the_package_of_its_tasks_or_around_it(package
 def test_a_models_own_settings_are_taken_where_a_task_has_them(package: Path) -> None:
     found = import_lmms_eval.read(package, "gpt4v")
     assert found.words["vsi-bench"].post_number == "A number!"
-    assert found.words["vsi-bench"].pre == wordings.ours("lmms-eval", "vsi-bench").pre
+    assert found.words["vsi-bench"].pre == wordings.default_words("lmms-eval", "vsi-bench").pre
     assert found.words["site"].post == "Letter:"
     with pytest.raises(DataError, match="no task has settings for 'gtp4v'"):
         import_lmms_eval.read(package, "gtp4v")
@@ -213,7 +213,7 @@ def test_without_lmms_eval_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPa
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_text_comes_back_from_the_file_as_it_went_in(text: str) -> None:
     for post in (text, ODD + text):
-        words = {"blink": structs.replace(wordings.ours("lmms-eval", "blink"), pre=post)}
+        words = {"blink": structs.replace(wordings.default_words("lmms-eval", "blink"), pre=post)}
         written = import_lmms_eval.toml(import_lmms_eval.Imported(words, (), (), "drawn"))
         assert wordings.read(written, "x").words == words
 

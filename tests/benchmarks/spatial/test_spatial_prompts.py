@@ -51,7 +51,7 @@ def put(name: str, form: str = KIT, shown: ShownMedia = ShownMedia(pictures(1)),
 
 def how(name: str, form: str = KIT, **options: str) -> prompts.SpatialPrompting:
     given = {"prompting": form, **{key.replace("_", "-"): value for key, value in options.items()}}
-    return prompts.of(Data(options=given), TASKS[name])
+    return prompts.prompt_settings(Data(options=given), TASKS[name])
 
 
 def outline(prompt: Prompt) -> list[str]:
@@ -351,7 +351,7 @@ def test_the_number_of_frames_changes_within_the_formula(said: str, form: str, r
 )
 def test_settings_that_mean_nothing_are_refused(name: str, options: dict[str, str]) -> None:
     with pytest.raises(UsageError):
-        prompts.of(Data(options=options), TASKS[name])
+        prompts.prompt_settings(Data(options=options), TASKS[name])
 
 
 def test_the_digest_tells_forms_frames_and_words_apart(tmp_path: Path) -> None:
@@ -372,7 +372,9 @@ def test_a_changed_word_of_ours_changes_the_digest(form: str, monkeypatch: pytes
     for name in TASKS:
         data = Data(options={"prompting": form})
         before = prompts.digest(data, TASKS[name])
-        other = structs.replace(wordings.ours(form, name), choice=wordings.ours(form, name).choice + " ")
+        other = structs.replace(
+            wordings.default_words(form, name), choice=wordings.default_words(form, name).choice + " "
+        )
         with monkeypatch.context() as patch:
             patch.setattr(prompts, "words_for", lambda *_, other=other: (form, other))
             assert prompts.digest(data, TASKS[name]) != before
@@ -416,7 +418,7 @@ def test_a_file_of_words_that_would_put_another_question_is_refused(text: str, f
     mine = tmp_path / "mine.toml"
     mine.write_text(text)
     with pytest.raises(DataError) as caught:
-        prompts.of(Data(options={"prompts": str(mine)}), TASKS["blink"])
+        prompts.prompt_settings(Data(options={"prompts": str(mine)}), TASKS["blink"])
     assert fault in caught.value.message
 
 
@@ -425,4 +427,4 @@ def test_a_file_of_words_that_is_not_there_or_no_text_is_refused(tmp_path: Path)
     (tmp_path / "long").write_bytes(b"#" * (wordings.LONGEST_FILE + 1))
     for name in ("none", "binary", "long", "."):
         with pytest.raises(DataError, match="prompts="):
-            prompts.of(Data(options={"prompts": str(tmp_path / name)}), TASKS["blink"])
+            prompts.prompt_settings(Data(options={"prompts": str(tmp_path / name)}), TASKS["blink"])

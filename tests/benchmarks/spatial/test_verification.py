@@ -6,7 +6,13 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.reference import published
-from snellen.benchmarks.spatial.reference.verification import VerificationRow, checks, of_data, same_model, status
+from snellen.benchmarks.spatial.reference.verification import (
+    VerificationRow,
+    checks,
+    same_model,
+    status,
+    verification_rows,
+)
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 
 EVERY = [(check, harness) for check in checks() for harness in check.measured]
@@ -38,7 +44,7 @@ def test_only_the_two_misprinted_differences_are_not_those_of_their_figures():
 def test_the_authors_code_run_by_easi_is_the_target_where_it_is_there_and_the_paper_else():
     (both,) = [one for one in checks() if one.data == "SpatialVizBench" and one.model.startswith("Qwen2.5-VL-3B")]
     assert (both.paper, both.target, both.target_from) == (26.10, 25.00, "other")
-    (paper,) = of_data("mindcube-tiny", None)
+    (paper,) = verification_rows("mindcube-tiny", None)
     assert (paper.target, paper.target_from) == (37.81, "paper")
     unpublished = [one for one in checks() if one.target is None]
     assert {one.data for one in unpublished} == {"OSI-Bench_32frame, visual first"}
@@ -70,11 +76,11 @@ def test_every_row_is_there_once_and_names_data_that_snellen_has():
 
 
 def test_frames_tell_rows_of_the_same_videos_apart():
-    assert {check.frames for check in of_data("vsi-bench", 32)} == {32}
-    assert {check.data for check in of_data("vsi-bench", 128)} == {"VSI-Bench_128frame"}
-    assert of_data("vsi-bench", 64) == []
-    assert len(of_data("vsi-bench", None)) == 8
-    assert len(of_data("blink", 32)) == 4  # nothing moves there: frames do not matter
+    assert {check.frames for check in verification_rows("vsi-bench", 32)} == {32}
+    assert {check.data for check in verification_rows("vsi-bench", 128)} == {"VSI-Bench_128frame"}
+    assert verification_rows("vsi-bench", 64) == []
+    assert len(verification_rows("vsi-bench", None)) == 8
+    assert len(verification_rows("blink", 32)) == 4  # nothing moves there: frames do not matter
 
 
 @pytest.mark.parametrize(

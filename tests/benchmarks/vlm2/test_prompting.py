@@ -41,7 +41,9 @@ class Counted:
 
 
 def asked(subtask=MAT, **options: str) -> prompts.VariantPrompting:
-    return prompts.of(Data(options={name.replace("_", "-"): value for name, value in options.items()}), subtask)
+    return prompts.prompt_variant(
+        Data(options={name.replace("_", "-"): value for name, value in options.items()}), subtask
+    )
 
 
 def file_of(pixels: np.ndarray, kind: str = "PNG", **more) -> bytes:
@@ -163,7 +165,7 @@ def test_every_variant_is_accepted_where_it_is_for(tmp_path):
 )
 def test_options_that_cannot_be_meant_are_refused_with_what_would_do(options, words):
     with pytest.raises(UsageError, match=words):
-        prompts.of(Data(options=options), CPR if options.get("prompting") == "vp-zoom" else MAT)
+        prompts.prompt_variant(Data(options=options), CPR if options.get("prompting") == "vp-zoom" else MAT)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_a_jpeg_keeps_the_edges_of_coloured_dots():
 )
 def test_a_grid_or_colour_that_cannot_be_drawn_is_refused(options):
     with pytest.raises(UsageError, match=next(iter(options))):
-        prompts.of(Data(options={"prompting": "vp-grid", **options}), MAT)
+        prompts.prompt_variant(Data(options={"prompting": "vp-grid", **options}), MAT)
 
 
 @given(st.tuples(*[st.integers(0, 255)] * 3))

@@ -81,7 +81,7 @@ def _declared(name: str) -> Benchmark:
     member = members()[name]
 
     def size(data: Data) -> int | None:
-        return member.questions if data.path is None else data_checks.size(locate.of_member(member, data))
+        return member.questions if data.path is None else data_checks.size(locate.member_files(member, data))
 
     return Benchmark(
         cluster="image",
@@ -89,14 +89,14 @@ def _declared(name: str) -> Benchmark:
         version=VERSION,
         samples=lambda data: samples.samples(member, data),
         score=SCORERS,
-        summarize=metrics.of_member,
+        summarize=metrics.summarize_member,
         profiles=PROFILES,
         size=size,
-        digest=lambda data: data_checks.digest_of(locate.of_member(member, data), data),
+        digest=lambda data: data_checks.digest_of(locate.member_files(member, data), data),
         options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
-        results=interop.of_member(member),
-        notices=lambda data: data_checks.notices(member, locate.of_member(member, data), data),
+        results=interop.member_reader(member),
+        notices=lambda data: data_checks.notices(member, locate.member_files(member, data), data),
         published=published_columns(name),
         exports={"authors": interop.write},
     )
@@ -118,7 +118,7 @@ def _whole() -> Benchmark:
         version=VERSION,
         samples=_samples,
         score=SCORERS,
-        summarize=metrics.of_all,
+        summarize=metrics.summarize_all,
         profiles=PROFILES,
         size=lambda data: (
             None if data.path is None else sum(data_checks.size(files) for files in chosen(data).values())
@@ -131,7 +131,7 @@ def _whole() -> Benchmark:
             **ABOUT,
         },
         members=tuple(_declared(name) for name in members()),
-        results=interop.of_all,
+        results=interop.read_all_results,
         notices=_notices,
         published=published_tables(),
         exports={"authors": interop.write},

@@ -123,7 +123,7 @@ def suites() -> tuple[str, ...]:
 
 
 @cache
-def of_path(name: str) -> Member | None:
+def member_of_path(name: str) -> Member | None:
     """Return the member whose file a path is, by its last parts and their released spelling.
 
     None where it is no file of ours.

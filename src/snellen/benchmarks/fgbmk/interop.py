@@ -33,7 +33,7 @@ FIELDS = frozenset({"question_id", "image", "prompt", "text", "class"})
 PEEKED = 20
 
 
-def of_member(member: Member) -> ResultReader:
+def member_reader(member: Member) -> ResultReader:
     """Return the reader of prediction rows that answer one file of questions."""
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -42,7 +42,7 @@ def of_member(member: Member) -> ResultReader:
     return read
 
 
-def of_all(path: Path, data: Data, problems: Problems) -> Answered | None:
+def read_all_results(path: Path, data: Data, problems: Problems) -> Answered | None:
     """Refuse the authors' rows for a run over several files: rows do not say which file they answer.
 
     Raises:

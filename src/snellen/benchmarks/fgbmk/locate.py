@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk.catalogue import Member, members, of_path, released_name
+from snellen.benchmarks.fgbmk.catalogue import Member, member_of_path, members, released_name
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, Tree, kept_tree, salvaged
 from snellen.sources.blobs import stream
@@ -62,7 +62,7 @@ def files(data: Data) -> dict[str, tuple[QuestionFile, ...]]:
     return by_member
 
 
-def of_member(member: Member, data: Data) -> tuple[QuestionFile, ...]:
+def member_files(member: Member, data: Data) -> tuple[QuestionFile, ...]:
     """A member's files. One .jsonl file, however named, is taken for the member's unless its name says another's.
 
     Raises:
@@ -72,11 +72,11 @@ def of_member(member: Member, data: Data) -> tuple[QuestionFile, ...]:
         path = on_disk(str(data.path), *FETCHED)
         if path.suffix.lower() in (".jsonl", ".ndjson") and not path.is_dir():
             regular_file(path)
-            of = of_path(path.absolute().as_posix())
-            if of is not None and of.name != member.name:
+            named = member_of_path(path.absolute().as_posix())
+            if named is not None and named.name != member.name:
                 raise DataError(
-                    f"{path} holds the questions of fgbmk/{of.name}; those of fgbmk/{member.name} were expected",
-                    f"Run fgbmk/{of.name}, or give {released_name(member)}.",
+                    f"{path} holds the questions of fgbmk/{named.name}; those of fgbmk/{member.name} were expected",
+                    f"Run fgbmk/{named.name}, or give {released_name(member)}.",
                 )
             return (QuestionFile(member, FileBlob(path), path.stem),)
     by_member = files(data)
@@ -110,7 +110,7 @@ def _searched(path: Path) -> Iterator[tuple[str, Blob]]:
     if path.is_dir():
         own = [(name, FileBlob(path / name)) for name in _walked(path)]
         yield from own
-        if not any(of_path(_full(path, name)) for name, _ in own):
+        if not any(member_of_path(_full(path, name)) for name, _ in own):
             for archive in sorted(path.iterdir()):
                 if archive.name.lower().endswith(ARCHIVES) and "image" not in archive.name.lower():
                     yield from _inside(kept_tree(archive))
@@ -148,7 +148,7 @@ def _sorted(files: Iterator[tuple[str, Blob]]) -> dict[str, tuple[QuestionFile, 
     for name, blob in files:
         # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
         at = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name
-        member = of_path(at)
+        member = member_of_path(at)
         if member is not None:
             stem = Path(name).stem
             by_member.setdefault(member.name, []).append((name.count("/"), name, QuestionFile(member, blob, stem)))

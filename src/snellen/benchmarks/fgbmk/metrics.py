@@ -18,12 +18,12 @@ from snellen.types import Metric
 OFFICIAL = "official"
 
 
-def of_member(scores: Scores, profile: str) -> list[Metric]:
+def summarize_member(scores: Scores, profile: str) -> list[Metric]:
     """Return the metrics of one file's questions, and what a diagnosis by class, template and taxonomy finds."""
     return [*headline(scores, profile), *_attributes(scores), *diagnosis(scores)]
 
 
-def of_all(scores: Scores, profile: str) -> list[Metric]:
+def summarize_all(scores: Scores, profile: str) -> list[Metric]:
     """The metrics of all questions together, by level and kind, then of each file as `<member>/<metric>`, and the
     diagnosis of each data set, which needs one taxonomy, as `<data set>/<metric>`.
     """

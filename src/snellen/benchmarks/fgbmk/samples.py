@@ -56,11 +56,11 @@ class FileContext(Struct):
 
 def samples(member: Member, data: Data) -> Iterator[Sample]:
     """Yield all questions of a member, in the order of its files."""
-    for file in locate.of_member(member, data):
-        yield from of_file(file, data, locate.of_member)
+    for file in locate.member_files(member, data):
+        yield from of_file(file, data, locate.member_files)
 
 
-def of_file(file: QuestionFile, data: Data, sibling: Any = locate.of_member) -> Iterator[Sample]:
+def of_file(file: QuestionFile, data: Data, sibling: Any = locate.member_files) -> Iterator[Sample]:
     """Yield the questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
     context = prepare(file, data, images.dataset_images(file.member.dataset, data))
     ids = Ids()

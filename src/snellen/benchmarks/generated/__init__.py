@@ -52,7 +52,7 @@ def open_folder(path: Path) -> Benchmark:
         cluster="image",
         name=manifest.name,
         version=manifest.version,
-        samples=lambda data: _asked(folder, manifest, data),
+        samples=lambda data: _hinted_samples(folder, manifest, data),
         score=SCORERS,
         summarize=summarize,
         profiles=PROFILES,
@@ -182,7 +182,7 @@ class SetImage(Struct, frozen=True):
             ) from error
 
 
-def _asked(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
+def _hinted_samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     """Yield every question, below each a misleading hint where the user asks for it."""
     made = _samples(folder, manifest, data)
     return hints.misled(made, data, lambda about: _names(folder, manifest, about)) if hints.wanted(data) else made

@@ -43,9 +43,9 @@ def declare(task: Task, part: str = "") -> Benchmark:
         options=prompts.OPTIONS,
         about=_about(task),
         notices=samples.notices(task, part),
-        results=results.of_task(task, part),
+        results=results.task_reader(task, part),
         exports=export.exports(task, part),
-        published=() if part else published.of_benchmark(task.name),
+        published=() if part else published.published_column(task.name),
         gold=samples.gold(task, part),
         variables=VARIABLES,
     )
@@ -60,11 +60,11 @@ def _site(task: Task) -> Benchmark:
         version=VERSION,
         about=_about(task),
         summarize=summary(task),
-        results=results.of_site,
+        results=results.read_site_results,
         exports=export.exports(task),
-        published=published.of_benchmark(task.name),
+        published=published.published_column(task.name),
     )
-    both_notices = samples.both(task, ("image", "video"))
+    both_notices = samples.size_notices(task, ("image", "video"))
     return replace(made, variables=VARIABLES, notices=lambda data: [*made.notices(data), *both_notices(data)])
 
 

@@ -35,7 +35,7 @@ def samples(task: Task, part: str = "") -> Callable[[Data], Iterator[Sample]]:
     """
 
     def made(data: Data) -> Iterator[Sample]:
-        how = prompts.of(data, task)
+        how = prompts.prompt_settings(data, task)
         source = locate.source(task, part, data)
         counts: dict[str, int] = {}
         for place, question in source.questions():
@@ -123,7 +123,7 @@ def notices(task: Task, part: str = "") -> Callable[[Data], list[str]]:
         if MISSING in faults:
             among = f" ({', '.join(task.media)})" if task.media else ""
             lines.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
-        if corrected is not None and revisions.of_data(task.name, source.content(), group_rows) == "before":
+        if corrected is not None and revisions.revision_of_data(task.name, source.content(), group_rows) == "before":
             lines.append(
                 f"{source.file}: these are {corrected.name('before')}. {corrected.sentence()}. Fetch the data again: figures "
                 "over these answers are comparable only with figures over the same ones"
@@ -143,7 +143,7 @@ def short(task: Task, file: str, readable: int) -> list[str]:
     return [f"{file}: {readable:,} questions can be read; the whole set has {whole}"]
 
 
-def both(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
+def size_notices(task: Task, parts: tuple[str, ...]) -> Callable[[Data], list[str]]:
     """`notices` of a set in halves: their questions together against the whole set's."""
 
     def size_notice(data: Data) -> list[str]:

@@ -111,7 +111,7 @@ PEEKED = 20
 UNKNOWN = (parse_row.DEFAULT_LENGTH, parse_row.DEFAULT_LENGTH)
 
 
-def of_subtask(subtask: Subtask) -> ResultReader:
+def subtask_reader(subtask: Subtask) -> ResultReader:
     """Return the reader of one subtask's rows; of VLMEvalKit's tables it takes the rows of its category."""
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
@@ -125,7 +125,7 @@ def of_subtask(subtask: Subtask) -> ResultReader:
     return read
 
 
-def of_suite(path: Path, data: Data, problems: Problems) -> Answered | None:
+def read_suite_results(path: Path, data: Data, problems: Problems) -> Answered | None:
     """Return the reader of a table of VLMEvalKit's that holds several subtasks.
 
     Raises:

@@ -200,7 +200,7 @@ def _redrawn(units: Units, seed: int) -> NDArray[np.float64]:
     return np.asarray(sums[:, 0] / sums[:, 1])
 
 
-def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
+def subtask_summary(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
     """Return the summary of one subtask: its figures, then how many replies could not be read, and how many failed."""
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
@@ -214,7 +214,7 @@ def of_subtask(subtask: Subtask) -> Callable[[Scores, str], list[Metric]]:
     return summarize
 
 
-def of_suite(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Metric]]:
+def suite_summary(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Metric]]:
     """Return the summary of all nine: `overall_8` (image subtasks) and `overall_9`, then each member's figures.
 
     No official script computes an overall figure. The paper's fourth version averages the eight image subtasks, its
@@ -230,7 +230,7 @@ def of_suite(members: Mapping[str, Subtask]) -> Callable[[Scores, str], list[Met
             if not len(part):
                 continue
             heads[name] = headline(subtask, figures(subtask, part, profile))
-            own = of_subtask(subtask)(part, profile)
+            own = subtask_summary(subtask)(part, profile)
             if own and own[0].chance is not None:
                 guesses[name] = own[0].chance
             rest += [structs.replace(metric, name=f"{name}/{metric.name}") for metric in own]

@@ -65,7 +65,7 @@ def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
     """
 
     def data_notices(data: Data) -> list[str]:
-        how = prompts.of(data, subtask)
+        how = prompts.prompt_variant(data, subtask)
         read = locate.questions(subtask, data)
         about = survey(subtask, read)
         return [*about.lines(subtask, read), *prompts.notices(how, about.names)]
@@ -74,7 +74,7 @@ def notices(subtask: Subtask) -> Callable[[Data], list[str]]:
 
 
 def _samples(subtask: Subtask, data: Data) -> Iterator[Sample]:
-    how = prompts.of(data, subtask)
+    how = prompts.prompt_variant(data, subtask)
     questions = locate.questions(subtask, data)
     counts: dict[str, int] = {}
     for line, row in questions.rows():

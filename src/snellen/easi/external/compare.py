@@ -31,7 +31,7 @@ def of_lmms(job: Job, written: Mapping[str, lmms_eval.Written], problems: Proble
         samples = [path for part, _ in job.parts if part in written for path in written[part].samples]
         return harness_metrics.pooled_site(samples, problems) if samples else None
     (one,) = written.values()
-    return harness_metrics.of_lmms(job.task, read_all_lmms_results(one.results, problems))
+    return harness_metrics.from_lmms_eval(job.task, read_all_lmms_results(one.results, problems))
 
 
 def of_kit(
@@ -47,7 +47,7 @@ def of_kit(
     if judged:
         by_rules = path is not None and any(tag in path.name for tag in vlmevalkit.RULE_TAGS)
         path = one.judged_figures or (None if by_rules else path)
-    return None if path is None else harness_metrics.of_kit(job.task, read_kit_acc(path))
+    return None if path is None else harness_metrics.from_vlmevalkit(job.task, read_kit_acc(path))
 
 
 def differences(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.interop.results import of_files
+from snellen.benchmarks.spatial.interop.results import benchmark_files
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.formats.base import Problems
 from snellen.formats.readers import JSON_LINES
@@ -43,7 +43,7 @@ def found_in(path: Path) -> Iterator[Found]:
     for task in TASKS.values():
         for half in HALVES if task.name == "site" else ("",):
             for files in places:
-                if some := of_files(task, half, files, Problems()):
+                if some := benchmark_files(task, half, files, Problems()):
                     form = "lmms" if some[0].suffix.lower() in JSON_LINES else "kit"
                     yield Found(task.name, half, form, tuple(some))
                     break

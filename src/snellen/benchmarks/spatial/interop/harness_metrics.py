@@ -70,7 +70,7 @@ class HarnessMetrics(Struct, frozen=True):
     rows: int = 0
 
 
-def of_lmms(
+def from_lmms_eval(
     task: Task, results: Mapping[str, Mapping[str, float]], faults: Collection[str] = ()
 ) -> HarnessMetrics | None:
     """Return a benchmark's figures out of lmms-eval's results by task; None where none of its tasks is there.
@@ -100,7 +100,7 @@ def of_lmms(
     return HarnessMetrics(task.id, overall, parts, tuple(notes))
 
 
-def of_kit(task: Task, acc: Mapping[str, float]) -> HarnessMetrics:
+def from_vlmevalkit(task: Task, acc: Mapping[str, float]) -> HarnessMetrics:
     """Return a benchmark's figures out of VLMEvalKit's `*_acc.csv`, as `read_kit_acc` has it.
 
     3DSRBench's is `*_full_acc.csv`. SITE's table has the half's own figure, which is not the payload's: take `pooled_site`.

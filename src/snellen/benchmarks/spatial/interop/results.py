@@ -41,7 +41,7 @@ _SAMPLES = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl", re.IGNORECASE)
 _FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
 
 
-def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[Path]:
+def folder_files(task: Task, part: str, folder: Path, problems: Problems) -> list[Path]:
     """Return the files of one benchmark, or of one half of SITE, in order of their names.
 
     None where the folder has none.
@@ -51,10 +51,10 @@ def of_folder(task: Task, part: str, folder: Path, problems: Problems) -> list[P
     Raises:
         DataError: it has files of several variants of the task, of several models, or of both harnesses.
     """
-    return of_files(task, part, sorted(path for path in folder.iterdir() if path.is_file()), problems)
+    return benchmark_files(task, part, sorted(path for path in folder.iterdir() if path.is_file()), problems)
 
 
-def of_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
+def benchmark_files(task: Task, part: str, files: list[Path], problems: Problems) -> list[Path]:
     """Return the same of files in order of their names."""
     at = HALVES.index(part) if part else 0
     lmms = _samples(task.lmms.split(", ")[at], files, problems)
@@ -77,7 +77,7 @@ def require_own(task: Task, path: Path) -> None:
     Raises:
         DataError: it is named after another benchmark, and not after this one.
     """
-    named = [other for other, half in _names() if of_files(TASKS[other], half, [path], Problems())]
+    named = [other for other, half in _names() if benchmark_files(TASKS[other], half, [path], Problems())]
     if not named or task.name in named:
         return
     raise DataError(
@@ -158,7 +158,7 @@ class InFile(Problems):
         self._whole.add(f"{self._name}, {where}", what)
 
 
-def of_task(task: Task, part: str = "") -> ResultReader:
+def task_reader(task: Task, part: str = "") -> ResultReader:
     """Return the benchmark's `results`.
 
     (sample, record) of each row of a file, or of a folder's files (`result_files`).
@@ -169,7 +169,7 @@ def of_task(task: Task, part: str = "") -> ResultReader:
 
     def read(path: Path, data: Data, problems: Problems) -> Answered | None:
         if path.is_dir():
-            files = of_folder(task, part, path, problems)
+            files = folder_files(task, part, path, problems)
             return _of_files(task, files, problems) if files else None
         form = kind_of(path)
         if form is None or (form == "lmms" and data.path is not None and "doc" not in columns_of(path)):
@@ -185,7 +185,7 @@ def of_task(task: Task, part: str = "") -> ResultReader:
     return read
 
 
-def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
+def read_site_results(path: Path, data: Data, problems: Problems) -> Answered | None:
     """SITE's: one file of either half, told by what its rows show, or a folder with files of both."""
     task = TASKS["site"]
     if not path.is_dir():
@@ -196,7 +196,7 @@ def of_site(path: Path, data: Data, problems: Problems) -> Answered | None:
         part = part_of(path, form)
         problems.add(str(path), _alone(part))
         return _half(part, _answered(question_rows(task, path, form, problems), problems))
-    halves = {part: of_folder(task, part, path, problems) for part in HALVES}
+    halves = {part: folder_files(task, part, path, problems) for part in HALVES}
     present = [part for part, files in halves.items() if files]
     if len(present) == 1:
         problems.add(str(path), _alone(present[0]))

@@ -65,7 +65,7 @@ class ShownMedia(Struct, frozen=True):
     segments: tuple[tuple[Blob, ...], ...] = ()
 
 
-def of(data: Data, task: Task) -> SpatialPrompting:
+def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
     """Return the settings that the user's options ask for.
 
     Raises:
@@ -98,7 +98,7 @@ def of(data: Data, task: Task) -> SpatialPrompting:
 
 def digest(data: Data, task: Task) -> str:
     """Return the digest of the words, their order and the frames, for a run's fingerprint."""
-    return sha256(msgspec.json.encode(of(data, task))).hexdigest()
+    return sha256(msgspec.json.encode(prompt_settings(data, task))).hexdigest()
 
 
 def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> Prompt:

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.wordings import PromptWords, ours
+from snellen.benchmarks.spatial.prompts.wordings import PromptWords, default_words
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 
@@ -117,7 +117,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
             missing.append(name)
             remarks.append(f"{name}: lmms-eval has no task {', '.join(lacking)} here; {_instead(name)}")
             continue
-        words[name] = ours("lmms-eval", name)
+        words[name] = default_words("lmms-eval", name)
         for task, texts in parts:
             config = _config(files[task], tasks)
             words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)

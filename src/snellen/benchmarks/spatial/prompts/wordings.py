@@ -86,7 +86,7 @@ def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Pro
     """
     if file is None:
         form = form or FORMS[0]
-        return form, ours(form, task.name)
+        return form, default_words(form, task.name)
     loaded = _of_file(file)
     if form not in (None, loaded.prompting):
         raise DataError(
@@ -104,13 +104,13 @@ def words_for(task: Task, form: str | None, file: Path | None) -> tuple[str, Pro
 _HINT = "Make such a file with `snellen prompts import`; docs/spatial-prompts.md says what it holds."
 
 
-def ours(form: str, name: str) -> PromptWords:
+def default_words(form: str, name: str) -> PromptWords:
     """Our words for a benchmark, as a harness lays them out."""
-    return _ours(form).words["vsi-bench" if name == "vsi-debiased" else name]
+    return _default_file(form).words["vsi-bench" if name == "vsi-debiased" else name]
 
 
 @cache
-def _ours(form: str) -> WordsFile:
+def _default_file(form: str) -> WordsFile:
     return read(files(__package__).joinpath(f"{form}.toml").read_text("utf-8"), f"prompts/{form}.toml")
 
 

@@ -102,7 +102,7 @@ def corrections() -> Mapping[str, Correction]:
     return {correction.benchmark: correction for correction in several}
 
 
-def of_data(benchmark: str, digest: str, questions: Iterable[SpatialQuestion]) -> Revision | None:
+def revision_of_data(benchmark: str, digest: str, questions: Iterable[SpatialQuestion]) -> Revision | None:
     """Return the revision of the gold answers in data: by the digest, else by the answers; None where neither tells."""
     correction = corrections().get(benchmark)
     if correction is None:

@@ -29,7 +29,7 @@ def table() -> Published:
     return published
 
 
-def of_benchmark(name: str) -> tuple[Published, ...]:
+def published_column(name: str) -> tuple[Published, ...]:
     """Return the column of one of the eight; nothing was published of the four others, nor of half of SITE."""
     if name not in EIGHT:
         return ()
@@ -70,7 +70,7 @@ class Average(Struct, frozen=True):
         return set(self.known) == set(other.known) and bool(self.known)
 
 
-def over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Average:
+def mean_over(fractions: Mapping[str, float | None], columns: Sequence[str]) -> Average:
     """Return the mean of the columns that have a score.
 
     Args:

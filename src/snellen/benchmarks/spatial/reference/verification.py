@@ -117,7 +117,7 @@ def _check(table: _DataTable, row: _ModelRow) -> VerificationRow:
     )
 
 
-def of_data(benchmark: str, frames: int | None) -> Sequence[VerificationRow]:
+def verification_rows(benchmark: str, frames: int | None) -> Sequence[VerificationRow]:
     """Return the rows about a benchmark, of videos those with as many frames."""
     return [
         check

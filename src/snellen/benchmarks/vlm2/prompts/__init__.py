@@ -84,7 +84,7 @@ def wording(variant: str) -> VariantWording:
     return msgspec.convert(tomllib.loads(text), VariantWording)
 
 
-def of(data: Data, subtask: Subtask) -> VariantPrompting:
+def prompt_variant(data: Data, subtask: Subtask) -> VariantPrompting:
     """Return the prompting that the user's options ask for.
 
     Raises:
